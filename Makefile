@@ -1,0 +1,60 @@
+# Every target works in a fresh clone: what it needs is installed first.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.9
+LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --upgrade --no-header
+BIN := .venv/bin
+STAMP := .venv/.installed
+LOCKS := requirements/build.lock requirements/dev.lock
+SCRIPTS := .ci/java .ci/run .ci/venv
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format bench lock clean java jars
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## make .venv with the locked dependencies and this project
+
+$(STAMP): pyproject.toml $(LOCKS) .ci/venv
+	@PYTHON=$(PYTHON) .ci/venv
+	$(BIN)/python -m pip install -q --require-hashes -r requirements/build.lock
+	$(BIN)/python -m pip install -q --require-hashes --no-build-isolation --use-pep517 -r requirements/dev.lock
+	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+java:
+	@.ci/java
+
+jars: install java
+	@$(BIN)/python -m connect_runtime.kafka.jars connect >/dev/null
+
+demo: jars ## run the example from files to records, on this machine
+	$(BIN)/python examples/demo/run.py
+
+test: jars ## run the tests
+	$(BIN)/python -m pytest $(ARGS)
+
+check: install ## check format, lint, types, import rules and scripts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@for script in $(SCRIPTS); do bash -n $$script || exit 1; done
+
+format: install ## format the code and sort its imports
+	$(BIN)/ruff check --fix-only --select I .
+	$(BIN)/ruff format .
+
+bench: jars ## measure against Apache Kafka Connect on this machine
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lock: ## resolve the dependencies again into requirements/*.lock
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install -q uv==$(UV_VERSION)
+	build/lock/bin/uv pip compile -q $(LOCK_FLAGS) -o requirements/build.lock requirements/build.in
+	build/lock/bin/uv pip compile -q $(LOCK_FLAGS) --extra runtime --extra dev -o requirements/dev.lock pyproject.toml
+
+clean: ## remove .venv, caches and build results
+	rm -rf .venv build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

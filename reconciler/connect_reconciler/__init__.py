@@ -1,0 +1,1 @@
+"""Makes live Kafka Connect clusters match their specs."""

@@ -1,0 +1,1 @@
+"""Kafka itself: the embedded broker, its jars, and the clients that talk to a broker."""
