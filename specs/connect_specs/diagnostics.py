@@ -1,0 +1,90 @@
+"""What went wrong, as a value: code, what, where, why and a hint; and the exit code that follows.
+
+Diagnostics accumulate: a loader returns all of them at once. `ConnectError` carries them to the
+edge, where one place draws them and ends the process. A diagnostic never holds a secret value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The one table of exit codes, the same for every verb."""
+
+    OK = 0
+    FAILED = 1
+    INVALID = 2
+    UNREACHABLE = 3
+    CHANGES = 4
+    STALE = 5
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A place in a file. `line` and `column` count from 1; 0 means the file as a whole."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing that is wrong.
+
+    `code` is stable and dotted (`spec.unknown-field`), `what` one sentence, `where` a file location
+    or the name of a connector, topic or address, `why` the reason if `what` does not hold it, `hint`
+    what to do next.
+    """
+
+    code: str
+    what: str
+    where: Location | str | None = None
+    why: str = ""
+    hint: str = ""
+
+
+class ConnectError(Exception):
+    """An error that the user is meant to read. Subclasses fix the exit code.
+
+    Safe to pickle, so that Spark can carry it between processes.
+    """
+
+    exit_code: ExitCode = ExitCode.FAILED
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__(*diagnostics)
+        self.diagnostics = diagnostics
+
+    def __str__(self) -> str:
+        return "; ".join(
+            d.what if d.where is None else f"{d.where}: {d.what}" for d in self.diagnostics
+        )
+
+
+class Failed(ConnectError):
+    """The work was tried and did not succeed."""
+
+
+class Invalid(ConnectError):
+    """The input is wrong: usage, a spec, a request. Nothing was touched."""
+
+    exit_code = ExitCode.INVALID
+
+
+class Unreachable(ConnectError):
+    """The cluster cannot be reached, or does not allow what was asked."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+class Stale(ConnectError):
+    """The plan relies on something that has moved since. Nothing was touched."""
+
+    exit_code = ExitCode.STALE

@@ -1,0 +1,64 @@
+"""Names that follow from other names: topics, consumer groups, transactional ids.
+
+One place, because the runtime, Apache's workers and a plan must agree on each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTopics:
+    """The topics of one Connect cluster. The first three are Connect's, the others ours."""
+
+    config: str
+    offsets: str
+    status: str
+    assignments: str
+    ledger: str
+
+    @classmethod
+    def of(cls, group_id: str, given: Mapping[str, str] | None = None) -> ClusterTopics:
+        """The topics of `group_id`; `given` names some of them otherwise, by field name."""
+        names = {
+            "config": f"{group_id}-configs",
+            "offsets": f"{group_id}-offsets",
+            "status": f"{group_id}-status",
+            "assignments": f"{group_id}-assignments",
+            "ledger": f"{group_id}-ledger",
+        }
+        return cls(**(names | dict(given or {})))
+
+
+def ledger_group(group_id: str) -> str:
+    """The consumer group whose ownership of the ledger's partition is the lease of an apply."""
+    return f"{group_id}-ledger"
+
+
+def leader_transactional_id(group_id: str) -> str:
+    """The leader's transactional id (KIP-618): the newest leader fences the one before it."""
+    return f"connect-cluster-{group_id}"
+
+
+def ledger_transactional_id(group_id: str) -> str:
+    """The ledger writer's transactional id: the newest apply fences the one before it."""
+    return f"connect-ledger-{group_id}"
+
+
+def task_transactional_id(group_id: str, connector: str, task: int) -> str:
+    """A source task's transactional id (KIP-618)."""
+    return f"{group_id}-{connector}-{task}"
+
+
+def sink_group(
+    connector: str, config: Mapping[str, str], worker: Mapping[str, str] | None = None
+) -> str:
+    """The consumer group of a sink connector: the connector's override, else the worker's, else
+    `connect-<name>`."""
+    return (
+        config.get("consumer.override.group.id")
+        or (worker or {}).get("consumer.group.id")
+        or f"connect-{connector}"
+    )
