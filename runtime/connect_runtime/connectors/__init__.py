@@ -1,0 +1,1 @@
+"""The built-in connectors, written against connect_runtime.api alone."""

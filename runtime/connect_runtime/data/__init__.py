@@ -1,0 +1,1 @@
+"""Between connectors' values and Kafka's bytes: converters as functions over batches."""

@@ -1,0 +1,1 @@
+"""Decides what runs: leader election, the herder's one thread, fencing, offsets."""

@@ -1,0 +1,1 @@
+"""The only importer of pyspark: session, launcher, worker entry, Python daemon."""

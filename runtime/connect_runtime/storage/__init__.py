@@ -1,0 +1,1 @@
+"""Connect's three topics and our assignments topic: codecs, snapshots, logs."""

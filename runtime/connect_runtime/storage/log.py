@@ -1,0 +1,101 @@
+"""A Kafka topic as a log: what readers and writers of our topics promise.
+
+Two implementations hold the same contract tests: `connect_runtime.kafka.log` on a real broker and
+`connect_runtime.storage.memory` for tests of everything above. Readers show committed records only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from connect_specs.diagnostics import ConnectError, Failed
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A record as read. `timestamp_ms` is the broker's or the producer's, epoch milliseconds."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """A record to write. `value` None is a tombstone; the partition follows from the key."""
+
+    topic: str
+    key: bytes
+    value: bytes | None
+
+
+class Fenced(Failed):
+    """A newer writer with the same transactional id exists; this one can never write again."""
+
+
+class WriteFailed(Failed):
+    """Nothing was written; the transaction was aborted and the write may be tried again."""
+
+
+class LogBlocked(ConnectError):
+    """A transaction that stays open hides records that a read to the end must see."""
+
+
+class LogReader(Protocol):
+    """Reads one topic, from its beginning, in offset order within each partition."""
+
+    def poll(self) -> Sequence[LogRecord]:
+        """What has arrived since the last call, without waiting. May be empty."""
+        ...
+
+    def read_to_end(self, timeout_s: float) -> Sequence[LogRecord]:
+        """All records since the last call, up to the end as it is now.
+
+        Waits for transactions that are open now to end. Raises LogBlocked naming topic, partition
+        and offset after `timeout_s`.
+        """
+        ...
+
+    def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:
+        """All records since the last call until `offset` of `partition` has been read."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LogWriter(Protocol):
+    """Writes in transactions, under one transactional id, over any topics of the cluster."""
+
+    def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
+        """Writes all of `records` or none, and returns them with partitions and offsets.
+
+        Raises Fenced, or WriteFailed.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class Logs(Protocol):
+    """Opens readers and writers on one Kafka cluster, and creates topics."""
+
+    def reader(self, topic: str) -> LogReader: ...
+
+    def writer(self, transactional_id: str) -> LogWriter:
+        """A writer that has fenced every earlier writer of `transactional_id`."""
+        ...
+
+    def fence(self, transactional_ids: Sequence[str]) -> None:
+        """Ends every earlier writer of these ids; aborts what they left open."""
+        ...
+
+    def ensure_compacted(self, topic: str, partitions: int, purpose: str) -> None:
+        """Creates the topic, compacted, or checks that it is. Raises Failed with Connect's text."""
+        ...
+
+    def close(self) -> None: ...

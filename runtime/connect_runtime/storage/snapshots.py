@@ -1,0 +1,146 @@
+"""The state of a Connect cluster as its topics tell it: immutable values, one per topic.
+
+Each is made by folding records (`config_topic.reduce`, `status_topic.reduce`, ...) and never
+changed in place. Formats: Connect's config, status and offsets topics, and our assignments topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from connect_specs.desired import Offset, Partition
+from connect_specs.states import TargetState
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TaskId:
+    """A task of a connector. Written `<connector>-<task>`."""
+
+    connector: str
+    task: int
+
+    def __str__(self) -> str:
+        return f"{self.connector}-{self.task}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorState:
+    """What the config topic says about one connector.
+
+    `config` as stored, references unresolved. `task_configs` is empty while `inconsistent` (a commit
+    record without its task records). `generation` counts sets of task configs as Connect does,
+    -1 before the first. `applied_config` is the config that the newest task configs were made from.
+    `task_count_record` is the newest `tasks-fencing` count; `pending_fencing` says that a commit
+    record came after it (KIP-618). `target_given` is False when no target state record exists.
+    """
+
+    name: str
+    config: Mapping[str, str]
+    target: TargetState = TargetState.RUNNING
+    target_given: bool = False
+    task_configs: tuple[Mapping[str, str], ...] = ()
+    task_count: int = 0
+    generation: int = -1
+    applied_config: Mapping[str, str] | None = None
+    inconsistent: bool = False
+    task_count_record: int | None = None
+    pending_fencing: bool = False
+    config_timestamp_ms: int = 0
+    target_timestamp_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRequest:
+    """A `restart-connector` command record (KIP-745); `offset` orders them."""
+
+    connector: str
+    include_tasks: bool
+    only_failed: bool
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSnapshot:
+    """The config topic up to `offset` (the next one to read).
+
+    `deferred` holds task configs that no commit record has covered yet; `orphans` what is known of
+    names without a connector record: a target state, fencing counts and task counts outlive it.
+    """
+
+    connectors: Mapping[str, ConnectorState] = field(default_factory=dict)
+    deferred: Mapping[str, Mapping[int, Mapping[str, str]]] = field(default_factory=dict)
+    orphans: Mapping[str, ConnectorState] = field(default_factory=dict)
+    restarts: tuple[RestartRequest, ...] = ()
+    offset: int = 0
+
+
+class State(StrEnum):
+    """The states of a connector or task in the status topic."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    RESTARTING = "RESTARTING"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One status record. `trace` is a traceback's text; `generation` the writer's leader term."""
+
+    state: State
+    worker_id: str
+    generation: int
+    trace: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatusSnapshot:
+    """The status topic: the newest status of each connector and task, and topics in use."""
+
+    connectors: Mapping[str, Status] = field(default_factory=dict)
+    tasks: Mapping[TaskId, Status] = field(default_factory=dict)
+    topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a task is to do, as the leader wrote it last; a missing one means stop.
+
+    `attempt` grows with each launch of the task and never repeats; `leader` is the leader's URL;
+    `state` is running or paused; `generation` that of the task configs.
+    """
+
+    attempt: int
+    leader: str
+    state: TargetState
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentSnapshot:
+    """The assignments topic. `attempts` holds the highest attempt ever seen of each task."""
+
+    tasks: Mapping[TaskId, Assignment] = field(default_factory=dict)
+    attempts: Mapping[TaskId, int] = field(default_factory=dict)
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffset:
+    """One source partition's offset. `key` is the record's own key bytes, to write under again."""
+
+    partition: Partition
+    offset: Offset
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSnapshot:
+    """The offsets topic: per connector, per key bytes, the newest offset that is not a tombstone."""
+
+    connectors: Mapping[str, Mapping[bytes, SourceOffset]] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Runs one task: source in transactions, sink with offsets committed after flush."""

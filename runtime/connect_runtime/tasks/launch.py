@@ -1,0 +1,58 @@
+"""What the herder gives a task to start with, and the one small value that a task returns.
+
+Both cross process borders as JSON, so that a Spark executor needs nothing but this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from connect_runtime.storage.snapshots import TaskId
+from connect_specs.names import ClusterTopics
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLaunch:
+    """One attempt at running a task.
+
+    `assignments_offset`: where in the assignments topic to begin reading; everything that concerns
+    this attempt is at or after it. `leader_term` is the status generation to write. `config` is the
+    task's config, `connector_config` the connector's (converters and client overrides come from
+    it), both with references unresolved. `worker` holds worker properties in Apache's names;
+    `worker_id` is the runtime's advertised host:port for status records.
+    """
+
+    id: TaskId
+    attempt: int
+    generation: int
+    leader_term: int
+    assignments_offset: int
+    group_id: str
+    topics: ClusterTopics
+    worker_id: str
+    config: Mapping[str, str]
+    connector_config: Mapping[str, str]
+    worker: Mapping[str, str]
+
+
+class Ended(StrEnum):
+    """How an attempt ended."""
+
+    STOPPED = "stopped"  # asked to; everything was committed
+    SUPERSEDED = "superseded"  # a newer assignment exists; nothing was done after it was seen
+    FAILED = "failed"  # the task threw; stays failed until restarted
+    FENCED = "fenced"  # a newer producer of the same id exists
+    ORPHANED = "orphaned"  # the runtime that launched it is gone
+    LOST = "lost"  # the worker process died or was killed; only the launcher says this
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an attempt came to; `trace` is set when it FAILED or was LOST."""
+
+    id: TaskId
+    attempt: int
+    ended: Ended
+    trace: str | None = None
