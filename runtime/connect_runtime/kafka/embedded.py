@@ -1,0 +1,373 @@
+"""A real Kafka broker of this machine's own: where it is, how it starts, how it ends.
+
+One KRaft node in a process of its own, which outlives whoever started it. A folder holds its data
+and a record of its process, so that the next start in that folder adopts the living broker, or
+starts it again on the same data, ports and cluster id. Listens on loopback only.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from connect_runtime.kafka.jars import classpath
+from connect_runtime.kafka.java import find_java
+from connect_runtime.kafka.process import end_process, is_alive, start_time
+
+_HOST = "127.0.0.1"
+_RECORD = "broker.json"
+_LOG = "broker.log"
+_START_S = 30.0
+_STOP_S = 15.0
+_TRIES_S = 0.05
+
+# Below the range that Linux and macOS take for outgoing connections: a port from that range could
+# be lost to one between being picked and being bound.
+_PORTS = range(20000, 32768)
+
+_JVM_FLAGS = (
+    "-Xms256m",
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",
+    "-Djava.awt.headless=true",
+)
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={data}
+auto.create.topics.enable=true
+group.initial.rebalance.delay.ms=0
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+"""
+
+_LOGGING = """\
+rootLogger.level=WARN
+rootLogger.appenderRef.out.ref=out
+appender.out.type=Console
+appender.out.name=out
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=%d %p %m (%c)%n
+"""
+
+
+class BrokerError(Exception):
+    """The broker cannot be had: `what` went wrong, `log_tail` of its log, and a `hint`."""
+
+    def __init__(self, what: str, *, log_tail: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(what, log_tail, hint)
+        self.what = what
+        self.log_tail = log_tail
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return "\n".join(line for line in (self.what, *self.log_tail, self.hint) if line)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRecord:
+    """A broker's process, by pid and start time, and how to reach and recognise it."""
+
+    pid: int
+    started: float
+    port: int
+    controller_port: int
+    cluster_id: str
+
+
+def find_broker(folder: Path) -> BrokerRecord | None:
+    """The folder's living broker, or None. Asks the system only, not the broker."""
+    record = _read_record(folder)
+    return record if record and is_alive(record.pid, record.started) else None
+
+
+def _read_record(folder: Path) -> BrokerRecord | None:
+    try:
+        return BrokerRecord(**json.loads((folder / _RECORD).read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise BrokerError(
+            f"{folder / _RECORD} is not a broker's record: {error}",
+            hint="If no broker runs on that folder, remove the file.",
+        ) from error
+
+
+def _write_record(folder: Path, record: BrokerRecord) -> None:
+    unfinished = folder / f"{_RECORD}.new"
+    unfinished.write_text(json.dumps(asdict(record), indent=2) + "\n")
+    unfinished.replace(folder / _RECORD)
+
+
+class EmbeddedBroker:
+    """A running broker. `adopted` says that it was living before start was called.
+
+    It is not stopped with this object: who wants it ended calls stop.
+    """
+
+    def __init__(self, folder: Path, record: BrokerRecord, *, adopted: bool) -> None:
+        self.folder = folder
+        self.adopted = adopted
+        self._record = record
+
+    @classmethod
+    def start(cls, folder: Path, *, port: int | None = None) -> Self:
+        """The folder's broker, adopted if it lives, else started; ready when this returns.
+
+        `port` is the one that clients connect to: without it the last start's, or a free one.
+        Waits 30 s at most. Raises BrokerError, and JarsError if Kafka's jars cannot be had.
+        """
+        folder = folder.absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder):
+            living = find_broker(folder)
+            if living is not None:
+                if port not in (None, living.port):
+                    raise BrokerError(
+                        f"the broker in {folder} runs on port {living.port}, not {port}",
+                        hint=f"Stop it first; its pid is {living.pid}.",
+                    )
+                _wait_until_ready(folder, living)
+                return cls(folder, living, adopted=True)
+            started = _start_process(folder, port)
+            try:
+                _wait_until_ready(folder, started)
+            except BaseException:
+                end_process(started.pid, started.started, patience_s=0)
+                raise
+            return cls(folder, started, adopted=False)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{_HOST}:{self._record.port}"
+
+    @property
+    def cluster_id(self) -> str:
+        return self._record.cluster_id
+
+    @property
+    def pid(self) -> int:
+        return self._record.pid
+
+    def stop(self) -> None:
+        """Ends this very process and no other: SIGTERM, and SIGKILL after 15 s."""
+        end_process(self._record.pid, self._record.started, patience_s=_STOP_S)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with (folder / "broker.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _start_process(folder: Path, port: int | None) -> BrokerRecord:
+    java = find_java()
+    if java is None:
+        raise BrokerError("Kafka needs Java 17 or newer, and there is none", hint="Install Java.")
+    java_command = [str(java), *_JVM_FLAGS, "-cp", classpath("broker")]
+    planned = _plan_record(folder, port)
+    properties = folder / "server.properties"
+    properties.write_text(
+        _PROPERTIES.format(
+            host=_HOST,
+            port=planned.port,
+            controller_port=planned.controller_port,
+            data=folder / "data",
+        )
+    )
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    java_command.append(f"-Dlog4j2.configurationFile={logging}")
+    _format_once(folder, java_command, properties, planned.cluster_id)
+    pid = _spawn([*java_command, "kafka.Kafka", str(properties)], log=folder / _LOG)
+    started = start_time(pid)
+    if started is None:
+        raise BrokerError("the broker ended at once", log_tail=_log_tail(folder))
+    record = replace(planned, pid=pid, started=started)
+    _write_record(folder, record)
+    return record
+
+
+def _plan_record(folder: Path, port: int | None) -> BrokerRecord:
+    """Ports and cluster id for the next start: the last one's where that is possible."""
+    last = _read_record(folder)
+    if port is not None and not _is_free(port):
+        raise BrokerError(f"port {port} is taken", hint="Name another, or none.")
+    kept = _recorded_cluster_id(folder)
+    if last is None:
+        client_port = port or _free_port(other_than=None)
+        cluster_id = kept or urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # a leading dash would read as an option of the tool that formats
+        cluster_id = cluster_id.replace("-", "_") if kept is None else cluster_id
+        return BrokerRecord(0, 0.0, client_port, _free_port(other_than=client_port), cluster_id)
+    client_port = port or (last.port if _is_free(last.port) else _free_port(other_than=None))
+    controller_port = last.controller_port
+    if controller_port == client_port or not _is_free(controller_port):
+        controller_port = _free_port(other_than=client_port)
+    return replace(
+        last,
+        port=client_port,
+        controller_port=controller_port,
+        cluster_id=kept or last.cluster_id,
+    )
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # as the broker binds: a port that only has closed connections left is free
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def _free_port(*, other_than: int | None) -> int:
+    for port in random.sample(_PORTS, 200):
+        if port != other_than and _is_free(port):
+            return port
+    raise BrokerError("no free port found on the loopback interface")
+
+
+def _recorded_cluster_id(folder: Path) -> str | None:
+    """The cluster id that the data belongs to; None before it is formatted."""
+    try:
+        lines = (folder / "data" / "meta.properties").read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    return next((line.partition("=")[2] for line in lines if line.startswith("cluster.id=")), None)
+
+
+def _format_once(folder: Path, java_command: list[str], properties: Path, cluster_id: str) -> None:
+    if _recorded_cluster_id(folder) is not None:
+        return
+    done = subprocess.run(
+        [
+            *java_command,
+            "-XX:TieredStopAtLevel=1",
+            "kafka.tools.StorageTool",
+            "format",
+            "--cluster-id",
+            cluster_id,
+            "--config",
+            str(properties),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        timeout=_START_S,
+    )
+    if done.returncode != 0:
+        tail = (done.stdout + done.stderr).strip().splitlines()[-5:]
+        raise BrokerError(f"{folder / 'data'} cannot be formatted", log_tail=tuple(tail))
+
+
+def _spawn(command: list[str], *, log: Path) -> int:
+    """Starts a process in a session of its own, so that no terminal's Ctrl-C reaches it."""
+    to_log = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    # Not Popen, which complains when it is collected while its process runs on, as this one may.
+    return os.posix_spawn(
+        command[0],
+        command,
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), to_log, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+        setsigdef=[signal.SIGPIPE, signal.SIGINT],
+    )
+
+
+def _log_tail(folder: Path) -> tuple[str, ...]:
+    try:
+        lines = (folder / _LOG).read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return ()
+    return tuple(lines[-5:])
+
+
+def _wait_until_ready(folder: Path, record: BrokerRecord) -> None:
+    """Returns when the broker answers under the recorded cluster id."""
+    deadline = time.monotonic() + _START_S
+    _wait_for_port(folder, record, deadline)
+    # Connecting again at once, and silent about refusals: the broker is only coming up.
+    admin = AdminClient(
+        {
+            "bootstrap.servers": f"{_HOST}:{record.port}",
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 100,
+            "log_level": 0,
+        }
+    )
+    while True:
+        try:
+            found = admin.describe_cluster(request_timeout=2.0).result(timeout=3.0)
+            if found.cluster_id == record.cluster_id and found.nodes:
+                return
+            if found.cluster_id != record.cluster_id:
+                raise BrokerError(
+                    f"port {record.port} is cluster {found.cluster_id}, "
+                    f"not the one in {folder}, {record.cluster_id}",
+                    hint=f"Find out what listens there; the broker's pid is {record.pid}.",
+                )
+        except (KafkaException, TimeoutError):
+            pass
+        _check_still_starting(folder, record, deadline)
+        time.sleep(_TRIES_S)
+
+
+def _wait_for_port(folder: Path, record: BrokerRecord, deadline: float) -> None:
+    while True:
+        try:
+            socket.create_connection((_HOST, record.port), timeout=1.0).close()
+            return
+        except OSError:
+            _check_still_starting(folder, record, deadline)
+            time.sleep(_TRIES_S)
+
+
+def _check_still_starting(folder: Path, record: BrokerRecord, deadline: float) -> None:
+    if not is_alive(record.pid, record.started):
+        raise BrokerError(
+            "the broker ended while it started",
+            log_tail=_log_tail(folder),
+            hint=f"Its whole log: {folder / _LOG}",
+        )
+    if time.monotonic() > deadline:
+        raise BrokerError(
+            f"the broker (pid {record.pid}) did not answer within {_START_S:.0f} s",
+            log_tail=_log_tail(folder),
+            hint=f"Its whole log: {folder / _LOG}",
+        )

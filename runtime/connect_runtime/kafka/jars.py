@@ -1,0 +1,270 @@
+"""Where are the jars of the Kafka that is pinned here?
+
+Fetched once with the Ivy that PySpark ships, into a cache folder by version, each checked against
+the SHA-256 in jars.sha256. That list is complete, so nothing is resolved: Ivy only downloads.
+`broker` is what a broker needs; `connect` is what Apache Kafka Connect needs beside that.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, get_args
+from xml.sax.saxutils import quoteattr
+
+from connect_runtime.kafka.java import find_java
+
+KAFKA_VERSION = "4.1.0"
+
+JarSet = Literal["broker", "connect"]
+
+_SUMS = Path(__file__).with_name("jars.sha256")
+_MARKER = ".verified"
+_FETCH_TIMEOUT_S = 900
+
+# No pom is read and no transitive dependency followed: the list has them all, and it is the
+# list's SHA-256 that counts, so the repository's own weaker sums are not asked for either.
+_IVY_SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="public"/>
+  <resolvers>
+    <ibiblio name="public" m2compatible="true" usepoms="false" checksums=""/>
+  </resolvers>
+</ivysettings>
+"""
+
+
+class JarsError(Exception):
+    """The jars cannot be had: `what` went wrong, and `hint` says what to do about it."""
+
+    def __init__(self, what: str, *, hint: str) -> None:
+        super().__init__(what, hint)
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.what}\n{self.hint}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_error, (self.what, self.hint)
+
+
+def _rebuild_error(what: str, hint: str) -> JarsError:
+    return JarsError(what, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One jar of the list."""
+
+    organisation: str
+    module: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.module}-{self.version}.jar"
+
+
+def read_list(jar_set: JarSet) -> tuple[Jar, ...]:
+    """The set's jars as the list in this package names them."""
+    jars = []
+    for line in _SUMS.read_text().splitlines():
+        sha256, listed_set, coordinates = line.split()
+        if listed_set == jar_set:
+            organisation, module, version = coordinates.split(":")
+            jars.append(Jar(organisation, module, version, sha256))
+    return tuple(jars)
+
+
+def cache_folder() -> Path:
+    """`$CONNECT_CACHE`, else `connect` in the user's cache folder. It may not exist yet."""
+    own = os.environ.get("CONNECT_CACHE")
+    if own:
+        return Path(own).expanduser().absolute()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "connect"
+
+
+def classpath(jar_set: JarSet) -> str:
+    """Java's class path of the set, fetched first if need be. Raises JarsError."""
+    folders = [jars_folder("broker")]
+    if jar_set == "connect":
+        folders.append(jars_folder("connect"))
+    return os.pathsep.join(f"{folder}/*" for folder in folders)
+
+
+def jars_folder(jar_set: JarSet) -> Path:
+    """The folder with the set's verified jars, fetched first if need be. Raises JarsError.
+
+    Jars that were verified before and have kept size and modification time are not read again.
+    Any number of processes may ask at once; one fetches and the others wait.
+    """
+    jars = read_list(jar_set)
+    folder = cache_folder() / f"kafka-{KAFKA_VERSION}" / jar_set
+    if _is_verified(folder, jars):
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder.parent / f"{jar_set}.lock"):
+        if not _is_verified(folder, jars):
+            missing = [jar for jar in jars if not (folder / jar.file_name).is_file()]
+            if missing:
+                _fetch(missing, into=folder)
+            _verify(jars, folder)
+            _mark_verified(folder, jars)
+    return folder
+
+
+def _is_verified(folder: Path, jars: Sequence[Jar]) -> bool:
+    try:
+        marker = json.loads((folder / _MARKER).read_bytes())
+        return bool(marker == _fingerprint(folder, jars))
+    except (OSError, ValueError):
+        return False
+
+
+def _fingerprint(folder: Path, jars: Sequence[Jar]) -> dict[str, list[object]]:
+    found: dict[str, list[object]] = {}
+    for jar in jars:
+        stat = (folder / jar.file_name).stat()
+        found[jar.file_name] = [jar.sha256, stat.st_size, stat.st_mtime_ns]
+    return found
+
+
+def _mark_verified(folder: Path, jars: Sequence[Jar]) -> None:
+    unfinished = folder / f"{_MARKER}.new"
+    unfinished.write_text(json.dumps(_fingerprint(folder, jars)))
+    unfinished.replace(folder / _MARKER)
+
+
+def _verify(jars: Sequence[Jar], folder: Path) -> None:
+    for jar in jars:
+        path = folder / jar.file_name
+        with path.open("rb") as content:
+            found = hashlib.file_digest(content, "sha256").hexdigest()
+        if found != jar.sha256:
+            path.unlink()
+            raise JarsError(
+                f"{path} was not the file that is expected: SHA-256 {found}, not {jar.sha256}",
+                hint="It is removed; run the command again to fetch it anew.",
+            )
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(jars: Sequence[Jar], *, into: Path) -> None:
+    """Downloads to a folder beside `into`, then moves what has the right sum, file by file."""
+    java = find_java()
+    if java is None:
+        raise JarsError("Kafka needs Java 17 or newer, and there is none", hint="Install Java.")
+    ivy = _find_ivy()
+    temporary = Path(tempfile.mkdtemp(prefix="fetch-", dir=into.parent))
+    try:
+        _run_ivy(java, ivy, jars, temporary)
+        arrived = temporary / "jars"
+        for jar in jars:
+            if not (arrived / jar.file_name).is_file():
+                raise JarsError(f"{jar.file_name} was not found", hint=_FETCH_HINT)
+        _verify(jars, arrived)
+        for jar in jars:
+            (arrived / jar.file_name).replace(into / jar.file_name)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _find_ivy() -> Path:
+    # Not imported: that takes a second, and this process may never need Spark.
+    spec = find_spec("pyspark")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for ivy in sorted(Path(folder, "jars").glob("ivy-*.jar")):
+            return ivy
+    raise JarsError(
+        "Kafka's jars are fetched with the Ivy in PySpark, which is not installed",
+        hint="pip install 'connect-reconciler[runtime]'",
+    )
+
+
+_FETCH_HINT = (
+    "Kafka's jars come from the public Maven repository. Behind a mirror, point "
+    "CONNECT_IVY_SETTINGS to an Ivy settings file that names it."
+)
+
+
+def _run_ivy(java: Path, ivy: Path, jars: Sequence[Jar], temporary: Path) -> None:
+    dependencies = "".join(
+        f"<dependency org={quoteattr(jar.organisation)} name={quoteattr(jar.module)}"
+        f' rev={quoteattr(jar.version)} transitive="false" conf="default->default"/>'
+        for jar in jars
+    )
+    wanted = temporary / "ivy.xml"
+    wanted.write_text(
+        '<ivy-module version="2.0"><info organisation="connect" module="jars"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
+    )
+    settings = temporary / "settings.xml"
+    settings.write_text(_IVY_SETTINGS)
+    command = [
+        str(java),
+        "-jar",
+        str(ivy),
+        "-settings",
+        os.environ.get("CONNECT_IVY_SETTINGS") or str(settings),
+        "-cache",
+        str(temporary / "cache"),
+        "-ivy",
+        str(wanted),
+        "-retrieve",
+        str(temporary / "jars" / "[artifact]-[revision].[ext]"),
+    ]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=_FETCH_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise JarsError(
+            f"Kafka's jars were not fetched in {_FETCH_TIMEOUT_S} s", hint=_FETCH_HINT
+        ) from None
+    if done.returncode != 0:
+        tail = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-5:]
+        raise JarsError("\n".join(["Kafka's jars were not fetched:", *tail]), hint=_FETCH_HINT)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Fetches a set (`broker` unless named) and prints its folder."""
+    asked = arguments[0] if arguments else "broker"
+    for jar_set in get_args(JarSet):
+        if asked == jar_set:
+            try:
+                classpath(jar_set)
+                sys.stdout.write(f"{jars_folder(jar_set)}\n")
+            except JarsError as error:
+                sys.stderr.write(f"connect: {error}\n")
+                return 1
+            return 0
+    sys.stderr.write("usage: python -m connect_runtime.kafka.jars [broker|connect]\n")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,84 @@
+"""Is this process still the one that was recorded, and how is it ended?
+
+A pid alone does not name a process: pids are used again. A pid and the time that its process
+started do. Works on processes that are no children of this one.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+_POLL_S = 0.02
+
+
+def start_time(pid: int) -> float | None:
+    """When the process started, in seconds of a clock that only compares with itself.
+
+    None if there is no such process, or if only its exit status is left.
+    """
+    if sys.platform == "linux":
+        return _start_time_from_proc(pid)
+    else:
+        return _start_time_from_ps(pid)
+
+
+def _start_time_from_proc(pid: int) -> float | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The command's name may hold spaces and parentheses; the fields after it are plain.
+    fields = stat.rpartition(")")[2].split()
+    if fields[0] in "ZX":
+        return None
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _start_time_from_ps(pid: int) -> float | None:
+    done = subprocess.run(
+        ["ps", "-o", "stat=", "-o", "lstart=", "-p", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    state, _, started = done.stdout.strip().partition(" ")
+    if not started or state.startswith("Z"):
+        return None
+    return time.mktime(time.strptime(started.strip(), "%a %b %d %H:%M:%S %Y"))
+
+
+def is_alive(pid: int, started: float) -> bool:
+    """True while the process that started at `started` runs."""
+    return start_time(pid) == started
+
+
+def end_process(pid: int, started: float, *, patience_s: float) -> bool:
+    """Ends that process: SIGTERM, and SIGKILL if it still runs after `patience_s` seconds.
+
+    Another process with the same pid is left alone. Returns False if SIGKILL was needed.
+    """
+    for number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 10.0)):
+        if not is_alive(pid, started):
+            return number is signal.SIGTERM
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return number is signal.SIGTERM
+        deadline = time.monotonic() + wait_s
+        while time.monotonic() < deadline:
+            _reap(pid)
+            if not is_alive(pid, started):
+                return number is signal.SIGTERM
+            time.sleep(_POLL_S)
+    return False
+
+
+def _reap(pid: int) -> None:
+    # It may be another process's child, or reaped already.
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
