@@ -1,0 +1,65 @@
+"""What the herder answers: Connect's REST entities and what our live views need besides.
+
+Values only; `connect_runtime.rest.wire` turns them into Connect's JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect_runtime.storage.snapshots import State, TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorInfo:
+    """`type` is source, sink, or unknown when the class cannot be found here."""
+
+    name: str
+    config: Mapping[str, str]
+    tasks: tuple[TaskId, ...]
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    """A task and its config as the config topic holds it."""
+
+    id: TaskId
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStatus:
+    """The status of a connector or of one of its tasks."""
+
+    state: State
+    worker_id: str
+    trace: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatus:
+    """Status of a connector and, by task number, of its tasks."""
+
+    name: str
+    connector: InstanceStatus
+    tasks: Mapping[int, InstanceStatus]
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The runtime behind a URL: who leads, and whether there are slots enough.
+
+    `slots` is 0 where tasks cannot run yet or at all. `waiting` holds tasks that have no slot.
+    """
+
+    leader: str | None
+    leading: bool
+    term: int
+    slots: int
+    running: int
+    waiting: tuple[TaskId, ...] = ()
+
