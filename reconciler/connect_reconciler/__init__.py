@@ -1,1 +1,1 @@
-"""Makes live Kafka Connect clusters match their specs."""
+"""Makes the live cluster match the specs: observe, diff, plan, order, apply, and the ledger of it."""

@@ -1,0 +1,1 @@
+"""The one port through which apply acts on a cluster, and its two adapters."""

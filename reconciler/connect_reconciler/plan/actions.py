@@ -1,0 +1,190 @@
+"""Actions: the closed set of effects that a plan can have, and what each relies on.
+
+Every action is frozen and carries its reason, its effect on the data in a reviewer's words, and
+its preconditions. Executor and renderers match on these classes exhaustively: adding one breaks the
+type check wherever it must be learnt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from connect_reconciler.plan.live import TopicPartition
+from connect_reconciler.plan.values import Value
+from connect_specs.desired import OffsetEntry
+from connect_specs.states import TargetState
+
+
+# --- preconditions: checked all before the first action, and again before their own ---
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The connector is there, with exactly this config (fingerprint over all of it)."""
+
+    config_fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """No connector of that name is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetIs:
+    """The connector's target state."""
+
+    state: TargetState
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerIs:
+    """The project that the ledger names as owner; None: nobody."""
+
+    project: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PinNotRecorded:
+    """The ledger does not hold the pin yet."""
+
+    pin: str
+
+
+@dataclass(frozen=True, slots=True)
+class InsideLog:
+    """The offset lies between the log's start and its end."""
+
+    partition: TopicPartition
+    offset: int
+
+
+Precondition: TypeAlias = Exists | Absent | TargetIs | OwnerIs | PinNotRecorded | InsideLog
+
+
+# --- actions ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Common:
+    connector: str
+    reason: str
+    effect: str = ""
+    requires: tuple[Precondition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One config key: `old` None when it is added, `new` None when it is removed."""
+
+    key: str
+    old: Value | None
+    new: Value | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create(_Common):
+    """Creates the connector in `initial_state`, config and state in one transaction (KIP-980)."""
+
+    config: Mapping[str, Value]
+    initial_state: TargetState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopt(_Common):
+    """Records a live connector that nobody owns as this project's. Changes nothing else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateConfig(_Common):
+    """Writes the whole config; `changes` is what differs."""
+
+    config: Mapping[str, Value]
+    changes: tuple[FieldChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop(_Common):
+    """Target state stopped, then waits until the tasks are gone.
+
+    `held_from` is set when the stop serves a later action only: the state to go back to.
+    """
+
+    held_from: TargetState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetMove:
+    """One partition: from where to where. `before` is information, read again after the stop."""
+
+    entry: OffsetEntry
+    before: OffsetEntry | None
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterOffsets(_Common):
+    """Sets offsets and records the pin before anything resumes."""
+
+    pin: str
+    pin_hash: str
+    moves: tuple[OffsetMove, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetOffsets(_Common):
+    """Forgets all offsets and records the pin before anything resumes."""
+
+    pin: str
+    pin_hash: str
+    moves: tuple[OffsetMove, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause(_Common):
+    """Target state paused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume(_Common):
+    """Target state running."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart(_Common):
+    """Restarts a failed connector and its failed tasks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete(_Common):
+    """Deletes the connector, and its pins and ownership from the ledger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protect(_Common):
+    """Sets or lifts the guard against deletion in the ledger."""
+
+    prevent_delete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forget(_Common):
+    """Removes ownership and pins of a connector that is gone already."""
+
+
+Action: TypeAlias = (
+    Create
+    | Adopt
+    | UpdateConfig
+    | Stop
+    | AlterOffsets
+    | ResetOffsets
+    | Pause
+    | Resume
+    | Restart
+    | Delete
+    | Protect
+    | Forget
+)

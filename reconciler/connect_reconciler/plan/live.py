@@ -1,0 +1,92 @@
+"""Live: everything about the cluster that planning uses, observed once, as one frozen value.
+
+From here to the plan everything is pure: even `now_ms` is part of the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from connect_specs.desired import OffsetEntry
+from connect_specs.states import TargetState
+
+Kind: TypeAlias = Literal["source", "sink", "unknown"]
+TopicPartition: TypeAlias = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """A partition's log: `earliest` is the first offset still there, `latest` the next to come."""
+
+    earliest: int
+    latest: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveConnector:
+    """One connector as the cluster holds it now.
+
+    `config` as stored, references unresolved. `target` is the target state, never a passing status.
+    `state` and `task_states` are the statuses, for display and waiting only. `offsets` as KIP-875
+    shows them, also those that a deleted connector left behind are in `Live.orphan_offsets`.
+    """
+
+    name: str
+    kind: Kind
+    config: Mapping[str, str]
+    target: TargetState
+    offsets: tuple[OffsetEntry, ...] = ()
+    state: str | None = None
+    task_states: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """Ledger key `connector/<name>`: which project manages it, and what it applied last.
+
+    `config` holds fingerprints of sensitive values in place of the values. `held_from` is set while
+    an apply has stopped the connector for its own purposes: the target state to go back to.
+    """
+
+    project: str
+    config: Mapping[str, str]
+    state: TargetState | None
+    prevent_delete: bool = False
+    held_from: TargetState | None = None
+    applied_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedPin:
+    """Ledger key `pin/<name>/<id>`: a pin that was applied, with what it resolved to.
+
+    `resolved` is what the connector's offsets were set to (None for a reset).
+    """
+
+    content_hash: str
+    resolved: tuple[OffsetEntry, ...] | None
+    applied_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """The ledger topic, read to its end. `pins` by (connector, pin id)."""
+
+    connectors: Mapping[str, Owned] = field(default_factory=dict)
+    pins: Mapping[tuple[str, str], AppliedPin] = field(default_factory=dict)
+    unfinished: tuple[str, ...] = ()
+    fingerprint_key: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """All that was observed. `logs` covers every topic partition that a sink or a pin names."""
+
+    connectors: Mapping[str, LiveConnector] = field(default_factory=dict)
+    ledger: LedgerState = field(default_factory=LedgerState)
+    logs: Mapping[TopicPartition, LogRange] = field(default_factory=dict)
+    orphan_offsets: Mapping[str, tuple[OffsetEntry, ...]] = field(default_factory=dict)
+    now_ms: int = 0
+    cluster_id: str = ""

@@ -1,0 +1,31 @@
+"""The plan: ordered actions with what they rely on. A value; apply executes exactly this value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connect_reconciler.plan.actions import Action
+from connect_specs.diagnostics import Diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an apply would do.
+
+    `actions` are grouped by connector, groups in safe order. `warnings` do not stop an apply;
+    `errors` do: a plan with errors can be shown, never applied. `cluster_id` is the Kafka cluster
+    that was observed, and `observed_ms` when.
+    """
+
+    project: str
+    group_id: str
+    cluster_id: str
+    observed_ms: int
+    actions: tuple[Action, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
+    errors: tuple[Diagnostic, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.actions and not self.errors

@@ -1,0 +1,1 @@
+"""Draws plans and reports: text for people, JSON for programs. Decides nothing."""
