@@ -8,9 +8,6 @@ starts it again on the same data, ports and cluster id. Listens on loopback only
 import contextlib
 import fcntl
 import json
-import os
-import random
-import signal
 import socket
 import subprocess
 import time
@@ -26,23 +23,22 @@ from confluent_kafka.admin import AdminClient
 
 from connect_runtime.kafka.jars import classpath
 from connect_runtime.kafka.java import find_java
-from connect_runtime.kafka.process import end_process, is_alive, start_time
+from connect_runtime.kafka.ports import LOOPBACK, free_port, is_free
+from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
 
-_HOST = "127.0.0.1"
 _RECORD = "broker.json"
 _LOG = "broker.log"
 _START_S = 30.0
 _STOP_S = 15.0
 _TRIES_S = 0.05
 
-# Below the range that Linux and macOS take for outgoing connections: a port from that range could
-# be lost to one between being picked and being bound.
-_PORTS = range(20000, 32768)
-
+# With the first compiler alone the broker starts in two thirds of the time and carries as many
+# records a second: it mostly copies bytes, and on few cores the second compiler takes time from it.
 _JVM_FLAGS = (
     "-Xms256m",
     "-Xmx512m",
     "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",
     "-Djava.awt.headless=true",
 )
@@ -166,7 +162,7 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"{_HOST}:{self._record.port}"
+        return f"{LOOPBACK}:{self._record.port}"
 
     @property
     def cluster_id(self) -> str:
@@ -197,7 +193,7 @@ def _start_process(folder: Path, port: int | None) -> BrokerRecord:
     properties = folder / "server.properties"
     properties.write_text(
         _PROPERTIES.format(
-            host=_HOST,
+            host=LOOPBACK,
             port=planned.port,
             controller_port=planned.controller_port,
             data=folder / "data",
@@ -207,7 +203,7 @@ def _start_process(folder: Path, port: int | None) -> BrokerRecord:
     logging.write_text(_LOGGING)
     java_command.append(f"-Dlog4j2.configurationFile={logging}")
     _format_once(folder, java_command, properties, planned.cluster_id)
-    pid = _spawn([*java_command, "kafka.Kafka", str(properties)], log=folder / _LOG)
+    pid = spawn([*java_command, "kafka.Kafka", str(properties)], log=folder / _LOG)
     started = start_time(pid)
     if started is None:
         raise BrokerError("the broker ended at once", log_tail=_log_tail(folder))
@@ -218,44 +214,20 @@ def _start_process(folder: Path, port: int | None) -> BrokerRecord:
 
 def _plan_record(folder: Path, port: int | None) -> BrokerRecord:
     """Ports and cluster id for the next start: the last one's where that is possible."""
-    last = _read_record(folder)
-    if port is not None and not _is_free(port):
+    if port is not None and not is_free(port):
         raise BrokerError(f"port {port} is taken", hint="Name another, or none.")
-    kept = _recorded_cluster_id(folder)
-    if last is None:
-        client_port = port or _free_port(other_than=None)
-        cluster_id = kept or urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        # a leading dash would read as an option of the tool that formats
-        cluster_id = cluster_id.replace("-", "_") if kept is None else cluster_id
-        return BrokerRecord(0, 0.0, client_port, _free_port(other_than=client_port), cluster_id)
-    client_port = port or (last.port if _is_free(last.port) else _free_port(other_than=None))
-    controller_port = last.controller_port
-    if controller_port == client_port or not _is_free(controller_port):
-        controller_port = _free_port(other_than=client_port)
-    return replace(
-        last,
-        port=client_port,
-        controller_port=controller_port,
-        cluster_id=kept or last.cluster_id,
-    )
+    last = _read_record(folder)
+    client_port = port or (last.port if last and is_free(last.port) else free_port())
+    controller_port = last.controller_port if last else 0
+    if controller_port in (0, client_port) or not is_free(controller_port):
+        controller_port = free_port(other_than=[client_port])
+    cluster_id = _recorded_cluster_id(folder) or _new_cluster_id()
+    return BrokerRecord(0, 0.0, client_port, controller_port, cluster_id)
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        # as the broker binds: a port that only has closed connections left is free
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((_HOST, port))
-        except OSError:
-            return False
-        return True
-
-
-def _free_port(*, other_than: int | None) -> int:
-    for port in random.sample(_PORTS, 200):
-        if port != other_than and _is_free(port):
-            return port
-    raise BrokerError("no free port found on the loopback interface")
+def _new_cluster_id() -> str:
+    # Kafka's form of a UUID, without the dash that would read as an option when it comes first.
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
 
 
 def _recorded_cluster_id(folder: Path) -> str | None:
@@ -273,7 +245,6 @@ def _format_once(folder: Path, java_command: list[str], properties: Path, cluste
     done = subprocess.run(
         [
             *java_command,
-            "-XX:TieredStopAtLevel=1",
             "kafka.tools.StorageTool",
             "format",
             "--cluster-id",
@@ -292,24 +263,6 @@ def _format_once(folder: Path, java_command: list[str], properties: Path, cluste
         raise BrokerError(f"{folder / 'data'} cannot be formatted", log_tail=tuple(tail))
 
 
-def _spawn(command: list[str], *, log: Path) -> int:
-    """Starts a process in a session of its own, so that no terminal's Ctrl-C reaches it."""
-    to_log = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    # Not Popen, which complains when it is collected while its process runs on, as this one may.
-    return os.posix_spawn(
-        command[0],
-        command,
-        os.environ,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, str(log), to_log, 0o644),
-            (os.POSIX_SPAWN_DUP2, 1, 2),
-        ],
-        setsid=True,
-        setsigdef=[signal.SIGPIPE, signal.SIGINT],
-    )
-
-
 def _log_tail(folder: Path) -> tuple[str, ...]:
     try:
         lines = (folder / _LOG).read_text(errors="replace").splitlines()
@@ -325,7 +278,7 @@ def _wait_until_ready(folder: Path, record: BrokerRecord) -> None:
     # Connecting again at once, and silent about refusals: the broker is only coming up.
     admin = AdminClient(
         {
-            "bootstrap.servers": f"{_HOST}:{record.port}",
+            "bootstrap.servers": f"{LOOPBACK}:{record.port}",
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 100,
             "log_level": 0,
@@ -351,7 +304,7 @@ def _wait_until_ready(folder: Path, record: BrokerRecord) -> None:
 def _wait_for_port(folder: Path, record: BrokerRecord, deadline: float) -> None:
     while True:
         try:
-            socket.create_connection((_HOST, record.port), timeout=1.0).close()
+            socket.create_connection((LOOPBACK, record.port), timeout=1.0).close()
             return
         except OSError:
             _check_still_starting(folder, record, deadline)

@@ -1,4 +1,4 @@
-"""Is this process still the one that was recorded, and how is it ended?
+"""How does a process start, is it still the one that was recorded, and how is it ended?
 
 A pid alone does not name a process: pids are used again. A pid and the time that its process
 started do. Works on processes that are no children of this one.
@@ -10,9 +10,31 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 _POLL_S = 0.02
+
+
+def spawn(command: Sequence[str], *, log: Path) -> int:
+    """Starts a process in a session of its own, so that no terminal's Ctrl-C reaches it.
+
+    `command` begins with a path. Both outputs are appended to `log`. Returns the pid.
+    """
+    to_log = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    # Not Popen, which complains when it is collected while its process runs on, as this one may.
+    return os.posix_spawn(
+        command[0],
+        list(command),
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), to_log, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+        setsigdef=[signal.SIGPIPE, signal.SIGINT],
+    )
 
 
 def start_time(pid: int) -> float | None:

@@ -1,0 +1,33 @@
+"""Which ports of the loopback interface are free?
+
+An answer can be out of date the moment it is given, so a port is picked from below the range that
+Linux and macOS take for outgoing connections: nothing else picks from there by itself.
+"""
+
+import random
+import socket
+from collections.abc import Collection
+
+LOOPBACK = "127.0.0.1"
+
+_CANDIDATES = range(20000, 32768)
+
+
+def is_free(port: int) -> bool:
+    """True if a server could listen on that port of the loopback interface now."""
+    with socket.socket() as probe:
+        # as servers bind: a port that only has closed connections left is free
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True
+
+
+def free_port(*, other_than: Collection[int] = ()) -> int:
+    """A free port, picked at random. Raises OSError if none is found."""
+    for port in random.sample(_CANDIDATES, 500):
+        if port not in other_than and is_free(port):
+            return port
+    raise OSError(f"no free port found from {_CANDIDATES.start} to {_CANDIDATES.stop - 1}")
