@@ -1,0 +1,360 @@
+"""A connector's configuration: which keys it has, of what type, with which defaults and limits.
+
+`parse` turns a connector's strings into values or raises the first error; `validate` collects all
+of them, as `PUT /connector-plugins/{plugin}/config/validate` answers. Texts are Connect's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, Protocol
+
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.api.java_text import java_text
+from connect_runtime.api.validators import Validator
+
+HIDDEN: Final = "[hidden]"
+
+
+class ConfigType(Enum):
+    """The type of a value, under Connect's name. PASSWORD parses to `Password`, LIST to a list of
+    strings split at commas, CLASS to the class's name."""
+
+    BOOLEAN = "BOOLEAN"
+    STRING = "STRING"
+    INT = "INT"
+    SHORT = "SHORT"
+    LONG = "LONG"
+    DOUBLE = "DOUBLE"
+    LIST = "LIST"
+    CLASS = "CLASS"
+    PASSWORD = "PASSWORD"
+
+
+class Importance(Enum):
+    """How much a key matters to most users."""
+
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"
+
+
+class Width(Enum):
+    """How wide an input field for the value should be."""
+
+    NONE = "NONE"
+    SHORT = "SHORT"
+    MEDIUM = "MEDIUM"
+    LONG = "LONG"
+
+
+class _NoDefault(Enum):
+    NO_DEFAULT = "no default"
+
+
+NO_DEFAULT: Final = _NoDefault.NO_DEFAULT
+"""The default of a key that must be given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Password:
+    """A value that is never shown: its text is `[hidden]`. `value` has the secret."""
+
+    value: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return HIDDEN
+
+
+class Recommender(Protocol):
+    """Knows which values make sense for a key, given the other values of the config."""
+
+    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
+        """The values to choose from; empty if any will do."""
+        ...
+
+    def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
+        """Whether the key matters at all with these other values."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key of a `ConfigDef`, with what documentation and user interfaces show of it."""
+
+    name: str
+    type: ConfigType
+    default: Any
+    validator: Validator | None
+    importance: Importance
+    doc: str
+    group: str | None
+    order: int
+    width: Width
+    display_name: str
+    dependents: tuple[str, ...]
+    recommender: Recommender | None
+
+    @property
+    def required(self) -> bool:
+        """Whether the key must be given."""
+        return self.default is NO_DEFAULT
+
+    @property
+    def default_text(self) -> str | None:
+        """The default as Connect writes it, None if there is none."""
+        return None if self.required else config_text(self.default, self.type)
+
+
+@dataclass(slots=True)
+class ConfigValue:
+    """What validation found for one key. `value` is parsed; `config_text` writes it."""
+
+    name: str
+    value: Any = None
+    recommended_values: list[Any] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    visible: bool = True
+
+
+class ConfigDef:
+    """The keys of a configuration, in the order of definition.
+
+        CONFIG = (
+            ConfigDef()
+            .define("topic", ConfigType.STRING, validator=NonEmptyString(),
+                    importance=Importance.HIGH, doc="The topic to publish to")
+            .define("batch.size", ConfigType.INT, 2000, importance=Importance.LOW, doc="...")
+        )
+
+    A key without a default must be given. `validator` runs on defaults too.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[str, ConfigKey] = {}
+
+    def define(
+        self,
+        name: str,
+        type: ConfigType,
+        default: Any = NO_DEFAULT,
+        *,
+        validator: Validator | None = None,
+        importance: Importance = Importance.MEDIUM,
+        doc: str = "",
+        group: str | None = None,
+        order: int = -1,
+        width: Width = Width.NONE,
+        display_name: str | None = None,
+        dependents: Sequence[str] = (),
+        recommender: Recommender | None = None,
+    ) -> ConfigDef:
+        """Adds a key and returns this definition. `group`, `order`, `width` and `display_name` are
+        for user interfaces; `dependents` names keys whose recommendations follow this one."""
+        if name in self._keys:
+            raise ConfigError(f"Configuration {name} is defined twice.")
+        if default is not NO_DEFAULT:
+            default = parse_value(name, default, type)
+            if validator is not None:
+                validator(name, default)
+        self._keys[name] = ConfigKey(
+            name=name,
+            type=type,
+            default=default,
+            validator=validator,
+            importance=importance,
+            doc=doc,
+            group=group,
+            order=order,
+            width=width,
+            display_name=name if display_name is None else display_name,
+            dependents=tuple(dependents),
+            recommender=recommender,
+        )
+        return self
+
+    def embed(self, other: ConfigDef) -> ConfigDef:
+        """Adds all keys of `other` and returns this definition."""
+        for key in other:
+            if key.name in self._keys:
+                raise ConfigError(f"Configuration {key.name} is defined twice.")
+            self._keys[key.name] = key
+        return self
+
+    @property
+    def keys(self) -> Mapping[str, ConfigKey]:
+        """All keys by name, in the order of definition."""
+        return self._keys
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups of the keys, in the order of definition."""
+        return list(dict.fromkeys(k.group for k in self if k.group is not None))
+
+    def __iter__(self) -> Iterator[ConfigKey]:
+        return iter(self._keys.values())
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def parse(self, props: Mapping[str, str | None]) -> dict[str, Any]:
+        """The values of all keys. Raises `ConfigError` for the first that is wrong."""
+        parsed = {}
+        for key in self:
+            if key.name in props:
+                value = parse_value(key.name, props[key.name], key.type)
+            elif key.required:
+                raise ConfigError(_missing(key))
+            else:
+                value = key.default
+            if key.validator is not None:
+                key.validator(key.name, value)
+            parsed[key.name] = value
+        return parsed
+
+    def validate(self, props: Mapping[str, str | None]) -> list[ConfigValue]:
+        """One result per key, in the order of definition, with everything that is wrong."""
+        found = {key.name: _validated(key, props) for key in self}
+        parsed = {name: result.value for name, result in found.items()}
+        for key in self:
+            if key.recommender is not None:
+                result = found[key.name]
+                _recommend(result, key.recommender, parsed)
+        return list(found.values())
+
+
+def _missing(key: ConfigKey) -> str:
+    return f'Missing required configuration "{key.name}" which has no default value.'
+
+
+def _validated(key: ConfigKey, props: Mapping[str, str | None]) -> ConfigValue:
+    result = ConfigValue(key.name)
+    if key.name in props:
+        try:
+            result.value = parse_value(key.name, props[key.name], key.type)
+        except ConfigError as error:
+            result.errors.append(str(error))
+    elif key.required:
+        result.errors.append(_missing(key))
+    else:
+        result.value = key.default
+    # a value of the wrong type is reported once; Connect, too, validates None then
+    if key.validator is not None:
+        try:
+            key.validator(key.name, result.value)
+        except ConfigError as error:
+            result.errors.append(str(error))
+    return result
+
+
+def _recommend(result: ConfigValue, recommender: Recommender, parsed: Mapping[str, Any]) -> None:
+    try:
+        result.recommended_values = list(recommender.valid_values(result.name, parsed))
+        result.visible = recommender.visible(result.name, parsed)
+    except ConfigError as error:
+        result.errors.append(str(error))
+
+
+def parse_value(name: str, value: Any, type: ConfigType) -> Any:
+    """`value`, mostly a string, as `type`. None stays None. Raises `ConfigError`."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = value.strip()
+    return _PARSERS[type](name, value)
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    found = {"true": True, "false": False}.get(value.lower() if isinstance(value, str) else "")
+    if found is None:
+        raise ConfigError.invalid(name, value, "Expected value to be either true or false")
+    return found
+
+
+def _string(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        why = f"Expected value to be a string, but it was a {_java_class(value)}"
+        raise ConfigError.invalid(name, value, why)
+    return value
+
+
+def _integer(type: ConfigType, bits: int) -> Callable[[str, Any], int]:
+    def parse(name: str, value: Any) -> int:
+        # Java's digits only: Python's int() would take 1_000 as well
+        text = value if isinstance(value, str) else str(value)
+        if isinstance(value, bool | float) or not re.fullmatch(r"[+-]?[0-9]+", text):
+            raise ConfigError.invalid(name, value, f"Not a number of type {type.value}")
+        number = int(text)
+        if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+            raise ConfigError.invalid(name, value, f"Not a number of type {type.value}")
+        return number
+
+    return parse
+
+
+def _double(name: str, value: Any) -> float:
+    try:
+        if isinstance(value, bool) or "_" in str(value):
+            raise ValueError
+        return float(value)
+    except ValueError as error:
+        raise ConfigError.invalid(name, value, "Not a number of type DOUBLE") from error
+
+
+def _list(name: str, value: Any) -> list[str]:
+    if isinstance(value, list | tuple):
+        return list(value)
+    if not isinstance(value, str):
+        raise ConfigError.invalid(name, value, "Expected a comma separated list.")
+    return re.split(r"\s*,\s*", value) if value else []
+
+
+def _password(name: str, value: Any) -> Password:
+    if isinstance(value, Password):
+        return value
+    if not isinstance(value, str):
+        why = f"Expected value to be a string, but it was a {_java_class(value)}"
+        raise ConfigError.invalid(name, HIDDEN, why)
+    return Password(value)
+
+
+def _java_class(value: Any) -> str:
+    names: dict[type[Any], str] = {
+        bool: "Boolean",
+        int: "Integer",
+        float: "Double",
+        list: "util.ArrayList",
+    }
+    found = names.get(type(value))
+    if found is None:
+        return type(value).__qualname__
+    return f"java.{found}" if "." in found else f"java.lang.{found}"
+
+
+_PARSERS: Final[Mapping[ConfigType, Callable[[str, Any], Any]]] = {
+    ConfigType.BOOLEAN: _boolean,
+    ConfigType.STRING: _string,
+    ConfigType.INT: _integer(ConfigType.INT, 32),
+    ConfigType.SHORT: _integer(ConfigType.SHORT, 16),
+    ConfigType.LONG: _integer(ConfigType.LONG, 64),
+    ConfigType.DOUBLE: _double,
+    ConfigType.LIST: _list,
+    ConfigType.CLASS: _string,
+    ConfigType.PASSWORD: _password,
+}
+
+
+def config_text(value: Any, type: ConfigType) -> str | None:
+    """A parsed value as Connect writes it: lists joined by commas, passwords hidden."""
+    if value is None:
+        return None
+    if type is ConfigType.PASSWORD:
+        return HIDDEN
+    if type is ConfigType.LIST:
+        return ",".join(map(str, value))
+    return java_text(value)

@@ -1,0 +1,36 @@
+"""The errors that connectors raise, and those that the runtime raises to them.
+
+Messages of `ConfigError` are Connect's, so that users see the same text from either runtime.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from connect_runtime.api.java_text import java_text
+
+
+class ConnectorError(Exception):
+    """Something went wrong for good: the task becomes FAILED and stays so until restarted."""
+
+
+class RetriableError(ConnectorError):
+    """It may work later.
+
+    From `SinkTask.put`, the same batch is put again; from `SourceTask.poll`, it counts as "no
+    records"; from a converter, it is tried again within `errors.retry.timeout`.
+    """
+
+
+class DataError(ConnectorError):
+    """A value does not fit its schema, or bytes are not what a converter expects."""
+
+
+class ConfigError(ConnectorError):
+    """A configuration that cannot be used."""
+
+    @classmethod
+    def invalid(cls, name: str, value: Any, why: str = "") -> ConfigError:
+        """`value` is not allowed for the key `name`, in Connect's words."""
+        text = f"Invalid value {java_text(value)} for configuration {name}"
+        return cls(f"{text}: {why}" if why else text)

@@ -1,0 +1,244 @@
+"""Records between connectors and Kafka, one by one and as batches of columns.
+
+A batch is the fast way: `SourceTask.poll` may return a `SourceBatch`, and `SinkTask.put` gets a
+`SinkBatch`. Record objects are made only where a connector asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from connect_runtime.api.schema import Schema
+
+Header: TypeAlias = tuple[str, bytes | str | None]
+SourcePartition: TypeAlias = Mapping[str, Any]
+SourceOffset: TypeAlias = Mapping[str, Any]
+
+T = TypeVar("T")
+Lazy: TypeAlias = Sequence[T] | Callable[[], Sequence[T]]
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a Kafka topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceRecord:
+    """One record from a source, with where it came from and how far the source has been read.
+
+    `source_offset` is where to resume after this record. Keys and values of partition and offset
+    are strings and primitive values. `partition` None lets Kafka choose by key; `timestamp` is in
+    epoch milliseconds, None for "now". Compared by identity, as transaction boundaries need it.
+    """
+
+    source_partition: SourcePartition
+    source_offset: SourceOffset | None
+    topic: str
+    value: Any
+    value_schema: Schema | None = None
+    key: Any = None
+    key_schema: Schema | None = None
+    partition: int | None = None
+    timestamp: int | None = None
+    headers: Sequence[Header] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBatch:
+    """Records of one topic and one source partition, as columns of equal length.
+
+    `source_offset` is the offset after the last record; a batch is never split over transactions
+    unless `offsets` (one offset a record) is given. Columns that are None are all None.
+    """
+
+    topic: str
+    source_partition: SourcePartition
+    values: Sequence[Any]
+    keys: Sequence[Any] | None = None
+    source_offset: SourceOffset | None = None
+    offsets: Sequence[SourceOffset] | None = None
+    value_schema: Schema | None = None
+    key_schema: Schema | None = None
+    timestamps: Sequence[int | None] | None = None
+    headers: Sequence[Sequence[Header]] | None = None
+    partition: int | None = None
+
+    def __post_init__(self) -> None:
+        size = len(self.values)
+        for name in ("keys", "offsets", "timestamps", "headers"):
+            column = getattr(self, name)
+            if column is not None and len(column) != size:
+                raise ValueError(f"{name} has {len(column)} entries for {size} values")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def last_offset(self) -> SourceOffset | None:
+        """Where to resume after this batch."""
+        if self.source_offset is None and self.offsets:
+            return self.offsets[-1]
+        return self.source_offset
+
+    def records(self) -> Iterator[SourceRecord]:
+        """The same as records; without `offsets`, only the last one carries the offset."""
+        last = len(self) - 1
+        for i, value in enumerate(self.values):
+            if self.offsets is not None:
+                offset: SourceOffset | None = self.offsets[i]
+            else:
+                offset = self.source_offset if i == last else None
+            yield SourceRecord(
+                source_partition=self.source_partition,
+                source_offset=offset,
+                topic=self.topic,
+                value=value,
+                value_schema=self.value_schema,
+                key=None if self.keys is None else self.keys[i],
+                key_schema=self.key_schema,
+                partition=self.partition,
+                timestamp=None if self.timestamps is None else self.timestamps[i],
+                headers=() if self.headers is None else self.headers[i],
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRecord:
+    """One record from Kafka. `timestamp` is in epoch milliseconds, None if it has none."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: Any
+    value_schema: Schema | None = None
+    key: Any = None
+    key_schema: Schema | None = None
+    timestamp: int | None = None
+    headers: Sequence[Header] = ()
+
+
+class SinkBatch:
+    """Records from Kafka in the order to write them, as columns.
+
+    Columns are made when first asked for: a connector that writes values alone never pays for
+    keys. Iterating yields `SinkRecord`s. Within a topic partition, offsets grow.
+
+    Each argument is a sequence, or a function without arguments that returns one.
+    """
+
+    __slots__ = ("_columns", "_size")
+
+    def __init__(
+        self,
+        values: Lazy[Any],
+        *,
+        topics: Lazy[str],
+        partitions: Lazy[int],
+        offsets: Lazy[int],
+        keys: Lazy[Any] | None = None,
+        timestamps: Lazy[int | None] | None = None,
+        headers: Lazy[Sequence[Header]] | None = None,
+        value_schemas: Lazy[Schema | None] | None = None,
+        key_schemas: Lazy[Schema | None] | None = None,
+        size: int | None = None,
+    ) -> None:
+        self._columns: dict[str, Any] = {
+            "values": values,
+            "topics": topics,
+            "partitions": partitions,
+            "offsets": offsets,
+            "keys": keys,
+            "timestamps": timestamps,
+            "headers": headers,
+            "value_schemas": value_schemas,
+            "key_schemas": key_schemas,
+        }
+        self._size = len(self.values) if size is None else size
+
+    def _column(self, name: str, empty: Any = None) -> Any:
+        column = self._columns[name]
+        if column is None:
+            column = self._columns[name] = [empty] * self._size
+        elif callable(column):
+            column = self._columns[name] = column()
+        return column
+
+    @property
+    def values(self) -> Sequence[Any]:
+        """The values, as the value converter made them."""
+        column: Sequence[Any] = self._column("values")
+        return column
+
+    @property
+    def keys(self) -> Sequence[Any]:
+        """The keys, as the key converter made them."""
+        column: Sequence[Any] = self._column("keys")
+        return column
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """The topic of each record."""
+        column: Sequence[str] = self._column("topics")
+        return column
+
+    @property
+    def partitions(self) -> Sequence[int]:
+        """The partition of each record."""
+        column: Sequence[int] = self._column("partitions")
+        return column
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """The offset of each record."""
+        column: Sequence[int] = self._column("offsets")
+        return column
+
+    @property
+    def timestamps(self) -> Sequence[int | None]:
+        """The timestamp of each record, in epoch milliseconds."""
+        column: Sequence[int | None] = self._column("timestamps")
+        return column
+
+    @property
+    def headers(self) -> Sequence[Sequence[Header]]:
+        """The headers of each record."""
+        column: Sequence[Sequence[Header]] = self._column("headers", ())
+        return column
+
+    @property
+    def value_schemas(self) -> Sequence[Schema | None]:
+        """The schema of each value."""
+        column: Sequence[Schema | None] = self._column("value_schemas")
+        return column
+
+    @property
+    def key_schemas(self) -> Sequence[Schema | None]:
+        """The schema of each key."""
+        column: Sequence[Schema | None] = self._column("key_schemas")
+        return column
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[SinkRecord]:
+        columns = (
+            self.topics,
+            self.partitions,
+            self.offsets,
+            self.values,
+            self.value_schemas,
+            self.keys,
+            self.key_schemas,
+            self.timestamps,
+            self.headers,
+        )
+        for row in zip(*columns, strict=True):
+            yield SinkRecord(*row)

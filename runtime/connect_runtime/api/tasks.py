@@ -1,0 +1,191 @@
+"""Tasks: what moves the data, and what the runtime gives them (manual 8.3, "Task Example").
+
+A task runs alone in a process of its own and is called from one thread only, unlike in Java: `stop`
+never overlaps `poll` or `put`. So `poll` and `put` must return within about half a second when
+there is nothing to do, or a stop has to wait for them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from connect_runtime.api.records import (
+    SinkBatch,
+    SourceBatch,
+    SourceOffset,
+    SourcePartition,
+    SourceRecord,
+    TopicPartition,
+)
+
+
+class OffsetStorageReader(Protocol):
+    """Reads the offsets that earlier records of this connector committed."""
+
+    def offset(self, partition: SourcePartition) -> SourceOffset | None:
+        """Where to resume this source partition; None if it was never committed, or reset."""
+        ...
+
+    def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        """The same for several partitions, in their order."""
+        ...
+
+
+class TransactionContext(Protocol):
+    """Decides where transactions end, with `transaction.boundary=connector` (KIP-618).
+
+    Without a record, at the end of the batch that the next (or this) `poll` returns; with a
+    record, right after that one. After an abort the aborted records' offsets are still committed,
+    so they are skipped and not polled again.
+    """
+
+    def commit_transaction(self, record: SourceRecord | None = None) -> None: ...
+
+    def abort_transaction(self, record: SourceRecord | None = None) -> None: ...
+
+
+class SourceTaskContext(Protocol):
+    """What a source task may ask of the runtime."""
+
+    @property
+    def configs(self) -> Mapping[str, str]:
+        """The task's config."""
+        ...
+
+    @property
+    def offset_storage_reader(self) -> OffsetStorageReader: ...
+
+    @property
+    def transaction_context(self) -> TransactionContext | None:
+        """None unless `transaction.boundary` is `connector`."""
+        ...
+
+
+class SinkTaskContext(Protocol):
+    """What a sink task may ask of the runtime. All calls come from within the task's methods."""
+
+    @property
+    def configs(self) -> Mapping[str, str]:
+        """The task's config."""
+        ...
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that this task has now."""
+        ...
+
+    def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Delivers again from these offsets, for a sink that keeps its own (exactly once)."""
+        ...
+
+    def timeout(self, timeout_ms: int) -> None:
+        """How long to wait before the next `put`, once. Meant for use with `RetriableError`."""
+        ...
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Delivers nothing from these until `resume`."""
+        ...
+
+    def resume(self, *partitions: TopicPartition) -> None: ...
+
+    def request_commit(self) -> None:
+        """Commits offsets soon instead of waiting for the next regular time."""
+        ...
+
+
+class SourceTask(ABC):
+    """Reads from a source.
+
+    Life: `initialize`, `start`, then `poll` again and again, `stop`. With exactly-once support the
+    records of a poll and its offset are committed in one Kafka transaction, or neither is.
+    """
+
+    context: SourceTaskContext
+
+    def initialize(self, context: SourceTaskContext) -> None:
+        """Called once, before `start`. Keep `context` if you override this."""
+        self.context = context
+
+    def version(self) -> str:
+        """The version to show in the task's status."""
+        return "undefined"
+
+    @abstractmethod
+    def start(self, props: Mapping[str, str]) -> None:
+        """Opens what the task needs. `context.offset_storage_reader` says where to resume."""
+
+    @abstractmethod
+    def poll(self) -> Sequence[SourceRecord] | SourceBatch | None:
+        """The next records, or None after at most about half a second without any.
+
+        `RetriableError` counts as None; any other error fails the task.
+        """
+
+    def commit(self) -> None:  # noqa: B027 -- most tasks need neither hook
+        """Everything returned by `poll` so far is now in Kafka, with its offset."""
+
+    def commit_record(self, record: SourceRecord) -> None:  # noqa: B027
+        """`record` is now in Kafka. A task that overrides this pays for one object a record."""
+
+    def update_offsets(
+        self, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> Sequence[tuple[SourcePartition, SourceOffset | None]] | None:
+        """Changes offsets that are about to be committed (KIP-910); None changes nothing."""
+        return None
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Closes everything. Also called after a failed `start` or `poll`."""
+
+
+class SinkTask(ABC):
+    """Writes records to another system.
+
+    Life: `initialize`, `start`, `open` for partitions gained, `put` again and again, `flush` before
+    each commit of offsets, `close` for partitions given up, `stop`. Delivery is at least once:
+    records after the last committed offset come again after a failure.
+    """
+
+    context: SinkTaskContext
+
+    def initialize(self, context: SinkTaskContext) -> None:
+        """Called once, before `start`. Keep `context` if you override this."""
+        self.context = context
+
+    def version(self) -> str:
+        """The version to show in the task's status."""
+        return "undefined"
+
+    @abstractmethod
+    def start(self, props: Mapping[str, str]) -> None:
+        """Opens what the task needs. No partition is known yet."""
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:  # noqa: B027
+        """These partitions are now this task's. `context.offset` may move them here."""
+
+    @abstractmethod
+    def put(self, records: SinkBatch) -> None:
+        """Takes records; they need not be safe until `flush`.
+
+        `RetriableError`: the same batch is put again later. Any other error fails the task.
+        """
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:  # noqa: B027
+        """Makes safe what was put. `offsets` are the next ones to read of each partition."""
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """The offsets that may be committed; the default flushes and returns all of them.
+
+        Return fewer, or smaller ones, if not everything is safe. Empty: nothing is committed.
+        """
+        self.flush(offsets)
+        return offsets
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:  # noqa: B027
+        """These partitions are given up; called after the last `pre_commit` for them."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Closes everything. Also called after a failed `start` or `put`."""

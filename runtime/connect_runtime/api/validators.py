@@ -1,0 +1,184 @@
+"""What a config value may be, beyond its type.
+
+A validator is called with the key's name and its parsed value (None if it has none) and raises
+`ConfigError`. Its text is what `connect validate` and Connect's own documentation show of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from connect_runtime.api.errors import ConfigError
+
+
+class Validator(Protocol):
+    """Raises `ConfigError` if `value` is not allowed for `name`."""
+
+    def __call__(self, name: str, value: Any) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number of at least `low` and at most `high`."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None:
+            raise ConfigError.invalid(name, value, "Value must be non-null")
+        if self.low is not None and value < self.low:
+            raise ConfigError.invalid(name, value, f"Value must be at least {self.low}")
+        if self.high is not None and value > self.high:
+            raise ConfigError.invalid(name, value, f"Value must be no more than {self.high}")
+
+    def __str__(self) -> str:
+        parts = [str(end) for end in (self.low,) if end is not None] + ["..."]
+        return f"[{','.join(parts + [str(end) for end in (self.high,) if end is not None])}]"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of these strings; for a list, each of its entries."""
+
+    allowed: tuple[str, ...]
+    ignore_case: bool = False
+
+    @classmethod
+    def strings(cls, *allowed: str) -> OneOf:
+        """Exactly one of `allowed`."""
+        return cls(allowed)
+
+    @classmethod
+    def any_case(cls, *allowed: str) -> OneOf:
+        """One of `allowed`, in upper or lower case."""
+        return cls(tuple(s.upper() for s in allowed), ignore_case=True)
+
+    def __call__(self, name: str, value: Any) -> None:
+        for entry in value if isinstance(value, list | tuple) else (value,):
+            if self.ignore_case:
+                if entry is None or str(entry).upper() not in self.allowed:
+                    allowed = ", ".join(self.allowed)
+                    why = f"String must be one of (case insensitive): {allowed}"
+                    raise ConfigError.invalid(name, entry, why)
+            elif entry not in self.allowed:
+                why = f"String must be one of: {', '.join(self.allowed)}"
+                raise ConfigError.invalid(name, entry, why)
+
+    def __str__(self) -> str:
+        shown = f"[{', '.join(self.allowed)}]"
+        return f"(case insensitive) {shown}" if self.ignore_case else shown
+
+
+@dataclass(frozen=True, slots=True)
+class NonEmptyString:
+    """Not the empty string. None passes: a missing value is another error."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is not None and not value:
+            raise ConfigError.invalid(name, value, "String must be non-empty")
+
+    def __str__(self) -> str:
+        return "non-empty string"
+
+
+@dataclass(frozen=True, slots=True)
+class NonEmptyStringWithoutControlChars:
+    """What Connect asks of a connector's name."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None:
+            return
+        if not value:
+            raise ConfigError.invalid(name, value, "String may not be empty")
+        found = [ord(c) for c in value if ord(c) <= 0x1F or 0x7F <= ord(c) <= 0x9F]
+        if found:
+            why = "String may not contain control sequences but had the following ASCII chars: "
+            raise ConfigError.invalid(name, value, why + ", ".join(map(str, found)))
+
+    def __str__(self) -> str:
+        return "non-empty string without ISO control characters"
+
+
+@dataclass(frozen=True, slots=True)
+class NonNull:
+    """Any value but None."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None:
+            raise ConfigError.invalid(name, value, "entry must be non null")
+
+    def __str__(self) -> str:
+        return "non-null string"
+
+
+@dataclass(frozen=True, slots=True)
+class NonEmptyList:
+    """A list with at least one entry."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if not value:
+            raise ConfigError.invalid(name, value, "Empty list")
+
+    def __str__(self) -> str:
+        return "non-empty list"
+
+
+@dataclass(frozen=True, slots=True)
+class ValidRegex:
+    """A regular expression."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        try:
+            re.compile(value or "")
+        except re.error as error:
+            raise ConfigError.invalid(name, value, f"Invalid regex: {error}") from error
+
+    def __str__(self) -> str:
+        return "valid regex"
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Every one of `validators`."""
+
+    validators: tuple[Validator, ...]
+
+    @classmethod
+    def of(cls, *validators: Validator) -> AllOf:
+        """Every one of these, in this order."""
+        return cls(validators)
+
+    def __call__(self, name: str, value: Any) -> None:
+        for validator in self.validators:
+            validator(name, value)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.validators))
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A check of your own, with the text to show for it."""
+
+    check: Callable[[str, Any], None]
+    text: str
+
+    def __call__(self, name: str, value: Any) -> None:
+        self.check(name, value)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def at_least(low: float) -> Range:
+    """A number of at least `low`."""
+    return Range(low=low)
+
+
+def between(low: float, high: float) -> Range:
+    """A number from `low` to `high`, both included."""
+    return Range(low=low, high=high)

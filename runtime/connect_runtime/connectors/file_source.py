@@ -1,0 +1,245 @@
+"""FileStreamSource: each line of a file becomes a record.
+
+The stored `position` counts bytes: where to go on reading. Apache's source counts decoded
+characters but skips that many bytes when it resumes, so with any non-ASCII text before it, it
+resumes at the wrong place. For ASCII files the two agree, and either can take over from the other.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from connect_runtime.api import (
+    STRING,
+    ConfigDef,
+    ConfigType,
+    ConnectorError,
+    ExactlyOnceSupport,
+    Importance,
+    NonEmptyString,
+    SourceBatch,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+)
+from connect_runtime.connectors.built_in import VERSION
+
+CONFIG = (
+    ConfigDef()
+    .define(
+        "file",
+        ConfigType.STRING,
+        None,
+        importance=Importance.HIGH,
+        doc="Source filename. If not specified, the standard input will be used",
+    )
+    .define(
+        "topic",
+        ConfigType.STRING,
+        validator=NonEmptyString(),
+        importance=Importance.HIGH,
+        doc="The topic to publish data to",
+    )
+    .define(
+        "batch.size",
+        ConfigType.INT,
+        2000,
+        importance=Importance.LOW,
+        doc="The maximum number of records the source task can read from the file each time it is"
+        " polled",
+    )
+)
+
+_BLOCK_BYTES: Final = 1 << 18
+_WAIT_S: Final = 0.2  # how long a poll waits for more; also how late a stop can be seen
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a final \r may be half of \r\n
+
+
+class FileStreamSourceConnector(SourceConnector):
+    """One task, whatever `tasks.max` says: there is one file."""
+
+    def version(self) -> str:
+        return VERSION
+
+    def config(self) -> ConfigDef:
+        return CONFIG
+
+    def task_class(self) -> type[SourceTask]:
+        return FileStreamSourceTask
+
+    def start(self, props: Mapping[str, str]) -> None:
+        CONFIG.parse(props)
+        self._props = dict(props)
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        return [dict(self._props)]
+
+    def stop(self) -> None:
+        pass
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        # standard input cannot be read again
+        supported = bool(CONFIG.parse(config)["file"])
+        return ExactlyOnceSupport.SUPPORTED if supported else ExactlyOnceSupport.UNSUPPORTED
+
+    def alter_offsets(
+        self,
+        config: Mapping[str, str],
+        offsets: Sequence[tuple[SourcePartition | None, SourceOffset | None]],
+    ) -> bool:
+        if not CONFIG.parse(config)["file"]:
+            raise ConnectorError(
+                "Offsets cannot be modified if the 'file' configuration is unspecified. This is"
+                " because stdin is used for input and offsets are not tracked."
+            )
+        for partition, offset in offsets:
+            if offset is not None:  # a reset is allowed even for what is no partition of ours
+                _check_offset(offset)
+                _check_partition(partition)
+        return True
+
+
+def _check_offset(offset: SourceOffset) -> None:
+    if "position" not in offset:
+        raise ConnectorError("Offset objects should either be null or contain the key 'position'")
+    position = offset["position"]
+    if isinstance(position, bool) or not isinstance(position, int):
+        raise ConnectorError(
+            "The value for the 'position' key in the offset is expected to be a Long value"
+        )
+    if position < 0:
+        raise ConnectorError(
+            "The value for the 'position' key in the offset should be a non-negative value"
+        )
+
+
+def _check_partition(partition: SourcePartition | None) -> None:
+    if partition is None:
+        raise ConnectorError("Partition objects cannot be null")
+    if "filename" not in partition:
+        raise ConnectorError("Partition objects should contain the key 'filename'")
+
+
+class FileStreamSourceTask(SourceTask):
+    """Follows one file as it grows. Only complete lines become records."""
+
+    def __init__(self) -> None:
+        self._file: BinaryIO | None = None
+        self._name: str | None = None
+        self._topic = ""
+        self._batch_size = 0
+        self._lines = Lines()
+
+    def version(self) -> str:
+        return VERSION
+
+    def start(self, props: Mapping[str, str]) -> None:
+        config = CONFIG.parse(props)
+        self._name = config["file"] or None
+        self._topic = config["topic"]
+        self._batch_size = config["batch.size"]
+        if self._name is None:
+            self._file = sys.stdin.buffer
+            return
+        offset = self.context.offset_storage_reader.offset({"filename": self._name})
+        self._lines = Lines(_position(offset))
+
+    def poll(self) -> SourceBatch | None:
+        lines = self._lines.take(self._batch_size)
+        if not lines and self._read():
+            lines = self._lines.take(self._batch_size)
+        if not lines:
+            return None
+        return SourceBatch(
+            topic=self._topic,
+            source_partition={} if self._name is None else {"filename": self._name},
+            source_offset=None if self._name is None else {"position": self._lines.position},
+            values=[line.decode("utf-8", "replace") for line in lines],
+            value_schema=STRING,
+        )
+
+    def _read(self) -> bool:
+        """Whether there is more; waits a little if not."""
+        file = self._open()
+        block = b"" if file is None else file.read(_BLOCK_BYTES)
+        if not block:
+            time.sleep(_WAIT_S)
+            return False
+        self._lines.feed(block)
+        return True
+
+    def _open(self) -> BinaryIO | None:
+        if self._file is None and self._name is not None:
+            try:
+                self._file = Path(self._name).open("rb", buffering=0)  # noqa: SIM115
+            except FileNotFoundError:
+                return None
+            self._file.seek(self._lines.position)
+        return self._file
+
+    def stop(self) -> None:
+        if self._file is not None and self._name is not None:
+            self._file.close()
+        self._file = None
+
+
+def _position(offset: SourceOffset | None) -> int:
+    position: Any = None if offset is None else offset.get("position")
+    if position is None:
+        return 0
+    if isinstance(position, bool) or not isinstance(position, int):
+        raise ConnectorError("Offset position is the incorrect type")
+    return position
+
+
+class Lines:
+    r"""Splits bytes that arrive in pieces into lines, and knows where each line ended.
+
+    Lines end with `\n`, `\r\n` or `\r`, and with nothing else: `bytes.splitlines` would also split
+    at form feeds and the like. `position` is the place in the file after the last line taken,
+    the same however the bytes were cut into pieces.
+    """
+
+    __slots__ = ("_complete", "_next", "_rest", "_returns", "position")
+
+    def __init__(self, position: int = 0) -> None:
+        self.position = position
+        self._complete: list[bytes] = []  # lines not yet taken, from _next on
+        self._next = 0
+        self._returns: list[int] | None = None  # length of each line with its end, if not + 1
+        self._rest = b""
+
+    def feed(self, block: bytes) -> None:
+        """More bytes. All complete lines must have been taken before."""
+        data = self._rest + block if self._rest else block
+        if b"\r" not in data:
+            *self._complete, self._rest = data.split(b"\n")
+            self._returns = None
+        else:
+            self._split_returns(data)
+        self._next = 0
+
+    def _split_returns(self, data: bytes) -> None:
+        self._complete, self._returns, start = [], [], 0
+        for end in _LINE_END.finditer(data):
+            self._complete.append(data[start : end.start()])
+            self._returns.append(end.end() - start)
+            start = end.end()
+        self._rest = data[start:]
+
+    def take(self, most: int) -> list[bytes]:
+        """The next complete lines; moves `position` after them."""
+        first, last = self._next, self._next + most
+        lines = self._complete[first:last]
+        if self._returns is None:
+            self.position += sum(map(len, lines)) + len(lines)
+        else:
+            self.position += sum(self._returns[first:last])
+        self._next = first + len(lines)
+        return lines

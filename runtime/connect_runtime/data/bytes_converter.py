@@ -1,0 +1,60 @@
+"""ByteArrayConverter: bytes as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect_runtime.api import (
+    OPTIONAL_BYTES,
+    Column,
+    ConfigDef,
+    Converter,
+    DataError,
+    Read,
+    Schema,
+    Type,
+    Write,
+)
+from connect_runtime.connectors.built_in import VERSION
+from connect_runtime.data.converter_type import with_converter_type
+
+CONFIG = with_converter_type(ConfigDef())
+
+
+class ByteArrayConverter(Converter):
+    """Passes bytes through; refuses everything else."""
+
+    def version(self) -> str:
+        return VERSION
+
+    def config(self) -> ConfigDef:
+        return CONFIG
+
+    def configure(self, options: Mapping[str, str], *, is_key: bool) -> None:
+        pass
+
+    @property
+    def reads_anything(self) -> bool:
+        return True
+
+    def writer(self) -> Write:
+        return _write
+
+    def reader(self) -> Read:
+        return _read
+
+
+def _write(values: Sequence[Any], schema: Schema | None) -> list[bytes | None]:
+    if schema is not None and schema.type is not Type.BYTES:
+        raise DataError(f"Invalid schema type for ByteArrayConverter: {schema.type.name}")
+    for value in values:
+        if value is not None and not isinstance(value, bytes | bytearray | memoryview):
+            raise DataError(
+                f"ByteArrayConverter is not compatible with objects of type {type(value)}"
+            )
+    return [None if v is None else bytes(v) for v in values]
+
+
+def _read(column: Sequence[bytes | None]) -> Column:
+    return Column(column, OPTIONAL_BYTES)

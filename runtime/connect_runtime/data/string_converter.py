@@ -1,0 +1,91 @@
+"""StringConverter: text in one encoding, UTF-8 unless `converter.encoding` says otherwise.
+
+Writes what Java's `toString` gives for any value; reads bytes as an optional string.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect_runtime.api import (
+    OPTIONAL_STRING,
+    Column,
+    ConfigDef,
+    ConfigError,
+    ConfigType,
+    Converter,
+    DataError,
+    Importance,
+    Read,
+    Schema,
+    Write,
+)
+from connect_runtime.api.java_text import java_text
+from connect_runtime.connectors.built_in import VERSION
+from connect_runtime.data.converter_type import with_converter_type
+
+CONFIG = with_converter_type(
+    ConfigDef().define(
+        "converter.encoding",
+        ConfigType.STRING,
+        "UTF-8",
+        importance=Importance.HIGH,
+        doc="The name of the Java character set to use for encoding strings as byte arrays.",
+    )
+)
+
+
+class StringConverter(Converter):
+    """Text to bytes and back. Bytes that are no text in the encoding are replaced, as in Java."""
+
+    def version(self) -> str:
+        return VERSION
+
+    def config(self) -> ConfigDef:
+        return CONFIG
+
+    def configure(self, options: Mapping[str, str], *, is_key: bool) -> None:
+        name = options.get("converter.encoding", "UTF-8")
+        try:
+            self._encoding = codecs.lookup(name).name
+        except LookupError as error:
+            raise ConfigError.invalid("converter.encoding", name, "Unknown encoding") from error
+
+    @property
+    def reads_anything(self) -> bool:
+        return True
+
+    def writer(self) -> Write:
+        encoding = self._encoding
+
+        def write(values: Sequence[Any], schema: Schema | None) -> list[bytes | None]:
+            try:
+                # nearly always all of them are strings
+                return [value.encode(encoding) for value in values]
+            except (AttributeError, UnicodeEncodeError):
+                return [_encode(value, encoding) for value in values]
+
+        return write
+
+    def reader(self) -> Read:
+        encoding = self._encoding
+
+        def read(column: Sequence[bytes | None]) -> Column:
+            try:
+                values: list[str | None] = [data.decode(encoding) for data in column]  # type: ignore[union-attr]
+            except (AttributeError, UnicodeDecodeError):
+                values = [None if d is None else d.decode(encoding, "replace") for d in column]
+            return Column(values, OPTIONAL_STRING)
+
+        return read
+
+
+def _encode(value: Any, encoding: str) -> bytes | None:
+    if value is None:
+        return None
+    try:
+        return java_text(value).encode(encoding, "replace")
+    except UnicodeError as error:
+        raise DataError("Failed to serialize to a string: ") from error

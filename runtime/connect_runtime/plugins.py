@@ -1,0 +1,188 @@
+"""Which class does a config mean by `FileStreamSource`, a Java name, or `package.module:Class`?
+
+Built-ins go by Apache's class names, so that configs move between the two runtimes unchanged.
+Third parties register under the entry point groups `connect.connectors` and `connect.converters`,
+or are named by module and class. Error texts are Connect's.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, Final, Literal, TypeAlias
+
+from connect_runtime.api import (
+    ConfigError,
+    Connector,
+    ConnectorError,
+    Converter,
+    SinkConnector,
+    SinkTask,
+    SourceConnector,
+    SourceTask,
+)
+
+Kind: TypeAlias = Literal["sink", "source", "converter"]
+
+_KINDS: Final[tuple[tuple[Kind, type[Any]], ...]] = (
+    ("sink", SinkConnector),
+    ("source", SourceConnector),
+    ("converter", Converter),
+)
+
+_JAVA: Final = "org.apache.kafka.connect"
+_SINK: Final = "connect_runtime.connectors.file_sink"
+_SOURCE: Final = "connect_runtime.connectors.file_source"
+_DATA: Final = "connect_runtime.data"
+_JAVA_CONNECTORS: Final[Mapping[str, str]] = {
+    f"{_JAVA}.file.FileStreamSinkConnector": f"{_SINK}:FileStreamSinkConnector",
+    f"{_JAVA}.file.FileStreamSourceConnector": f"{_SOURCE}:FileStreamSourceConnector",
+}
+_JAVA_TASKS: Final[Mapping[str, str]] = {
+    f"{_JAVA}.file.FileStreamSinkTask": f"{_SINK}:FileStreamSinkTask",
+    f"{_JAVA}.file.FileStreamSourceTask": f"{_SOURCE}:FileStreamSourceTask",
+}
+_JAVA_CONVERTERS: Final[Mapping[str, str]] = {
+    f"{_JAVA}.converters.ByteArrayConverter": f"{_DATA}.bytes_converter:ByteArrayConverter",
+    f"{_JAVA}.storage.StringConverter": f"{_DATA}.string_converter:StringConverter",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A class that a config may name. `class_name` is what REST shows: the Java name of a built-in,
+    `package.module.Class` of any other."""
+
+    cls: type[Any]
+    class_name: str
+    kind: Kind
+    version: str
+
+    @property
+    def aliases(self) -> frozenset[str]:
+        """The short names it goes by: without package, and without `Connector` or `Converter`."""
+        if "$" in self.class_name:
+            return frozenset()
+        simple = self.class_name.rpartition(".")[2]
+        suffix = "Converter" if self.kind == "converter" else "Connector"
+        return frozenset({simple, simple.removesuffix(suffix) or simple})
+
+    def __str__(self) -> str:
+        """As Connect's error texts list it."""
+        return (
+            f"PluginDesc{{klass=class {self.class_name}, name='{self.class_name}',"
+            f" version='{self.version}', encodedVersion={self.version}, type={self.kind},"
+            f" typeName='{self.kind}', location='classpath'}}"
+        )
+
+
+@cache
+def connectors() -> tuple[Plugin, ...]:
+    """All connectors that are installed: sinks, then sources, each sorted by name."""
+    found = _installed(_JAVA_CONNECTORS, "connect.connectors")
+    return tuple(sorted(found, key=lambda p: (p.kind, p.class_name)))
+
+
+@cache
+def converters() -> tuple[Plugin, ...]:
+    """All converters that are installed, sorted by name."""
+    found = _installed(_JAVA_CONVERTERS, "connect.converters")
+    return tuple(sorted(found, key=lambda p: p.class_name))
+
+
+@cache
+def connector(name: str) -> Plugin:
+    """The connector that `connector.class=name` means. Raises `ConnectorError`."""
+    found = _match(name, connectors()) or _named(name, Connector)
+    if not found:
+        raise ConnectorError(
+            "Failed to find any class that implements Connector and which name matches"
+            f" {name}, available connectors are: {', '.join(map(str, connectors()))}"
+        )
+    if len(found) > 1:
+        raise ConnectorError(
+            f"More than one connector matches alias {name}. Please use full package and class name"
+            f" instead. Classes found: {', '.join(map(str, found))}"
+        )
+    return found[0]
+
+
+@cache
+def converter(key: str, name: str) -> Plugin:
+    """The converter that `<key>=name` means. Raises `ConfigError`."""
+    found = _match(name, converters()) or _named(name, Converter)
+    if len(found) != 1:
+        raise ConfigError.invalid(key, name, f"Class {name} could not be found.")
+    return found[0]
+
+
+@cache
+def task(name: str) -> type[SourceTask] | type[SinkTask]:
+    """The class that a task config's `task.class` means. Raises `ConnectorError`."""
+    try:
+        cls = _load(_JAVA_TASKS.get(name, name))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConnectorError(f"Class {name} could not be found: {error}") from error
+    if not (isinstance(cls, type) and issubclass(cls, SourceTask | SinkTask)):
+        raise ConnectorError(f"{name} is neither a SourceTask nor a SinkTask")
+    return cls
+
+
+def task_class_name(cls: type[SourceTask] | type[SinkTask]) -> str:
+    """The `task.class` to store for a task class: what `task` finds again."""
+    path = f"{cls.__module__}:{cls.__qualname__}"
+    return next((java for java, ours in _JAVA_TASKS.items() if ours == path), _path(cls))
+
+
+def _match(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
+    dotted = name.replace(":", ".")
+    exact = tuple(p for p in plugins if dotted in (p.class_name, _path(p.cls)))
+    return exact or tuple(p for p in plugins if name in p.aliases)
+
+
+def _named(name: str, base: type[Any]) -> tuple[Plugin, ...]:
+    """The class of a Python name; nothing if there is none."""
+    if "." not in name.replace(":", "."):
+        return ()
+    try:
+        cls = _load(name)
+    except (AttributeError, ValueError):
+        return ()
+    except ModuleNotFoundError as error:
+        # a module that exists but cannot import something else is worth telling
+        if error.name and name.replace(":", ".").startswith(error.name):
+            return ()
+        raise ConnectorError(f"{name} cannot be imported: {error}") from error
+    except ImportError as error:
+        raise ConnectorError(f"{name} cannot be imported: {error}") from error
+    return (_plugin(cls, _path(cls)),) if isinstance(cls, type) and issubclass(cls, base) else ()
+
+
+def _installed(built_in: Mapping[str, str], group: str) -> tuple[Plugin, ...]:
+    found = [_plugin(_load(path), java) for java, path in built_in.items()]
+    for entry in entry_points(group=group):
+        cls = entry.load()
+        found.append(_plugin(cls, _path(cls)))
+    return tuple(found)
+
+
+def _plugin(cls: type[Any], class_name: str) -> Plugin:
+    kind = next((kind for kind, base in _KINDS if issubclass(cls, base)), None)
+    if kind is None:
+        raise ConnectorError(f"{class_name} is neither a source nor a sink connector")
+    return Plugin(cls=cls, class_name=class_name, kind=kind, version=str(cls().version()))
+
+
+def _load(path: str) -> Any:
+    """The class at `package.module:Class` or `package.module.Class`."""
+    module, _, name = path.rpartition(":" if ":" in path else ".")
+    if not module:
+        raise ValueError(f"{path} names no module")
+    return getattr(importlib.import_module(module), name)
+
+
+def _path(cls: type[Any]) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
