@@ -62,4 +62,3 @@ class Runtime:
     slots: int
     running: int
     waiting: tuple[TaskId, ...] = ()
-

@@ -1,0 +1,229 @@
+"""Connect's verbs over the herder: what REST and an in-process apply call, from any thread.
+
+Reads come from the newest view; writes visit the herder's thread, where the view cannot move
+between the check and the write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from connect_runtime import plugins
+from connect_runtime.api import ConnectorError
+from connect_runtime.herder import reads, requests
+from connect_runtime.herder.effects import Effect
+from connect_runtime.herder.errors import NotLeader, RequestError
+from connect_runtime.herder.herder import Herder
+from connect_runtime.herder.offsets import ConnectorOffsets
+from connect_runtime.herder.restart import restart_effects, task_restart_effects
+from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, Runtime, TaskInfo
+from connect_runtime.storage import config_topic
+from connect_runtime.storage.log import NewRecord, WriteFailed
+from connect_runtime.storage.snapshots import State, TaskId
+from connect_specs.desired import OffsetEntry
+from connect_specs.names import ClusterTopics
+from connect_specs.states import TargetState
+
+T = TypeVar("T")
+
+Check = Callable[[str, Mapping[str, str]], None]
+
+
+class ConnectCluster:
+    """Implements `Verbs`. `check` refuses an invalid config (RequestError 400); `leader` finds the
+    leader's URL when it is another runtime."""
+
+    def __init__(
+        self,
+        herder: Herder,
+        topics: ClusterTopics,
+        offsets: ConnectorOffsets,
+        *,
+        check: Check,
+        leader: Callable[[], str | None],
+    ) -> None:
+        self._herder = herder
+        self._topics = topics
+        self._offsets = offsets
+        self._check = check
+        self._leader = leader
+
+    # --- reads ---
+
+    def connectors(self) -> Sequence[str]:
+        return list(self._herder.view.config.connectors)
+
+    def info(self, name: str) -> ConnectorInfo:
+        return reads.info(self._herder.view, name, _kind)
+
+    def config(self, name: str) -> Mapping[str, str]:
+        return requests.known(self._herder.view.config, name, reads.NOT_FOUND).config
+
+    def status(self, name: str) -> ConnectorStatus:
+        return reads.status(self._herder.view, name, _kind)
+
+    def tasks(self, name: str) -> Sequence[TaskInfo]:
+        return reads.tasks(self._herder.view, name)
+
+    def topics(self, name: str) -> Sequence[str]:
+        return sorted(self._herder.view.status.topics.get(name, frozenset()))
+
+    def offsets(self, name: str) -> Sequence[OffsetEntry]:
+        return self._offsets.list(name)
+
+    def runtime(self) -> Runtime:
+        view = self._herder.view
+        leading = self._herder.leading
+        waiting = tuple(
+            task
+            for task, status in sorted(view.status.tasks.items())
+            if status.state is State.UNASSIGNED and task not in view.runs
+        )
+        return Runtime(
+            leader=self._herder.url if leading else self._leader(),
+            leading=leading,
+            term=view.term,
+            slots=view.slots or 0,
+            running=sum(run.active for run in view.runs.values()),
+            waiting=waiting if leading else (),
+        )
+
+    def ready(self) -> bool:
+        return self._herder.opened and (self._herder.leading or self._leader() is not None)
+
+    # --- writes ---
+
+    def create(
+        self, name: str, config: Mapping[str, str], initial_state: TargetState | None
+    ) -> ConnectorInfo:
+        self._check(name, config)
+        return self._write(
+            name,
+            lambda: requests.create(
+                self._herder.view.config, self._topics.config, name, config, initial_state
+            ),
+        )
+
+    def put_config(self, name: str, config: Mapping[str, str]) -> tuple[ConnectorInfo, bool]:
+        self._check(name, config)
+        created = name not in self._herder.view.config.connectors
+        info = self._write(name, lambda: requests.put_config(self._topics.config, name, config))
+        return info, created
+
+    def patch_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
+        state = requests.known(self._herder.view.config, name, reads.NOT_FOUND)
+        merged = requests.patch(state, patch)
+        self._check(merged.get("name", name), merged)
+        return self._write(name, lambda: requests.put_config(self._topics.config, name, merged))
+
+    def delete(self, name: str) -> None:
+        self._change(
+            name, lambda: requests.delete(self._herder.view.config, self._topics.config, name)
+        )
+
+    def stop(self, name: str) -> None:
+        self._change(
+            name, lambda: requests.stop(self._herder.view.config, self._topics.config, name)
+        )
+
+    def pause(self, name: str) -> None:
+        self._target(name, TargetState.PAUSED)
+
+    def resume(self, name: str) -> None:
+        self._target(name, TargetState.RUNNING)
+
+    def restart(
+        self, name: str, *, include_tasks: bool = False, only_failed: bool = False
+    ) -> ConnectorStatus | None:
+        flags = include_tasks or only_failed
+
+        def begin() -> ConnectorStatus | None:
+            self._herder.must_lead()
+            requests.known(self._herder.view.config, name, "Unknown connector: {}")
+            if not flags:
+                self._perform(restart_effects(self._herder.view, name))
+                return None
+            if name not in self._herder.view.status.connectors:
+                raise RequestError(404, f"Status for connector {name} not found")
+            found = reads.restarting(
+                self.status(name), include_tasks=include_tasks, only_failed=only_failed
+            )
+            record = config_topic.restart_record(
+                self._topics.config, name, include_tasks=include_tasks, only_failed=only_failed
+            )
+            self._herder.write([record])
+            self._perform(
+                restart_effects(
+                    self._herder.view, name, include_tasks=include_tasks, only_failed=only_failed
+                )
+            )
+            return found
+
+        return self._asked(lambda: self._herder.ask(begin))
+
+    def restart_task(self, name: str, task: int) -> None:
+        def begin() -> None:
+            self._herder.must_lead()
+            state = requests.known(self._herder.view.config, name, "Unknown connector: {}")
+            if task >= len(state.task_configs):
+                raise RequestError(404, f"Unknown task: {name}-{task}")
+            self._perform(task_restart_effects(self._herder.view, TaskId(name, task)))
+
+        self._asked(lambda: self._herder.ask(begin))
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
+        return self._asked(lambda: self._offsets.change(name, offsets))
+
+    def reset_offsets(self, name: str) -> str:
+        return self._asked(lambda: self._offsets.change(name, None))
+
+    # --- how ---
+
+    def _target(self, name: str, state: TargetState) -> None:
+        self._change(
+            name,
+            lambda: requests.target(self._herder.view.config, self._topics.config, name, state),
+        )
+
+    def _change(self, name: str, records: Callable[[], Sequence[NewRecord]]) -> None:
+        def begin() -> None:
+            self._herder.must_lead()
+            if self._offsets.busy(name):
+                raise RequestError(
+                    409,
+                    "Cannot complete request because of a conflicting operation "
+                    "(offsets of this connector are being modified)",
+                )
+            self._herder.write(records())
+
+        self._asked(lambda: self._herder.ask(begin))
+
+    def _write(self, name: str, records: Callable[[], Sequence[NewRecord]]) -> ConnectorInfo:
+        self._change(name, records)
+        return self.info(name)
+
+    def _perform(self, effects: Sequence[Effect]) -> None:
+        self._herder.perform(effects, self._herder.now())
+
+    def _asked(self, what: Callable[[], T]) -> T:
+        """With Connect's answers to what can go wrong on the way."""
+        try:
+            return what()
+        except NotLeader as error:
+            raise NotLeader(self._leader()) from error
+        except WriteFailed as error:
+            raise RequestError(
+                500,
+                "Failed to write to config topic; this may be due to a transient error and the "
+                "request can be safely retried",
+            ) from error
+        except TimeoutError as error:
+            raise RequestError(500, "Request timed out") from error
+
+
+def _kind(class_name: str) -> str:
+    try:
+        return plugins.connector(class_name).kind
+    except ConnectorError:
+        return "unknown"

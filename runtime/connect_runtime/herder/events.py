@@ -1,0 +1,57 @@
+"""What reaches the herder's queue from other threads: requests, and news of what it started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from connect_runtime.tasks.launch import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Something to be done on the herder's thread; the asker waits for `answer`."""
+
+    ask: Callable[[], Any]
+    answer: Future[Any] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStarted:
+    """A connector instance answered with its task configs."""
+
+    name: str
+    serial: int
+    kind: Literal["source", "sink"]
+    version: str | None
+    task_configs: tuple[Mapping[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFailed:
+    """A connector instance threw, or could not be made."""
+
+    name: str
+    serial: int
+    trace: str
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStopped:
+    """A connector instance is gone."""
+
+    name: str
+    serial: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnded:
+    """An attempt ended, for whatever reason."""
+
+    outcome: Outcome
+
+
+Event: TypeAlias = Request | InstanceStarted | InstanceFailed | InstanceStopped | TaskEnded

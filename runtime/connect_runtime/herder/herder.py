@@ -1,0 +1,319 @@
+"""The herder: one thread that reads the topics, answers requests and carries out decisions.
+
+`tick(now)` is the whole of it: read, elect, answer, decide, act. The queue is the only door for
+other threads. What is to be done is decided in `decide`, what is written follows from `records`;
+this file moves values between them and the edges. Nothing that must survive lives here.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Protocol, TypeVar
+
+from connect_runtime.herder.cluster_log import ClusterLog
+from connect_runtime.herder.decide import View, decide
+from connect_runtime.herder.effects import Effect, Fence, Launch, StopRun
+from connect_runtime.herder.errors import NotLeader
+from connect_runtime.herder.events import (
+    Event,
+    InstanceFailed,
+    InstanceStarted,
+    InstanceStopped,
+    Request,
+    TaskEnded,
+)
+from connect_runtime.herder.records import Writing, next_attempt, records_of
+from connect_runtime.herder.runs import RunPhase
+from connect_runtime.herder.worker import Worker
+from connect_runtime.storage import status_topic
+from connect_runtime.storage.log import Fenced, LogRecord, Logs, NewRecord, WriteFailed
+from connect_runtime.storage.snapshots import State, Status
+from connect_specs.names import ClusterTopics, leader_transactional_id, task_transactional_id
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# How long the loop waits for an event before it looks at the topics and the clock again.
+_IDLE_S = 0.05
+# A request waits this long for the herder, as in Connect.
+REQUEST_TIMEOUT_S = 90.0
+# Rounds of decide and act in one tick; what is left then waits for the next.
+_ROUNDS = 12
+# A failed write is not tried again at once.
+_WRITE_RETRY_S = 0.5
+
+
+class Candidate(Protocol):
+    """Membership in the group that elects the leader."""
+
+    @property
+    def leading(self) -> bool: ...
+    def poll(self, timeout_s: float = 0.0) -> None: ...
+    def close(self) -> None: ...
+
+
+class Herder:
+    """Runs in its own thread between `start` and `stop`; `ask` is how others get things done."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        group_id: str,
+        topics: ClusterTopics,
+        logs: Logs,
+        election: Candidate,
+        worker: Worker,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.url = url
+        self._group_id = group_id
+        self._topics = topics
+        self._logs = logs
+        self._election = election
+        self._worker = worker
+        self._clock = clock
+        self._log = ClusterLog(logs, topics)
+        self._events: queue.Queue[Event] = queue.Queue()
+        self._thread = threading.Thread(target=self._loop, name="herder", daemon=True)
+        self._stopping = threading.Event()
+        self._leading = False
+        self._opened = False
+        self._not_before = 0.0
+        self._term = 0
+        self.view = View(worker_id=worker.settings.worker_id)
+        worker.report_to(self._events.put)
+
+    # --- for other threads ---
+
+    def start(self) -> None:
+        """Starts the herder's thread."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Lets tasks and connectors end, says so in the status topic, leaves the group."""
+        self._stopping.set()
+        self._thread.join(timeout_s)
+
+    def ask(self, what: Callable[[], T]) -> T:
+        """Runs `what` on the herder's thread and returns or raises what it does."""
+        if threading.current_thread() is self._thread:
+            return what()
+        answer: Future[T] = Future()
+        self._events.put(Request(what, answer))
+        return answer.result(REQUEST_TIMEOUT_S)
+
+    @property
+    def leading(self) -> bool:
+        """Whether this runtime leads, as far as it knows."""
+        return self._leading
+
+    @property
+    def opened(self) -> bool:
+        """Whether the topics were read to their end once."""
+        return self._opened
+
+    # --- for what runs on the herder's thread ---
+
+    def now(self) -> float:
+        """The herder's clock, in seconds."""
+        return self._clock()
+
+    def must_lead(self) -> None:
+        """Raises NotLeader unless this runtime leads."""
+        if not self._leading:
+            raise NotLeader(None)
+
+    def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
+        """Writes as the leader. Raises NotLeader when another one leads, WriteFailed."""
+        self.must_lead()
+        try:
+            written = self._log.write(records)
+        except Fenced as error:
+            self._follow()
+            raise NotLeader(None) from error
+        self._refresh()
+        return written
+
+    def fence(self, connector: str, count: int) -> None:
+        """Fences the producers of the connector's tasks 0..count-1."""
+        self._logs.fence(
+            [task_transactional_id(self._group_id, connector, n) for n in range(count)]
+        )
+
+    # --- the loop ---
+
+    def _loop(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._guarded_tick()
+        finally:
+            self._shut_down()
+
+    def _guarded_tick(self) -> None:
+        try:
+            self.tick(self._clock())
+        except Exception:
+            _log.exception("The herder's tick failed; it goes on")
+            self._not_before = self._clock() + _WRITE_RETRY_S
+        self._wait()
+
+    def _wait(self) -> None:
+        """Until something happens, or the topics deserve a look."""
+        try:
+            event = self._events.get(timeout=_IDLE_S)
+        except queue.Empty:
+            return
+        self._take(event)
+
+    def tick(self, now: float) -> None:
+        """One step. Public for tests, which drive it with a clock of their own."""
+        if not self._opened:
+            self._log.open()
+            self._opened = True
+        self._log.poll()
+        self._refresh()
+        self._election.poll(0.0)
+        if self._election.leading and not self._leading:
+            self._lead()
+        elif self._leading and not self._election.leading:
+            self._follow()
+        while not self._events.empty():
+            self._take(self._events.get_nowait())
+        self._settle(now)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Request(answer=answer) if self._stopping.is_set():
+                answer.set_exception(NotLeader(None))
+            case Request(ask=ask, answer=answer):
+                try:
+                    answer.set_result(ask())
+                except Exception as error:
+                    answer.set_exception(error)
+                self._settle(self._clock())
+            case InstanceStarted() | InstanceFailed() | InstanceStopped():
+                self._worker.instance_changed(event)
+                self._refresh()
+            case TaskEnded(outcome=outcome):
+                self._worker.task_ended(outcome, self._clock())
+                self._refresh()
+
+    # --- leading ---
+
+    def _lead(self) -> None:
+        self._log.claim(leader_transactional_id(self._group_id))
+        self._term = 1 + status_topic.newest_generation(self._log.status)
+        self._leading = True
+        self._worker.term = self._term
+        self._refresh()
+        _log.info("%s leads, term %d", self.url, self._term)
+
+    def _follow(self) -> None:
+        """Another one leads now: it supersedes our tasks, which end by themselves."""
+        self._leading = False
+        self._log.release()
+        self._worker.forget_all()
+        self._refresh()
+        _log.warning("%s does not lead any more", self.url)
+
+    def _refresh(self) -> None:
+        self.view = View(
+            config=self._log.config,
+            status=self._log.status,
+            assignments=self._log.assignments,
+            instances=self._worker.instances,
+            runs=self._worker.runs,
+            slots=self._worker.slots,
+            worker_id=self._worker.settings.worker_id,
+            term=self._term,
+        )
+
+    def _settle(self, now: float) -> None:
+        """Decides and acts until there is nothing left to do right now."""
+        if not self._leading or self._stopping.is_set() or now < self._not_before:
+            return
+        for _ in range(_ROUNDS):
+            effects = decide(self.view, now)
+            if not effects:
+                return
+            try:
+                self.perform(effects, now)
+            except NotLeader:
+                return
+            except WriteFailed as error:
+                _log.warning("A write failed and is tried again: %s", error)
+                self._not_before = now + _WRITE_RETRY_S
+                return
+
+    def perform(self, effects: Sequence[Effect], now: float) -> None:
+        """Fences, then writes all records of `effects` at once, then acts on them.
+
+        On the herder's thread only. Raises NotLeader, WriteFailed."""
+        view = self.view
+        for effect in effects:
+            if isinstance(effect, Fence) and effect.old:
+                self.fence(effect.name, effect.old)
+        attempts = {e.task: next_attempt(view, e.task) for e in effects if isinstance(e, Launch)}
+        writing = Writing(self._topics, self.url, attempts)
+        records = [record for effect in effects for record in records_of(effect, view, writing)]
+        written = self.write(records) if records else ()
+        offsets = {
+            record.key: record.offset
+            for record in written
+            if record.topic == self._topics.assignments
+        }
+        for effect in effects:
+            self._worker.act(effect, self.view, now, attempts, offsets)
+        self._refresh()
+
+    # --- the end ---
+
+    def _shut_down(self) -> None:
+        """In order: tasks flush and commit, connectors stop, statuses say so, the group is left."""
+        try:
+            if self._leading:
+                self._drain()
+            self._worker.close()
+        except Exception:
+            _log.exception("The herder did not end in order")
+        finally:
+            self._election.close()
+            self._log.close()
+            while not self._events.empty():
+                event = self._events.get_nowait()
+                if isinstance(event, Request):
+                    event.answer.set_exception(NotLeader(None))
+
+    def _drain(self) -> None:
+        now = self._clock()
+        self.perform(
+            [StopRun(t) for t, run in self.view.runs.items() if run.phase is RunPhase.LAUNCHED], now
+        )
+        deadline = now + self._worker.settings.graceful_s
+        if self._worker.runs:
+            while self._clock() < deadline and any(r.active for r in self._worker.runs.values()):
+                self._election.poll(0.0)
+                self._wait()
+        self._log.poll()
+        self._refresh()
+        self.write(self._unassigned())
+
+    def _unassigned(self) -> list[NewRecord]:
+        """Nothing runs any more: what was running or paused is UNASSIGNED until a runtime leads."""
+        records: list[NewRecord] = []
+        gone = Status(State.UNASSIGNED, self.view.worker_id, self._term)
+        busy = (State.RUNNING, State.PAUSED, State.RESTARTING)
+        for name, status in self.view.status.connectors.items():
+            if status.state in busy:
+                records.append(status_topic.connector_record(self._topics.status, name, gone))
+        for task, status in self.view.status.tasks.items():
+            if status.state in busy:
+                records.append(status_topic.task_record(self._topics.status, task, gone))
+        return records

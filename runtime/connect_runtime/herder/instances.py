@@ -1,0 +1,133 @@
+"""The connectors' plugin objects: made, started, asked for task configs and stopped off the thread.
+
+A plugin may block or throw wherever it likes; only its events reach the herder. One call at a time
+for each instance.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Literal, cast
+
+from connect_runtime import plugins
+from connect_runtime.api import ConnectorContext, SinkConnector, SourceConnector
+from connect_runtime.herder.events import (
+    Event,
+    InstanceFailed,
+    InstanceStarted,
+    InstanceStopped,
+)
+from connect_runtime.plugins import Plugin
+
+_log = logging.getLogger(__name__)
+
+_THREADS = 16
+
+
+class Instances:
+    """Runs plugin objects by name and serial number; `report` receives what came of it."""
+
+    def __init__(self, report: Callable[[Event], None]) -> None:
+        self._report = report
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="connector")
+        self._live: dict[tuple[str, int], tuple[Plugin, SourceConnector | SinkConnector]] = {}
+        self._lock = threading.Lock()
+
+    def start(self, name: str, serial: int, config: Mapping[str, str]) -> None:
+        """Reports InstanceStarted or InstanceFailed later."""
+        self._pool.submit(self._start, name, serial, dict(config))
+
+    def stop(self, name: str, serial: int) -> None:
+        """Reports InstanceStopped later, whatever the plugin's stop does."""
+        self._pool.submit(self._stop, name, serial)
+
+    def close(self, timeout_s: float) -> None:
+        """Stops all of them; those that take longer than `timeout_s` are left behind."""
+        waiting = [self._pool.submit(self._stop, name, serial) for name, serial in list(self._live)]
+        _, late = wait(waiting, timeout_s)
+        if late:
+            _log.warning("%d connectors did not stop within %s s", len(late), timeout_s)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _start(self, name: str, serial: int, config: dict[str, str]) -> None:
+        version: str | None = None
+        try:
+            plugin = plugins.connector(config.get("connector.class", ""))
+            version = plugin.version
+            connector = cast(SourceConnector | SinkConnector, plugin.cls())
+            connector.initialize(_Context(lambda: self._reconfigure(name, serial, config)))
+            connector.start(config)
+            with self._lock:
+                self._live[name, serial] = (plugin, connector)
+            self._ask_tasks(name, serial, config)
+        except Exception:
+            self._report(InstanceFailed(name, serial, traceback.format_exc(), version))
+
+    def _ask_tasks(self, name: str, serial: int, config: dict[str, str]) -> None:
+        with self._lock:
+            live = self._live.get((name, serial))
+        if live is None:
+            return
+        plugin, connector = live
+        configs = task_configs(name, connector, config)
+        kind: Literal["sink", "source"] = "sink" if plugin.kind == "sink" else "source"
+        self._report(InstanceStarted(name, serial, kind, plugin.version, configs))
+
+    def _reconfigure(self, name: str, serial: int, config: dict[str, str]) -> None:
+        def again() -> None:
+            try:
+                self._ask_tasks(name, serial, config)
+            except Exception:
+                self._report(InstanceFailed(name, serial, traceback.format_exc()))
+
+        self._pool.submit(again)
+
+    def _stop(self, name: str, serial: int) -> None:
+        with self._lock:
+            live = self._live.pop((name, serial), None)
+        try:
+            if live is not None:
+                live[1].stop()
+        except Exception:
+            # A stopped connector is STOPPED, whatever its stop method thought of it (KIP-875).
+            _log.exception("Connector %s threw while it was stopped", name)
+        self._report(InstanceStopped(name, serial))
+
+
+class _Context(ConnectorContext):
+    """What a connector may ask of the runtime."""
+
+    def __init__(self, reconfigure: Callable[[], None]) -> None:
+        self._reconfigure = reconfigure
+
+    def request_task_reconfiguration(self) -> None:
+        self._reconfigure()
+
+    def raise_error(self, error: Exception) -> None:
+        raise error
+
+
+def task_configs(
+    name: str,
+    connector: SourceConnector | SinkConnector,
+    config: Mapping[str, str],
+) -> tuple[Mapping[str, str], ...]:
+    """The connector's answer as the config topic holds it: with `task.class`, and the topics of a
+    sink. Raises ValueError when there are more than `tasks.max` allows."""
+    most = int(config.get("tasks.max", "1"))
+    found = connector.task_configs(most)
+    if len(found) > most and config.get("tasks.max.enforce", "true").lower() != "false":
+        raise ValueError(
+            f"The connector {name} has generated {len(found)} tasks, which is greater than {most}, "
+            "the maximum number of tasks it is configured to create. This behaviour should be "
+            "considered a bug and is disallowed. If necessary, it can be permitted by "
+            "reconfiguring the connector with 'tasks.max.enforce' set to false; however, this "
+            "option will be removed in a future release of Kafka Connect."
+        )
+    added = {key: config[key] for key in ("topics", "topics.regex") if key in config}
+    task_class = plugins.task_class_name(connector.task_class())
+    return tuple({**task, "task.class": task_class, **added} for task in found)

@@ -1,0 +1,260 @@
+"""Altering and resetting offsets as KIP-875 describes: only while stopped, zombies fenced first,
+the connector's `alter_offsets` asked before anything moves.
+
+The plugin's hook runs on the asker's thread, between two visits to the herder's; a connector that
+is being altered takes no other change meanwhile. Source offsets are written by the leader's own
+transaction, so that a leader that was replaced cannot move them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from connect_runtime import plugins
+from connect_runtime.api import ConnectorError, SinkConnector, SourceConnector, TopicPartition
+from connect_runtime.herder import requests
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.herder import Herder
+from connect_runtime.herder.offsets_body import parse_sink_offsets, parse_source_offsets
+from connect_runtime.herder.reads import NOT_FOUND
+from connect_runtime.herder.source_offsets import SourceOffsets
+from connect_runtime.plugins import Plugin
+from connect_runtime.storage import config_topic, offsets_topic
+from connect_runtime.storage.snapshots import ConnectorState
+from connect_specs.desired import Offset, OffsetEntry, Partition
+from connect_specs.diagnostics import Failed
+from connect_specs.names import ClusterTopics, sink_group
+
+_log = logging.getLogger(__name__)
+
+Group = Mapping[tuple[str, int], int]
+
+
+class GroupActive(Failed):
+    """The consumer group has members, so its offsets cannot be moved."""
+
+
+class Groups(Protocol):
+    """Offsets of consumer groups. Moving them raises GroupActive while the group has members."""
+
+    def offsets(self, group: str) -> Group: ...
+    def alter(self, group: str, offsets: Group) -> None: ...
+    def forget(self, group: str, partitions: Sequence[tuple[str, int]]) -> None: ...
+    def delete(self, group: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is being done to a connector's offsets. `entries` None resets all of them."""
+
+    verb: str
+    name: str
+    entries: Sequence[OffsetEntry] | None
+
+
+class ConnectorOffsets:
+    """The offsets of connectors, source and sink."""
+
+    def __init__(
+        self,
+        herder: Herder,
+        topics: ClusterTopics,
+        sources: SourceOffsets,
+        groups: Groups,
+        worker: Mapping[str, str],
+    ) -> None:
+        self._herder = herder
+        self._topics = topics
+        self._sources = sources
+        self._groups = groups
+        self._worker = worker
+        self._busy: set[str] = set()
+
+    def busy(self, name: str) -> bool:
+        """Whether the connector's offsets are being changed right now."""
+        return name in self._busy
+
+    def list(self, name: str) -> Sequence[OffsetEntry]:
+        """GET offsets: in any state, by any runtime."""
+        state = requests.known(self._herder.view.config, name, NOT_FOUND)
+        if _kind(state) == "sink":
+            group = sink_group(name, state.config, self._worker)
+            try:
+                found = self._groups.offsets(group)
+            except Failed as error:
+                text = f"Failed to retrieve consumer group offsets for sink connector {name}"
+                raise RequestError(500, text) from error
+            return [_sink_entry(key, offset) for key, offset in sorted(found.items())]
+        try:
+            sources = self._sources.read().connectors.get(name, {})
+        except Failed as error:
+            text = f"Failed to retrieve offsets for source connector {name}"
+            raise RequestError(500, text) from error
+        return [OffsetEntry(found.partition, found.offset) for found in sources.values()]
+
+    def change(self, name: str, entries: Sequence[OffsetEntry] | None) -> str:
+        """Alters by `entries`, or resets; returns Connect's success text."""
+        change = Change("reset" if entries is None else "alter", name, entries)
+        if entries is not None and not entries:
+            raise RequestError(
+                400, "Partitions / offsets need to be provided for an alter offsets request"
+            )
+        state = self._herder.ask(lambda: self._begin(change))
+        try:
+            plugin = _plugin(state)
+            if plugin.kind == "sink":
+                handled = self._change_sink(change, state, plugin)
+            else:
+                handled = self._change_source(change, state, plugin)
+        finally:
+            self._herder.ask(lambda: self._busy.discard(name))
+        done = "reset" if entries is None else "altered"
+        if handled:
+            return f"The offsets for this connector have been {done} successfully"
+        return (
+            f"The Connect framework-managed offsets for this connector have been {done} "
+            "successfully. However, if this connector manages offsets externally, they will need to "
+            f"be manually {done} in the system that the connector uses."
+        )
+
+    # --- on the herder's thread ---
+
+    def _begin(self, change: Change) -> ConnectorState:
+        if self.busy(change.name):
+            raise RequestError(
+                409, "Cannot complete request because of a conflicting operation on this connector"
+            )
+        state = self._checked(change)
+        self._busy.add(change.name)
+        return state
+
+    def _checked(self, change: Change) -> ConnectorState:
+        self._herder.must_lead()
+        state = requests.known(self._herder.view.config, change.name, NOT_FOUND)
+        requests.stopped(state)
+        return state
+
+    def _fence(self, change: Change) -> None:
+        """Every producer that may still be about, then the record that says so (KIP-618)."""
+        state = self._checked(change)
+        if not state.pending_fencing:
+            return
+        if state.task_count_record:
+            self._herder.fence(change.name, state.task_count_record)
+        self._herder.write([config_topic.fencing_record(self._topics.config, change.name, 0)])
+
+    # --- on the asker's thread ---
+
+    def _change_source(self, change: Change, state: ConnectorState, plugin: Plugin) -> bool:
+        try:
+            self._herder.ask(lambda: self._fence(change))
+        except RequestError:
+            raise
+        except Failed as error:
+            text = (
+                "Failed to perform zombie fencing for source connector prior to modifying offsets"
+            )
+            raise RequestError(500, text) from error
+        snapshot = self._sources.read()
+        wanted: Sequence[tuple[Partition, Offset | None]]
+        if change.entries is None:
+            known = snapshot.connectors.get(change.name, {})
+            wanted = [(found.partition, None) for found in known.values()]
+        else:
+            wanted = parse_source_offsets(change.entries)
+        connector = cast(SourceConnector, plugin.cls())
+        handled = _ask_hook(
+            change, lambda: connector.alter_offsets(dict(state.config), wanted), "source"
+        )
+        records = offsets_topic.offset_records(self._topics.offsets, change.name, wanted, snapshot)
+        if records:
+            self._herder.ask(lambda: (self._checked(change), self._herder.write(records)))
+        return handled
+
+    def _change_sink(self, change: Change, state: ConnectorState, plugin: Plugin) -> bool:
+        group = sink_group(change.name, state.config, self._worker)
+        wanted: Mapping[tuple[str, int], int | None]
+        if change.entries is None:
+            wanted = dict.fromkeys(self._groups.offsets(group))
+        else:
+            wanted = parse_sink_offsets(change.entries)
+        connector = cast(SinkConnector, plugin.cls())
+        named = {TopicPartition(*key): offset for key, offset in wanted.items()}
+        handled = _ask_hook(
+            change, lambda: connector.alter_offsets(dict(state.config), named), "sink"
+        )
+        self._herder.ask(lambda: self._checked(change))
+        try:
+            self._move_group(group, None if change.entries is None else wanted)
+        except GroupActive as error:
+            raise RequestError(500, _still_active(change)) from error
+        except Failed as error:
+            what = "alter" if change.entries is not None else "reset"
+            kind = "" if change.entries is not None else "sink "
+            text = f"Failed to {what} consumer group offsets for {kind}connector {change.name}"
+            raise RequestError(500, text) from error
+        return handled
+
+    def _move_group(self, group: str, wanted: Mapping[tuple[str, int], int | None] | None) -> None:
+        if wanted is None:
+            self._groups.delete(group)
+            return
+        given = {key: offset for key, offset in wanted.items() if offset is not None}
+        if given:
+            self._groups.alter(group, given)
+        forgotten = [key for key, offset in wanted.items() if offset is None]
+        if forgotten:
+            self._groups.forget(group, forgotten)
+
+
+def _ask_hook(change: Change, hook: Callable[[], bool], kind: str) -> bool:
+    """Asks the connector; its refusals become Connect's answers."""
+    try:
+        return bool(hook())
+    except NotImplementedError as error:
+        text = (
+            f"Failed to modify offsets for connector {change.name} because it doesn't support "
+            "external modification of offsets"
+        )
+        raise RequestError(500, text) from error
+    except ConnectorError as error:
+        raise RequestError(500, str(error)) from error
+    except Exception as error:
+        _log.exception("The alter_offsets method of connector %s threw", change.name)
+        text = f"Failed to modify offsets for {kind} connector {change.name}"
+        raise RequestError(500, text) from error
+
+
+def _plugin(state: ConnectorState) -> Plugin:
+    return plugins.connector(state.config.get("connector.class", ""))
+
+
+def _kind(state: ConnectorState) -> str:
+    """What the plugin says; without it, sinks are those that name topics to read."""
+    try:
+        return _plugin(state).kind
+    except ConnectorError:
+        return "sink" if {"topics", "topics.regex"} & state.config.keys() else "source"
+
+
+def _sink_entry(key: tuple[str, int], offset: int) -> OffsetEntry:
+    partition: Partition = {"kafka_topic": key[0], "kafka_partition": key[1]}
+    return OffsetEntry(partition, {"kafka_offset": offset})
+
+
+def _still_active(change: Change) -> str:
+    what, request = (
+        ("reset consumer group offsets", "reset")
+        if change.entries is None
+        else ("alter consumer group offsets", "alter")
+    )
+    return (
+        f"Failed to {what} for connector {change.name} either because its tasks haven't stopped "
+        f"completely yet or the connector was resumed before the request to {request} its offsets "
+        "could be successfully completed. If the connector is in a stopped state, this operation "
+        "can be safely retried. If it doesn't eventually succeed, the Connect cluster may need to "
+        "be restarted to get rid of the zombie sink tasks."
+    )

@@ -1,0 +1,81 @@
+"""Answers to Connect's reading verbs, from a view of the topics alone. Pure.
+
+Any runtime can answer them. Texts are Connect's (connect-facts 4.3 to 4.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from connect_runtime.herder.decide import View
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.requests import known
+from connect_runtime.herder.values import (
+    ConnectorInfo,
+    ConnectorStatus,
+    InstanceStatus,
+    TaskInfo,
+)
+from connect_runtime.storage.snapshots import State, Status, TaskId
+
+NOT_FOUND = "Connector {} not found"
+
+
+def info(view: View, name: str, kind: Callable[[str], str]) -> ConnectorInfo:
+    """The connector with its raw config. `kind` tells source from sink by connector class."""
+    state = known(view.config, name, NOT_FOUND)
+    count = 0 if state.inconsistent else len(state.task_configs)
+    ids = tuple(TaskId(name, number) for number in range(count))
+    return ConnectorInfo(name, state.config, ids, kind(state.config.get("connector.class", "")))
+
+
+def tasks(view: View, name: str) -> Sequence[TaskInfo]:
+    """The tasks with their raw configs; none while inconsistent."""
+    state = known(view.config, name, NOT_FOUND)
+    if state.inconsistent:
+        return ()
+    return tuple(
+        TaskInfo(TaskId(name, number), config) for number, config in enumerate(state.task_configs)
+    )
+
+
+def status(view: View, name: str, kind: Callable[[str], str]) -> ConnectorStatus:
+    """The newest statuses of the connector and of all its tasks, by number."""
+    found = view.status.connectors.get(name)
+    if found is None:
+        raise RequestError(404, f"No status found for connector {name}")
+    state = view.config.connectors.get(name)
+    class_name = state.config.get("connector.class", "") if state else ""
+    return ConnectorStatus(
+        name=name,
+        connector=_instance(found),
+        tasks={
+            task.task: _instance(view.status.tasks[task])
+            for task in sorted(view.status.tasks)
+            if task.connector == name
+        },
+        type=kind(class_name) if state else "unknown",
+    )
+
+
+def restarting(
+    found: ConnectorStatus, *, include_tasks: bool, only_failed: bool
+) -> ConnectorStatus:
+    """The status with RESTARTING on each part that a restart touches (KIP-745)."""
+
+    def touched(part: InstanceStatus) -> InstanceStatus:
+        if only_failed and part.state is not State.FAILED:
+            return part
+        return replace(part, state=State.RESTARTING)
+
+    parts = found.tasks.items()
+    return replace(
+        found,
+        connector=touched(found.connector),
+        tasks={number: touched(part) if include_tasks else part for number, part in parts},
+    )
+
+
+def _instance(status: Status) -> InstanceStatus:
+    return InstanceStatus(status.state, status.worker_id, status.trace, status.version)

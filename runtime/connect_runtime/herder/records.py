@@ -1,0 +1,77 @@
+"""The records that carry out effects, in the order of the effects. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from connect_runtime.herder.decide import View
+from connect_runtime.herder.effects import (
+    ConnectorStatusIs,
+    Effect,
+    Fence,
+    ForgetRun,
+    KillRun,
+    Launch,
+    PublishTasks,
+    Reassign,
+    StartInstance,
+    StopInstance,
+    StopRun,
+    TaskStatusIs,
+    Unassign,
+)
+from connect_runtime.storage import assignments_topic, config_topic, status_topic
+from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.snapshots import Assignment, TaskId
+from connect_specs.names import ClusterTopics
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """Where and as whom effects are written. `attempts` numbers the launches among them."""
+
+    topics: ClusterTopics
+    leader: str
+    attempts: Mapping[TaskId, int]
+
+
+def next_attempt(view: View, task: TaskId) -> int:
+    """Higher than every attempt before, also after compaction has removed their records: each
+    launch writes a record, so the log's own end has passed all of them."""
+    return max(view.assignments.attempts.get(task, 0) + 1, view.assignments.offset)
+
+
+def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord, ...]:
+    """What `effect` writes; nothing for those that act in memory alone."""
+    topics = writing.topics
+    match effect:
+        case PublishTasks(name=name, task_configs=configs):
+            return (
+                *config_topic.task_config_records(topics.config, name, configs),
+                config_topic.commit_record(topics.config, name, len(configs)),
+            )
+        case Fence(name=name, new=new):
+            return (config_topic.fencing_record(topics.config, name, new),)
+        case Launch(task=task, generation=generation, state=state):
+            attempt = Assignment(writing.attempts[task], writing.leader, state, generation)
+            return (assignments_topic.assignment_record(topics.assignments, task, attempt),)
+        case Reassign(task=task, state=state):
+            run = view.runs[task]
+            same = Assignment(run.attempt, writing.leader, state, run.generation)
+            return (assignments_topic.assignment_record(topics.assignments, task, same),)
+        case StopRun(task=task) | Unassign(task=task):
+            return (assignments_topic.assignment_record(topics.assignments, task, None),)
+        case ConnectorStatusIs(name=name, status=status):
+            gone = () if status is not None else view.status.topics.get(name, frozenset())
+            return (
+                status_topic.connector_record(topics.status, name, status),
+                *(status_topic.topic_unused_record(topics.status, used, name) for used in gone),
+            )
+        case TaskStatusIs(task=task, status=status):
+            return (status_topic.task_record(topics.status, task, status),)
+        case StartInstance() | StopInstance() | KillRun() | ForgetRun():
+            return ()
+        case _:
+            assert_never(effect)
