@@ -1,0 +1,77 @@
+"""What did the leader tell each task to do?
+
+The assignments topic is ours: key `<connector>-<task>`, value a JSON object, null for stop. A task
+runs only while the newest record names its attempt. No I/O; values never reach the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+import orjson
+
+from connect_runtime.storage.config_topic import task_id
+from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_runtime.storage.snapshots import Assignment, AssignmentSnapshot, TaskId
+from connect_specs.states import TargetState
+
+_log = logging.getLogger(__name__)
+
+
+def assignment_record(topic: str, task: TaskId, assignment: Assignment | None) -> NewRecord:
+    """Tells a task what to do; None tells it to stop."""
+    value = None
+    if assignment is not None:
+        value = orjson.dumps(
+            {
+                "attempt": assignment.attempt,
+                "leader": assignment.leader,
+                "state": assignment.state.value,
+                "generation": assignment.generation,
+            }
+        )
+    return NewRecord(topic, str(task).encode(), value)
+
+
+def reduce(snapshot: AssignmentSnapshot, record: LogRecord) -> AssignmentSnapshot:
+    """The snapshot after one more record."""
+    return reduce_all(snapshot, (record,))
+
+
+def reduce_all(snapshot: AssignmentSnapshot, records: Iterable[LogRecord]) -> AssignmentSnapshot:
+    """The snapshot after `records`, which follow it. Malformed ones are logged and change nothing
+    but the offset."""
+    tasks = dict(snapshot.tasks)
+    attempts = dict(snapshot.attempts)
+    offset = snapshot.offset
+    for record in records:
+        offset = max(offset, record.offset + 1)
+        task = None if record.key is None else task_id(record.key.decode(errors="replace"))
+        assignment = None if record.value is None else _decode(record.value)
+        if task is None or (assignment is None and record.value is not None):
+            _log.warning(
+                "Assignments topic %s, offset %d is ignored: %s",
+                record.topic,
+                record.offset,
+                "its key names no task" if task is None else "its value is no assignment",
+            )
+        elif assignment is None:
+            tasks.pop(task, None)
+        else:
+            tasks[task] = assignment
+            attempts[task] = max(attempts.get(task, assignment.attempt), assignment.attempt)
+    return AssignmentSnapshot(tasks=tasks, attempts=attempts, offset=offset)
+
+
+def _decode(value: bytes) -> Assignment | None:
+    try:
+        found = orjson.loads(value)
+        return Assignment(
+            attempt=int(found["attempt"]),
+            leader=str(found["leader"]),
+            state=TargetState(found["state"]),
+            generation=int(found["generation"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

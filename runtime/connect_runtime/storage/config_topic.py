@@ -1,0 +1,336 @@
+"""What do the config topic's records say, and which records change it?
+
+Connect's format: keys are plain text, values compact JSON. `reduce` and `reduce_all` fold records
+into a ConfigSnapshot; the other functions make the records that a leader writes. Task configs count
+only once a commit record covers all of them. Session keys and logger levels are Connect's own
+business and pass by. No I/O; values never reach the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_runtime.storage.snapshots import (
+    ConfigSnapshot,
+    ConnectorState,
+    RestartRequest,
+    TaskId,
+)
+from connect_specs.states import TargetState
+
+_log = logging.getLogger(__name__)
+
+_TARGET_STATE = "target-state-"
+_CONNECTOR = "connector-"
+_TASK = "task-"
+_COMMIT = "commit-"
+_RESTART = "restart-connector-"
+_FENCING = "tasks-fencing-"
+_SESSION_KEY = "session-key"
+_LOGGER = "logger-cluster-"
+
+# Commands matter only to whoever reads on from here; older ones would pile up for ever.
+_RESTARTS_KEPT = 4096
+
+_STATES = {
+    "STARTED": TargetState.RUNNING,
+    "PAUSED": TargetState.PAUSED,
+    "STOPPED": TargetState.STOPPED,
+}
+# Workers before 3.5 know no STOPPED; the first field is for them.
+_STATE_VALUES = {
+    TargetState.RUNNING: b'{"state":"STARTED","state.v2":"STARTED"}',
+    TargetState.PAUSED: b'{"state":"PAUSED","state.v2":"PAUSED"}',
+    TargetState.STOPPED: b'{"state":"PAUSED","state.v2":"STOPPED"}',
+}
+
+
+def connector_record(topic: str, name: str, config: Mapping[str, str]) -> NewRecord:
+    """Creates the connector or replaces its config."""
+    value = orjson.dumps({"properties": dict(config)})
+    return NewRecord(topic, f"{_CONNECTOR}{name}".encode(), value)
+
+
+def removal_records(topic: str, name: str) -> tuple[NewRecord, NewRecord]:
+    """Deletes the connector; both belong in one transaction, in this order."""
+    return (
+        NewRecord(topic, f"{_CONNECTOR}{name}".encode(), None),
+        NewRecord(topic, f"{_TARGET_STATE}{name}".encode(), None),
+    )
+
+
+def target_state_record(topic: str, name: str, state: TargetState) -> NewRecord:
+    """Sets the target state. For a new connector it goes before the config (KIP-980)."""
+    return NewRecord(topic, f"{_TARGET_STATE}{name}".encode(), _STATE_VALUES[state])
+
+
+def task_config_records(
+    topic: str, name: str, configs: Sequence[Mapping[str, str]]
+) -> tuple[NewRecord, ...]:
+    """One record a task, 0 to n-1; without effect until the commit record for n tasks."""
+    return tuple(
+        NewRecord(
+            topic,
+            f"{_TASK}{TaskId(name, number)}".encode(),
+            orjson.dumps({"properties": dict(config)}),
+        )
+        for number, config in enumerate(configs)
+    )
+
+
+def commit_record(topic: str, name: str, tasks: int) -> NewRecord:
+    """Makes the task configs written since the last commit the connector's set of tasks."""
+    return NewRecord(topic, f"{_COMMIT}{name}".encode(), orjson.dumps({"tasks": tasks}))
+
+
+def fencing_record(topic: str, name: str, tasks: int) -> NewRecord:
+    """Says that earlier producers are fenced, and how many tasks there may be now."""
+    return NewRecord(topic, f"{_FENCING}{name}".encode(), orjson.dumps({"task-count": tasks}))
+
+
+def restart_record(topic: str, name: str, *, include_tasks: bool, only_failed: bool) -> NewRecord:
+    """Asks the leader to restart a connector and some of its tasks (KIP-745)."""
+    value = orjson.dumps({"include-tasks": include_tasks, "only-failed": only_failed})
+    return NewRecord(topic, f"{_RESTART}{name}".encode(), value)
+
+
+def reduce(snapshot: ConfigSnapshot, record: LogRecord) -> ConfigSnapshot:
+    """The snapshot after one more record."""
+    return reduce_all(snapshot, (record,))
+
+
+def reduce_all(snapshot: ConfigSnapshot, records: Iterable[LogRecord]) -> ConfigSnapshot:
+    """The snapshot after `records`, which follow it in offset order.
+
+    A record that is unknown or malformed changes nothing but the offset and is logged, without
+    its value.
+    """
+    fold = _Fold(snapshot)
+    for record in records:
+        fold.apply(record)
+    return fold.snapshot()
+
+
+def task_id(text: str) -> TaskId | None:
+    """`<connector>-<task>` taken apart at its last dash; None if it is not one."""
+    name, dash, number = text.rpartition("-")
+    if dash and number.isascii() and number.isdigit():
+        return TaskId(name, int(number))
+    return None
+
+
+class _Malformed(Exception):
+    """Why a record is ignored. Never holds a value."""
+
+
+class _Fold:
+    """The snapshot in the making: copied once, then changed in place."""
+
+    def __init__(self, start: ConfigSnapshot) -> None:
+        self._connectors = dict(start.connectors)
+        self._orphans = dict(start.orphans)
+        self._deferred = {name: dict(tasks) for name, tasks in start.deferred.items()}
+        self._restarts = list(start.restarts)
+        self._offset = start.offset
+        # In the order in which Connect tries them.
+        self._kinds: tuple[tuple[str, Callable[[str, LogRecord], None]], ...] = (
+            (_TARGET_STATE, self._on_target_state),
+            (_CONNECTOR, self._on_connector),
+            (_TASK, self._on_task),
+            (_COMMIT, self._on_commit),
+            (_RESTART, self._on_restart),
+            (_FENCING, self._on_fencing),
+        )
+
+    def snapshot(self) -> ConfigSnapshot:
+        return ConfigSnapshot(
+            connectors=self._connectors,
+            deferred=self._deferred,
+            orphans=self._orphans,
+            restarts=tuple(self._restarts[-_RESTARTS_KEPT:]),
+            offset=self._offset,
+        )
+
+    def apply(self, record: LogRecord) -> None:
+        self._offset = max(self._offset, record.offset + 1)
+        try:
+            self._dispatch(record)
+        except _Malformed as reason:
+            _log.warning(
+                "Config topic %s, offset %d, key %r is ignored: %s",
+                record.topic,
+                record.offset,
+                None if record.key is None else record.key.decode(errors="replace"),
+                reason,
+            )
+
+    def _dispatch(self, record: LogRecord) -> None:
+        if record.key is None:
+            raise _Malformed("it has no key")
+        key = record.key.decode(errors="replace")
+        for prefix, handle in self._kinds:
+            if key.startswith(prefix):
+                handle(key[len(prefix) :], record)
+                return
+        if key != _SESSION_KEY and not key.startswith(_LOGGER):
+            raise _Malformed("no such kind of key")
+
+    def _known(self, name: str) -> ConnectorState:
+        return (
+            self._connectors.get(name) or self._orphans.get(name) or ConnectorState(name, config={})
+        )
+
+    def _keep(self, state: ConnectorState) -> None:
+        """Stores what is known of a name, where the connector's record or its absence puts it."""
+        if state.name in self._connectors:
+            self._connectors[state.name] = state
+        elif state == ConnectorState(state.name, config={}):
+            self._orphans.pop(state.name, None)
+        else:
+            self._orphans[state.name] = state
+
+    def _on_target_state(self, name: str, record: LogRecord) -> None:
+        known = self._known(name)
+        if record.value is None:
+            exists = name in self._connectors
+            self._keep(
+                replace(
+                    known,
+                    target=TargetState.RUNNING,
+                    target_given=False,
+                    target_timestamp_ms=record.timestamp_ms if exists else 0,
+                )
+            )
+            return
+        self._keep(
+            replace(
+                known,
+                target=_target_state(_json_object(record)),
+                target_given=True,
+                target_timestamp_ms=record.timestamp_ms,
+            )
+        )
+
+    def _on_connector(self, name: str, record: LogRecord) -> None:
+        if record.value is None:
+            self._remove(name)
+            return
+        config = _properties(record)
+        state = replace(self._known(name), config=config, config_timestamp_ms=record.timestamp_ms)
+        self._orphans.pop(name, None)
+        self._connectors[name] = state
+
+    def _remove(self, name: str) -> None:
+        """Forgets what goes with a connector's config. Fencing and target state outlive it."""
+        self._deferred.pop(name, None)
+        known = self._connectors.pop(name, None)
+        if known is not None:
+            self._keep(
+                replace(
+                    known,
+                    config={},
+                    task_configs=(),
+                    task_count=0,
+                    applied_config=None,
+                    config_timestamp_ms=0,
+                )
+            )
+
+    def _on_task(self, rest: str, record: LogRecord) -> None:
+        task = task_id(rest)
+        if task is None:
+            raise _Malformed("it does not end in a task number")
+        if record.value is None:
+            raise _Malformed("a task config cannot be removed")
+        config = _properties(record)
+        self._deferred.setdefault(task.connector, {})[task.task] = config
+
+    def _on_commit(self, name: str, record: LogRecord) -> None:
+        known = self._connectors.get(name)
+        if known is None:
+            # Its removal may have been compacted away, and its tasks must not come back.
+            self._remove(name)
+            return
+        count = _integer(_json_object(record), "tasks")
+        deferred = self._deferred.get(name)
+        written = deferred or {}
+        known = replace(known, task_count=count, pending_fencing=True)
+        if all(number in written for number in range(count)):
+            known = replace(
+                known,
+                task_configs=tuple(written[number] for number in range(count)),
+                # Connect counts also an empty set, but not before the first task config.
+                generation=known.generation + (deferred is not None),
+                applied_config=known.config,
+                inconsistent=False,
+            )
+        else:
+            known = replace(known, task_configs=(), inconsistent=True)
+        if deferred is not None:
+            self._deferred[name] = {}
+        self._connectors[name] = known
+
+    def _on_restart(self, name: str, record: LogRecord) -> None:
+        value = _json_object(record)
+        self._restarts.append(
+            RestartRequest(
+                connector=name,
+                include_tasks=value.get("include-tasks") is True,
+                only_failed=value.get("only-failed") is True,
+                offset=record.offset,
+            )
+        )
+
+    def _on_fencing(self, name: str, record: LogRecord) -> None:
+        count = _integer(_json_object(record), "task-count")
+        self._keep(replace(self._known(name), task_count_record=count, pending_fencing=False))
+
+
+def _json_object(record: LogRecord) -> dict[str, Any]:
+    if record.value is None:
+        raise _Malformed("it has no value")
+    try:
+        value = orjson.loads(record.value)
+    except orjson.JSONDecodeError:
+        # from None: the error's text and its `doc` hold the value
+        raise _Malformed("its value is not JSON") from None
+    if not isinstance(value, dict):
+        raise _Malformed("its value is not a JSON object")
+    return value
+
+
+def _properties(record: LogRecord) -> dict[str, str]:
+    """A config map; a null value counts as no value."""
+    properties = _json_object(record).get("properties")
+    if not isinstance(properties, dict):
+        raise _Malformed("'properties' is not a JSON object")
+    config: dict[str, str] = {}
+    for key, value in properties.items():
+        if isinstance(value, str):
+            config[key] = value
+        elif value is not None:
+            raise _Malformed(f"the value of '{key}' is not a string")
+    return config
+
+
+def _integer(value: Mapping[str, Any], field: str) -> int:
+    number = value.get(field)
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise _Malformed(f"'{field}' is not an integer")
+    return number
+
+
+def _target_state(value: Mapping[str, Any]) -> TargetState:
+    word = value.get("state.v2")
+    if not isinstance(word, str):
+        word = value.get("state")
+    state = _STATES.get(word) if isinstance(word, str) else None
+    if state is None:
+        raise _Malformed("it names no target state")
+    return state

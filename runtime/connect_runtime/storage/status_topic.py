@@ -1,0 +1,211 @@
+"""What was last said about each connector and task, and which topics do they use?
+
+Connect's format, keys in plain text and values in compact JSON, any number of partitions. Two rules
+keep a worker that is late from hiding the truth: `may_write` before a write, and the reader's rule
+in `reduce_all`. No I/O; values never reach the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from connect_runtime.storage.config_topic import task_id
+from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
+
+_log = logging.getLogger(__name__)
+
+_CONNECTOR = "status-connector-"
+_TASK = "status-task-"
+_TOPIC = "status-topic-"
+_TOPIC_SEPARATOR = ":connector-"
+
+
+def connector_record(topic: str, name: str, status: Status | None) -> NewRecord:
+    """Says how a connector is; None removes its status."""
+    return NewRecord(topic, f"{_CONNECTOR}{name}".encode(), _encode(status))
+
+
+def task_record(topic: str, task: TaskId, status: Status | None) -> NewRecord:
+    """Says how a task is; None removes its status."""
+    return NewRecord(topic, f"{_TASK}{task}".encode(), _encode(status))
+
+
+def topic_in_use_record(
+    topic: str, used: str, connector: str, *, task: int, discovered_ms: int
+) -> NewRecord:
+    """Says that a connector reads or writes the topic `used`, seen first by one of its tasks."""
+    value = {
+        "topic": {
+            "name": used,
+            "connector": connector,
+            "task": task,
+            "discoverTimestamp": discovered_ms,
+        }
+    }
+    return NewRecord(topic, _topic_key(used, connector), orjson.dumps(value))
+
+
+def topic_unused_record(topic: str, used: str, connector: str) -> NewRecord:
+    """Forgets that a connector uses the topic `used`."""
+    return NewRecord(topic, _topic_key(used, connector), None)
+
+
+def may_write(current: Status | None, worker_id: str, generation: int) -> bool:
+    """False where a write would hide what a newer worker said.
+
+    Connect asks this before UNASSIGNED and FAILED, which a worker may report late.
+    """
+    return current is None or current.worker_id == worker_id or current.generation <= generation
+
+
+def newest_generation(snapshot: StatusSnapshot) -> int:
+    """The largest generation of all statuses, -1 if there are none."""
+    statuses = (*snapshot.connectors.values(), *snapshot.tasks.values())
+    return max((status.generation for status in statuses), default=-1)
+
+
+def reduce(snapshot: StatusSnapshot, record: LogRecord) -> StatusSnapshot:
+    """The snapshot after one more record."""
+    return reduce_all(snapshot, (record,))
+
+
+def reduce_all(snapshot: StatusSnapshot, records: Iterable[LogRecord]) -> StatusSnapshot:
+    """The snapshot after `records`. Unknown or malformed ones are logged and change nothing.
+
+    UNASSIGNED does not replace RUNNING of the same or a newer generation: it comes from the worker
+    that had the task before.
+    """
+    fold = _Fold(snapshot)
+    for record in records:
+        reason = fold.apply(record)
+        if reason is not None:
+            _log.warning(
+                "Status topic %s-%d, offset %d is ignored: %s",
+                record.topic,
+                record.partition,
+                record.offset,
+                reason,
+            )
+    return StatusSnapshot(connectors=fold.connectors, tasks=fold.tasks, topics=fold.topics)
+
+
+class _Fold:
+    """The snapshot in the making: copied once, then changed in place."""
+
+    def __init__(self, start: StatusSnapshot) -> None:
+        self.connectors = dict(start.connectors)
+        self.tasks = dict(start.tasks)
+        self.topics = dict(start.topics)
+
+    def apply(self, record: LogRecord) -> str | None:
+        """Takes one record in; returns why it was ignored, if it was."""
+        key = "" if record.key is None else record.key.decode(errors="replace")
+        if key.startswith(_CONNECTOR):
+            return self._on_connector(key.removeprefix(_CONNECTOR), record.value)
+        if key.startswith(_TASK):
+            return self._on_task(key.removeprefix(_TASK), record.value)
+        if key.startswith(_TOPIC):
+            return self._on_topic(key.removeprefix(_TOPIC), record.value)
+        return "no such kind of key"
+
+    def _on_connector(self, name: str, value: bytes | None) -> str | None:
+        if value is None:
+            self.connectors.pop(name, None)
+            return None
+        status = _decode(value)
+        if status is None:
+            return "its value is no status"
+        self.connectors[name] = status
+        return None
+
+    def _on_task(self, rest: str, value: bytes | None) -> str | None:
+        task = task_id(rest)
+        if task is None:
+            return "its key names no task"
+        if value is None:
+            self.tasks.pop(task, None)
+            return None
+        status = _decode(value)
+        if status is None:
+            return "its value is no status"
+        known = self.tasks.get(task)
+        late = (
+            known is not None
+            and status.state is State.UNASSIGNED
+            and known.state is State.RUNNING
+            and known.generation >= status.generation
+        )
+        if not late:
+            self.tasks[task] = status
+        return None
+
+    def _on_topic(self, rest: str, value: bytes | None) -> str | None:
+        used, _, tail = rest.partition(":")
+        connector = tail[len(_TOPIC_SEPARATOR) - 1 :]
+        if not used or not connector:
+            return "its key names no topic and connector"
+        known = self.topics.get(connector, frozenset())
+        if value is None:
+            known -= {used}
+        elif not isinstance(_json_object(value).get("topic"), dict):
+            return "its value names no topic"
+        else:
+            known |= {used}
+        if known:
+            self.topics[connector] = known
+        else:
+            self.topics.pop(connector, None)
+        return None
+
+
+def _topic_key(used: str, connector: str) -> bytes:
+    return f"{_TOPIC}{used}{_TOPIC_SEPARATOR}{connector}".encode()
+
+
+def _encode(status: Status | None) -> bytes | None:
+    if status is None:
+        return None
+    return orjson.dumps(
+        {
+            "state": status.state.value,
+            "trace": status.trace,
+            "worker_id": status.worker_id,
+            "generation": status.generation,
+            "version": status.version,
+        }
+    )
+
+
+def _decode(value: bytes) -> Status | None:
+    found = _json_object(value)
+    state, generation = found.get("state"), found.get("generation")
+    if not isinstance(state, str) or state not in State.__members__:
+        return None
+    if not isinstance(generation, int) or isinstance(generation, bool):
+        return None
+    return Status(
+        state=State(state),
+        worker_id=_text(found, "worker_id") or "",
+        generation=generation,
+        trace=_text(found, "trace"),
+        version=_text(found, "version"),
+    )
+
+
+def _text(found: dict[str, Any], field: str) -> str | None:
+    value = found.get(field)
+    return value if isinstance(value, str) else None
+
+
+def _json_object(value: bytes) -> dict[str, Any]:
+    """Empty if the value is anything but a JSON object."""
+    try:
+        found = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
