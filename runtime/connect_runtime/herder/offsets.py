@@ -116,8 +116,8 @@ class ConnectorOffsets:
             return f"The offsets for this connector have been {done} successfully"
         return (
             f"The Connect framework-managed offsets for this connector have been {done} "
-            "successfully. However, if this connector manages offsets externally, they will need to "
-            f"be manually {done} in the system that the connector uses."
+            "successfully. However, if this connector manages offsets externally, they will need "
+            f"to be manually {done} in the system that the connector uses."
         )
 
     # --- on the herder's thread ---

@@ -77,7 +77,7 @@ def stopped(state: ConnectorState) -> None:
     if state.target is not TargetState.STOPPED or state.task_count:
         raise RequestError(
             400,
-            "Connectors must be in the STOPPED state before their offsets can be modified. This can "
-            "be done for the specified connector by issuing a 'PUT' request to the "
+            "Connectors must be in the STOPPED state before their offsets can be modified. This "
+            "can be done for the specified connector by issuing a 'PUT' request to the "
             f"'/connectors/{state.name}/stop' endpoint",
         )

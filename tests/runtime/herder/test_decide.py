@@ -1,0 +1,389 @@
+"""Tables for the herder's decision: a view in, the next effects out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from connect_runtime.herder.decide import View, decide
+from connect_runtime.herder.effects import (
+    ConnectorStatusIs,
+    Fence,
+    ForgetRun,
+    KillRun,
+    Launch,
+    PublishTasks,
+    Reassign,
+    StartInstance,
+    StopInstance,
+    StopRun,
+    TaskStatusIs,
+    Unassign,
+)
+from connect_runtime.herder.runs import Instance, InstancePhase, Run, RunPhase
+from connect_runtime.storage.snapshots import (
+    Assignment,
+    AssignmentSnapshot,
+    ConfigSnapshot,
+    ConnectorState,
+    State,
+    Status,
+    StatusSnapshot,
+    TaskId,
+)
+from connect_runtime.tasks.launch import Ended, Outcome
+from connect_specs.states import TargetState
+
+RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
+NOW = 100.0
+T0, T1 = TaskId("c", 0), TaskId("c", 1)
+CONFIG = {"name": "c", "connector.class": "FileStreamSource"}
+SINK = {"name": "c", "connector.class": "FileStreamSink", "topics": "t"}
+TASK = {"task.class": "x"}
+
+
+def connector(**changes: Any) -> ConnectorState:
+    published = ConnectorState(
+        name="c",
+        config=CONFIG,
+        task_configs=(TASK,),
+        task_count=1,
+        generation=3,
+        applied_config=CONFIG,
+        task_count_record=1,
+    )
+    return replace(published, **changes)
+
+
+NEW = connector(
+    task_configs=(), task_count=0, generation=-1, applied_config=None, task_count_record=None
+)
+
+
+def started(**changes: Any) -> Instance:
+    return replace(Instance(1, InstancePhase.STARTED, CONFIG, "source", "1", (TASK,)), **changes)
+
+
+def run(task: TaskId = T0, **changes: Any) -> Run:
+    return replace(Run(task, attempt=7, generation=3, state=RUNNING), **changes)
+
+
+def ended(how: Ended, **changes: Any) -> Run:
+    return run(phase=RunPhase.ENDED, outcome=Outcome(T0, 7, how, "why"), **changes)
+
+
+def status(state: State, trace: str | None = None, version: str | None = "1") -> Status:
+    return Status(state, "w", 5, trace, version)
+
+
+def view(
+    state: ConnectorState | None,
+    instance: Instance | None = None,
+    runs: tuple[Run, ...] = (),
+    *,
+    connector_status: Status | None = None,
+    tasks: dict[TaskId, Status] | None = None,
+    assigned: tuple[TaskId, ...] = (),
+    slots: int | None = 8,
+) -> View:
+    known = {} if connector_status is None else {"c": connector_status}
+    return View(
+        config=ConfigSnapshot(connectors={} if state is None else {"c": state}),
+        status=StatusSnapshot(connectors=known, tasks=tasks or {}),
+        assignments=AssignmentSnapshot(
+            tasks={task: Assignment(7, "http://w", RUNNING, 3) for task in assigned}
+        ),
+        instances={} if instance is None else {"c": instance},
+        runs={r.id: r for r in runs},
+        slots=slots,
+        worker_id="w",
+        term=5,
+    )
+
+
+UP = status(State.RUNNING)
+HALTED = status(State.STOPPED, version=None)
+RESTING = status(State.PAUSED, version=None)
+
+CASES: dict[str, tuple[View, tuple[object, ...]]] = {
+    "a new connector gets an instance": (view(NEW), (StartInstance("c"),)),
+    "an answer is published once": (
+        view(NEW, started(), connector_status=UP),
+        (PublishTasks("c", (TASK,)),),
+    ),
+    "an instance that starts is waited for": (
+        view(NEW, started(phase=InstancePhase.STARTING)),
+        (),
+    ),
+    "the first tasks of a source need only the record": (
+        view(
+            connector(task_count_record=None, pending_fencing=True),
+            started(),
+            connector_status=UP,
+        ),
+        (Fence("c", 0, 1),),
+    ),
+    "one task after one task fences by itself": (
+        view(connector(pending_fencing=True), started(), connector_status=UP),
+        (Fence("c", 0, 1),),
+    ),
+    "more predecessors are fenced": (
+        view(
+            connector(pending_fencing=True, task_count_record=2),
+            started(),
+            connector_status=UP,
+        ),
+        (Fence("c", 2, 1),),
+    ),
+    "after a stop the record says zero": (
+        view(
+            connector(pending_fencing=True, task_count_record=0),
+            started(),
+            connector_status=UP,
+        ),
+        (Fence("c", 0, 1),),
+    ),
+    "fencing waits for attempts of the old generation": (
+        view(
+            connector(pending_fencing=True, task_count_record=2),
+            started(),
+            (run(T1, phase=RunPhase.STOPPING, deadline=NOW + 1),),
+            connector_status=UP,
+        ),
+        (),
+    ),
+    "sinks are not fenced": (
+        view(
+            connector(config=SINK, applied_config=SINK, pending_fencing=True),
+            started(config=SINK, kind="sink"),
+            connector_status=UP,
+        ),
+        (Launch(T0, 3, RUNNING),),
+    ),
+    "published tasks are launched": (
+        view(connector(), started(), connector_status=UP),
+        (Launch(T0, 3, RUNNING),),
+    ),
+    "after a failover tasks do not wait for the instance": (
+        view(connector(), connector_status=UP),
+        (StartInstance("c"), Launch(T0, 3, RUNNING)),
+    ),
+    "tasks of an older config wait for their successors": (
+        view(connector(applied_config={"other": "1"}), connector_status=UP),
+        (StartInstance("c"),),
+    ),
+    "a changed config replaces the instance": (
+        view(connector(), started(config={"old": "1"}), (run(),), connector_status=UP),
+        (StopInstance("c"),),
+    ),
+    "a new generation ends the old attempt first": (
+        view(connector(generation=4), started(), (run(),), connector_status=UP),
+        (StopRun(T0),),
+    ),
+    "an attempt that does not end is killed": (
+        view(
+            connector(generation=4),
+            started(),
+            (run(phase=RunPhase.STOPPING, deadline=NOW),),
+            connector_status=UP,
+        ),
+        (KillRun(T0),),
+    ),
+    "fewer tasks than before": (
+        view(
+            connector(),
+            started(),
+            (run(), run(T1)),
+            connector_status=UP,
+            tasks={T1: status(State.RUNNING)},
+            assigned=(T0, T1),
+        ),
+        (StopRun(T1),),
+    ),
+    "what a task that is gone left is removed": (
+        view(
+            connector(),
+            started(),
+            (run(),),
+            connector_status=UP,
+            tasks={T1: status(State.UNASSIGNED)},
+            assigned=(T0, T1),
+        ),
+        (Unassign(T1), TaskStatusIs(T1, None)),
+    ),
+    "everything runs: nothing to do": (
+        view(connector(), started(), (run(),), connector_status=UP, assigned=(T0,)),
+        (),
+    ),
+    "a failed task stays failed": (
+        view(
+            connector(),
+            started(),
+            (ended(Ended.FAILED),),
+            connector_status=UP,
+            tasks={T0: status(State.FAILED)},
+        ),
+        (),
+    ),
+    "a failed task that could not say so": (
+        view(
+            connector(),
+            started(),
+            (ended(Ended.FAILED),),
+            connector_status=UP,
+            tasks={T0: status(State.RUNNING)},
+        ),
+        (TaskStatusIs(T0, Status(State.FAILED, "w", 5, "why")),),
+    ),
+    "a lost attempt waits": (
+        view(
+            connector(),
+            started(),
+            (ended(Ended.LOST, deadline=NOW + 1),),
+            connector_status=UP,
+            tasks={T0: status(State.UNASSIGNED)},
+        ),
+        (),
+    ),
+    "and is launched again": (
+        view(
+            connector(),
+            started(),
+            (ended(Ended.LOST, deadline=NOW, failures=2),),
+            connector_status=UP,
+        ),
+        (Launch(T0, 3, RUNNING, failures=2),),
+    ),
+    "pause tells the running attempt": (
+        view(connector(target=PAUSED), started(), (run(),), connector_status=RESTING),
+        (Reassign(T0, PAUSED),),
+    ),
+    "created paused: no instance, no tasks": (
+        view(replace(NEW, target=PAUSED)),
+        (ConnectorStatusIs("c", Status(State.PAUSED, "w", 5, None, None)),),
+    ),
+    "a paused connector's tasks run paused after a failover": (
+        view(connector(target=PAUSED), connector_status=RESTING),
+        (Launch(T0, 3, PAUSED),),
+    ),
+    "a failed connector keeps its tasks": (
+        view(
+            connector(),
+            started(phase=InstancePhase.FAILED, trace="boom"),
+            (run(),),
+            connector_status=UP,
+        ),
+        (ConnectorStatusIs("c", Status(State.FAILED, "w", 5, "boom", "1")),),
+    ),
+    "stop ends everything": (
+        view(
+            connector(target=STOPPED, task_configs=(), task_count=0),
+            started(),
+            (run(),),
+            connector_status=UP,
+            tasks={T0: status(State.RUNNING)},
+            assigned=(T0,),
+        ),
+        (StopRun(T0), StopInstance("c")),
+    ),
+    "stopped, its task gone": (
+        view(
+            connector(target=STOPPED, task_configs=(), task_count=0),
+            connector_status=UP,
+            tasks={T0: status(State.UNASSIGNED)},
+        ),
+        (
+            TaskStatusIs(T0, None),
+            ConnectorStatusIs("c", Status(State.STOPPED, "w", 5, None, None)),
+        ),
+    ),
+    "stopped and quiet": (
+        view(connector(target=STOPPED, task_configs=(), task_count=0), connector_status=HALTED),
+        (),
+    ),
+    "stopped: what ended is forgotten": (
+        view(
+            connector(target=STOPPED, task_configs=(), task_count=0),
+            None,
+            (ended(Ended.FAILED),),
+            connector_status=HALTED,
+        ),
+        (ForgetRun(T0),),
+    ),
+    "an earlier leader's assignment of a stopped connector is withdrawn": (
+        view(
+            connector(target=STOPPED, task_configs=(), task_count=0),
+            connector_status=HALTED,
+            assigned=(T0,),
+        ),
+        (Unassign(T0),),
+    ),
+    "deleted: everything ends, statuses last": (
+        view(
+            None,
+            started(),
+            (run(),),
+            connector_status=UP,
+            tasks={T0: status(State.RUNNING)},
+            assigned=(T0,),
+        ),
+        (StopRun(T0), StopInstance("c")),
+    ),
+    "deleted and gone": (
+        view(None, connector_status=UP, tasks={T0: status(State.UNASSIGNED)}),
+        (TaskStatusIs(T0, None), ConnectorStatusIs("c", None)),
+    ),
+    "no slot: unassigned, not launched": (
+        view(connector(), started(), connector_status=UP, slots=0),
+        (TaskStatusIs(T0, Status(State.UNASSIGNED, "w", 5)),),
+    ),
+    "no launcher: an earlier runtime's claims are withdrawn": (
+        view(
+            connector(),
+            connector_status=UP,
+            tasks={T0: status(State.RUNNING)},
+            assigned=(T0,),
+            slots=None,
+        ),
+        (
+            Unassign(T0),
+            TaskStatusIs(T0, Status(State.UNASSIGNED, "w", 5)),
+            ConnectorStatusIs("c", Status(State.UNASSIGNED, "w", 5, None, None)),
+        ),
+    ),
+    "inconsistent task configs are published again, and not run": (
+        view(connector(inconsistent=True), started(), connector_status=UP),
+        (PublishTasks("c", (TASK,)),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_next_effects(name: str) -> None:
+    given, expected = CASES[name]
+    assert decide(given, NOW) == expected
+
+
+def test_slots_are_shared_by_all_connectors() -> None:
+    states = {
+        name: replace(
+            connector(),
+            name=name,
+            config={**SINK, "name": name},
+            applied_config={**SINK, "name": name},
+        )
+        for name in ("a", "b", "c")
+    }
+    instances = {name: started(config=state.config, kind="sink") for name, state in states.items()}
+    given = View(
+        config=ConfigSnapshot(connectors=states),
+        status=StatusSnapshot(connectors=dict.fromkeys(states, UP)),
+        instances=instances,
+        slots=2,
+        worker_id="w",
+        term=5,
+    )
+    launched = [e.task.connector for e in decide(given, NOW) if isinstance(e, Launch)]
+    assert launched == ["a", "b"]
