@@ -1,0 +1,93 @@
+"""Which verbs there are, in the order that `connect --help` lists them.
+
+A verb's module is imported when that verb is used and not before, so help for one never pays for
+Kafka or Spark. The summaries stand here for the same reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from connect_reconciler.cli.invocation import Invocation
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """`module` holds a function of the verb's name, or a `typer.Typer` for one with parts."""
+
+    module: str
+    summary: str
+
+
+VERBS: Mapping[str, Verb] = {
+    "init": Verb("init", "Write a small project here: connect.yaml and one connector."),
+    "validate": Verb("validate", "Check connect.yaml and every spec; touches nothing."),
+    "plan": Verb("plan", "Show what apply would change, and what that means for the data."),
+    "apply": Verb("apply", "Make the cluster what the specs say."),
+    "up": Verb("up", "Run this project's connectors, with a Kafka of their own if need be."),
+    "down": Verb("down", "Stop what up started."),
+    "distributed": Verb("distributed", "Run from an Apache worker.properties file."),
+    "status": Verb("status", "Show connectors, their tasks and why they failed."),
+    "offsets": Verb("offsets", "List, alter or reset a connector's offsets."),
+    "stop": Verb("states", "Stop a connector: its tasks end, its offsets may be altered."),
+    "pause": Verb("states", "Pause a connector: its tasks stay and wait."),
+    "resume": Verb("states", "Run a connector that is paused or stopped."),
+    "restart": Verb("states", "Restart a connector and its failed tasks."),
+    "delete": Verb("states", "Delete a connector."),
+    "version": Verb("version", "Show the version."),
+}
+
+
+class Verbs(TyperGroup):
+    """Knows every verb by name and loads the one that is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return load(cmd_name) if cmd_name in VERBS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+
+
+def load(name: str) -> Any:
+    """The command of one verb."""
+    verb = VERBS[name]
+    found = getattr(import_module(f"connect_reconciler.cli.{verb.module}"), name)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
+
+app = typer.Typer(
+    cls=Verbs,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Plan and apply for Kafka Connect, and a Connect runtime on Spark.",
+    epilog="Exit codes: 0 done, 1 failed, 2 invalid, 3 unreachable, 4 changes pending, 5 stale.",
+)
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    project: Annotated[
+        Path | None,
+        typer.Option("--project", "-C", metavar="DIR", help="Run as if started in DIR."),
+    ] = None,
+) -> None:
+    folder = Path.cwd() if project is None else project
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{folder} is not a folder", param_hint="--project")
+    context.obj = Invocation(folder)

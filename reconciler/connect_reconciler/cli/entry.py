@@ -1,0 +1,119 @@
+"""From a command line to an exit code: the one place that draws errors and ends a verb.
+
+Every way to fail ends here. What the user is meant to read is a ConnectError; anything else is a
+bug, which gets one short line and a file for the report.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
+
+if TYPE_CHECKING:
+    from connect_specs.diagnostics import Location
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs one verb. Never raises; draws what went wrong."""
+    as_json = "--json" in argv
+    try:
+        return _invoke(list(argv) or ["--help"])
+    except ConnectError as error:
+        return _draw(error.diagnostics, error.exit_code, as_json)
+    except typer.TyperException as error:
+        return _draw([_usage(error)], ExitCode.INVALID, as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        return _broken_pipe()
+    except Exception as error:
+        return _draw([_bug(error)], ExitCode.FAILED, as_json)
+
+
+def _invoke(argv: list[str]) -> int:
+    from connect_reconciler.cli.commands import app
+
+    code = typer.main.get_command(app)(argv, prog_name="connect", standalone_mode=False)
+    sys.stdout.flush()
+    return code if isinstance(code, int) else ExitCode.OK
+
+
+def _draw(diagnostics: Sequence[Diagnostic], code: ExitCode, as_json: bool) -> int:
+    from connect_reconciler.cli.output import result_json
+    from connect_specs.diagnostics_text import render_diagnostics
+
+    try:
+        sys.stderr.write(render_diagnostics(diagnostics))
+        if as_json:
+            result_json({"error": {"exit_code": int(code), "diagnostics": to_json(diagnostics)}})
+    except BrokenPipeError:
+        _broken_pipe()
+    return code
+
+
+def to_json(diagnostics: Sequence[Diagnostic]) -> list[dict[str, object]]:
+    """Diagnostics as `--json` shows them."""
+    return [
+        {
+            "code": diagnostic.code,
+            "what": diagnostic.what,
+            "where": None if diagnostic.where is None else str(diagnostic.where),
+            **_position(diagnostic.where),
+            "why": diagnostic.why,
+            "hint": diagnostic.hint,
+        }
+        for diagnostic in diagnostics
+    ]
+
+
+def _position(where: Location | str | None) -> dict[str, object]:
+    if where is None or isinstance(where, str):
+        return {}
+    return {"file": where.file, "line": where.line, "column": where.column}
+
+
+def _usage(error: typer.TyperException) -> Diagnostic:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "connect"
+    what = error.format_message().rstrip(".")
+    return Diagnostic("usage", what, hint=f"see `{command} --help`")
+
+
+def _broken_pipe() -> int:
+    # The reader went away: Python would complain again when it closes stdout at the end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.FAILED
+
+
+def _bug(error: Exception) -> Diagnostic:
+    import traceback
+
+    # An exception's text may hold a config's value; the file that has it is the user's own.
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(last.filename).name}:{last.lineno}"
+    file = _write_report("".join(traceback.format_exception(error)))
+    what = f"a bug in connect: {type(error).__name__} at {place}"
+    return Diagnostic("internal", what, hint=f"please report it with {file}")
+
+
+def _write_report(text: str) -> Path:
+    """Beside the project's other files where there are some, else in the temporary folder."""
+    import tempfile
+
+    beside = next((f for f in _folders_above() if f.is_dir() and os.access(f, os.W_OK)), None)
+    handle, name = tempfile.mkstemp(prefix="connect-crash-", suffix=".txt", dir=beside, text=True)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    return Path(name)
+
+
+def _folders_above() -> list[Path]:
+    here = Path.cwd()
+    return [folder / ".connect" for folder in (here, *here.parents)]

@@ -1,0 +1,38 @@
+"""What every verb is given: where it was started, and from there the project and its specs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from connect_specs.desired import Project
+
+AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The folder that a verb runs in; a file that the user names is relative to it."""
+
+    folder: Path
+
+    def project(self) -> Project:
+        """The project of the nearest connect.yaml above. Raises Invalid."""
+        from connect_specs.project import find_project, load_project
+
+        return load_project(find_project(self.folder))
+
+    def path(self, named: Path) -> Path:
+        """Where a path that the user wrote leads."""
+        return self.folder / named
+
+
+def invocation(context: typer.Context) -> Invocation:
+    """The invocation that the root command put into the context."""
+    found = context.obj
+    assert isinstance(found, Invocation), "the root command ran first"
+    return found

@@ -1,0 +1,38 @@
+"""The only way out: results to stdout, progress to stderr, and colour only where it is wanted."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+
+def result(text: str) -> None:
+    """A verb's answer."""
+    sys.stdout.write(text if text.endswith("\n") or not text else f"{text}\n")
+    sys.stdout.flush()
+
+
+def result_json(value: object) -> None:
+    """A verb's answer as one JSON document."""
+    result(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def progress(text: str) -> None:
+    """What is happening, for whoever watches; never the answer."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def colour(stream: TextIO) -> bool:
+    """Whether colour is wanted on that stream: a terminal, and NO_COLOR not set."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of text, as wide as they need to be."""
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in [head, *rows])
+    return "".join(f"{line}\n" for line in lines)
