@@ -80,7 +80,7 @@ class Project:
     `kafka` holds client properties in Java's names (`bootstrap.servers`, `security.protocol`, ...),
     or None for the embedded broker. `target` None means our runtime. `worker` holds worker
     properties for `connect up` in Apache's names (`value.converter`, `offset.flush.interval.ms`,
-    `listeners`, ...).
+    `listeners`, ...). `specs_locations` says where connect.yaml names an entry of `specs`.
     """
 
     name: str
@@ -91,6 +91,7 @@ class Project:
     target: RestTarget | None
     worker: Mapping[str, str]
     specs: tuple[str, ...]
+    specs_locations: Mapping[str, Location] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:

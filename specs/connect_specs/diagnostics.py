@@ -6,6 +6,7 @@ edge, where one place draws them and ends the process. A diagnostic never holds 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -39,8 +40,8 @@ class Diagnostic:
     """One thing that is wrong.
 
     `code` is stable and dotted (`spec.unknown-field`), `what` one sentence, `where` a file location
-    or the name of a connector, topic or address, `why` the reason if `what` does not hold it, `hint`
-    what to do next.
+    or the name of a connector, topic or address, `why` the reason if `what` does not hold it,
+    `hint` what to do next.
     """
 
     code: str
@@ -48,6 +49,16 @@ class Diagnostic:
     where: Location | str | None = None
     why: str = ""
     hint: str = ""
+
+
+def by_place(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """The diagnostics in file order; those without a place in a file come first."""
+
+    def place(diagnostic: Diagnostic) -> tuple[Location, str, str]:
+        where = diagnostic.where if isinstance(diagnostic.where, Location) else Location("")
+        return where, diagnostic.code, diagnostic.what
+
+    return sorted(diagnostics, key=place)
 
 
 class ConnectError(Exception):

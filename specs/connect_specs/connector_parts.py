@@ -1,0 +1,96 @@
+"""The parts that every accepted shape of a connector shares: its name, its state, its config.
+
+The one place where a `DesiredConnector` is made. It is made also when something is wrong with it,
+as long as it has a name, so that two connectors of one name are found in the same pass.
+"""
+
+from __future__ import annotations
+
+import re
+
+from connect_specs.config_values import ConfigValues
+from connect_specs.desired import DesiredConnector, Pin
+from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.nodes import Node, Scalar, is_null
+from connect_specs.states import TargetState
+
+CLASS_KEY = "connector.class"
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+def read_name(node: Node, problems: list[Diagnostic]) -> Scalar | None:
+    """A name that Connect accepts and keeps as it is."""
+    if not isinstance(node, Scalar) or is_null(node) or not node.text:
+        what = "the name must be text, and not empty"
+    elif _CONTROL.search(node.text):
+        what = "the name holds a control character"
+    elif node.text != node.text.strip():
+        # Connect's REST API trims names, so this one could never be found again
+        what = "the name begins or ends with a space"
+    else:
+        return node
+    problems.append(Diagnostic("spec.bad-name", what, node.where))
+    return None
+
+
+def read_state(node: Node, problems: list[Diagnostic], *, any_case: bool) -> TargetState | None:
+    """One of the three target states; `any_case` for fields of Connect, which ignores case."""
+    text = node.text if isinstance(node, Scalar) else ""
+    states = [state.value for state in TargetState]
+    if (text.lower() if any_case else text) in states:
+        return TargetState(text.lower())
+    hint = f"write {', '.join(states[:-1])} or {states[-1]}"
+    if is_null(node):
+        hint += ", or leave the field out"
+    elif text.lower() in states:
+        hint = f"write {text.lower()}"
+    problems.append(Diagnostic("spec.bad-state", "this is no target state", node.where, hint=hint))
+    return None
+
+
+def read_class(config: ConfigValues, where: Location, problems: list[Diagnostic]) -> None:
+    """Report a config without its connector's class; a value that could not be read counts."""
+    if CLASS_KEY not in config.places:
+        what = f"the config has no {CLASS_KEY!r}"
+        hint = f"add '{CLASS_KEY}:' with the connector's class or its short name"
+        problems.append(Diagnostic("spec.missing-class", what, where, hint=hint))
+    elif not config.values.get(CLASS_KEY, " "):
+        what = f"{CLASS_KEY!r} is empty"
+        problems.append(Diagnostic("spec.missing-class", what, config.places[CLASS_KEY]))
+
+
+def make_connector(
+    name: Scalar,
+    config: ConfigValues,
+    problems: list[Diagnostic],
+    *,
+    state: TargetState | None = None,
+    pin: Pin | None = None,
+    prevent_delete: bool = False,
+    ignore: tuple[str, ...] = (),
+    sensitive: tuple[str, ...] = (),
+) -> DesiredConnector:
+    """The connector, its name added to its config."""
+    given = config.values.get("name", name.text)
+    if given != name.text:
+        problems.append(
+            Diagnostic(
+                "spec.name-differs",
+                "'name' in the config is not the connector's name",
+                config.places["name"],
+                why=f"the connector is named at {name.where}",
+                hint="remove it from the config: it is added there",
+            )
+        )
+    return DesiredConnector(
+        name=name.text,
+        config={"name": name.text} | config.values | {"name": name.text},
+        where=name.where,
+        state=state,
+        pin=pin,
+        prevent_delete=prevent_delete,
+        ignore=ignore,
+        sensitive=sensitive,
+        key_locations={"name": name.where} | config.places,
+    )

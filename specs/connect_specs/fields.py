@@ -1,0 +1,106 @@
+"""Reading the fields of a map that has a fixed set of them: project and spec documents.
+
+Each function adds what is wrong to `problems` and returns None, so that one pass finds everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.nodes import Map, Node, Scalar, Sequence, is_null, typed
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint towards the known word that is closest, else the list of them."""
+    words = sorted(known)
+    lower = {known_word.lower(): known_word for known_word in words}
+    close = get_close_matches(word.lower(), list(lower), n=1, cutoff=0.6)
+    return f"did you mean {lower[close[0]]!r}?" if close else f"known here: {', '.join(words)}"
+
+
+def place_of(node: Map, key: str) -> Location:
+    """Where `key` is written, or where the map starts."""
+    return next((name.where for name, _ in node.entries if name.text == key), node.where)
+
+
+def value_kind(node: Node) -> str:
+    """What a node is, in the words of a diagnostic."""
+    if isinstance(node, Map):
+        return "a map"
+    if isinstance(node, Sequence):
+        return "a list"
+    return "null" if is_null(node) else "a single value"
+
+
+def check_fields(
+    node: Map, known: Iterable[str], code: str, what: str, problems: list[Diagnostic]
+) -> None:
+    """Report every key of `node` that is not `known`."""
+    fields = tuple(known)
+    for key, _ in node.entries:
+        if key.text not in fields:
+            text = f"{what} has no field {key.text!r}"
+            hint = did_you_mean(key.text, fields)
+            problems.append(Diagnostic(f"{code}.unknown-field", text, key.where, hint=hint))
+
+
+def required(node: Map, key: str, code: str, what: str, problems: list[Diagnostic]) -> Node | None:
+    """The value of a field that must be there."""
+    value = node.get(key)
+    if value is None:
+        text = f"{what} has no {key!r}"
+        problems.append(Diagnostic(f"{code}.missing-field", text, node.where, hint=f"add '{key}:'"))
+    return value
+
+
+def as_text(node: Node, field: str, code: str, problems: list[Diagnostic]) -> str | None:
+    """A non-empty string, as written."""
+    if isinstance(node, Scalar) and not is_null(node) and node.text:
+        return node.text
+    kind = "empty" if isinstance(node, Scalar) else value_kind(node)
+    what = f"{field!r} must be text, and is {kind}"
+    problems.append(Diagnostic(f"{code}.bad-value", what, node.where))
+    return None
+
+
+def as_map(node: Node, field: str, code: str, problems: list[Diagnostic]) -> Map | None:
+    """A map."""
+    if isinstance(node, Map):
+        return node
+    what = f"{field!r} must be a map, and is {value_kind(node)}"
+    problems.append(Diagnostic(f"{code}.bad-value", what, node.where))
+    return None
+
+
+def as_bool(node: Node, field: str, code: str, problems: list[Diagnostic]) -> bool | None:
+    """true or false, without quotes."""
+    if isinstance(node, Scalar) and node.plain and isinstance(value := _typed(node), bool):
+        return value
+    hint = "write true or false, without quotes"
+    what = f"{field!r} must be true or false"
+    problems.append(Diagnostic(f"{code}.bad-value", what, node.where, hint=hint))
+    return None
+
+
+def as_texts(node: Node, field: str, code: str, problems: list[Diagnostic]) -> tuple[Scalar, ...]:
+    """A list of non-empty strings; those that are."""
+    if not isinstance(node, Sequence):
+        hint = f"write {field}: [first, second]"
+        what = f"{field!r} must be a list, and is {value_kind(node)}"
+        problems.append(Diagnostic(f"{code}.bad-value", what, node.where, hint=hint))
+        return ()
+    found: list[Scalar] = []
+    for item in node.items:
+        text = as_text(item, f"{field}[]", code, problems)
+        if text is not None and isinstance(item, Scalar):
+            found.append(item)
+    return tuple(found)
+
+
+def _typed(scalar: Scalar) -> object:
+    try:
+        return typed(scalar)
+    except ValueError:
+        return None

@@ -1,0 +1,101 @@
+"""Connectors written for other tools: Connect's flat configs, and Strimzi's KafkaConnector.
+
+What we cannot carry out is an error, never silently dropped.
+"""
+
+from __future__ import annotations
+
+from connect_specs.config_values import ConfigValues, read_config
+from connect_specs.connector_parts import (
+    CLASS_KEY,
+    make_connector,
+    read_class,
+    read_name,
+    read_state,
+)
+from connect_specs.desired import DesiredConnector
+from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.fields import as_map, as_text, check_fields, place_of, required
+from connect_specs.nodes import Map, Scalar
+
+_STRIMZI = "kafka.strimzi.io/"
+_CODE = "strimzi"
+_OURS = "this is done by the spec's own fields; write it as a spec of ours"
+_UNSUPPORTED = {
+    "autoRestart": "there is no automatic restart to configure; remove it",
+    "pause": "write state: paused",
+    "listOffsets": _OURS,
+    "alterOffsets": _OURS,
+    "version": "the version of a plugin cannot be chosen; remove it",
+}
+
+
+def read_flat(node: Map, problems: list[Diagnostic]) -> DesiredConnector | None:
+    """A flat config with its `name`: .properties, or the body of `PUT …/config`."""
+    name_node = required(node, "name", "spec", "the config", problems)
+    name = name_node and read_name(name_node, problems)
+    entries = tuple(entry for entry in node.entries if entry[0].text != "name")
+    config = read_config(Map(entries, node.where), problems)
+    read_class(config, node.where, problems)
+    return make_connector(name, config, problems) if name else None
+
+
+def read_strimzi(node: Map, problems: list[Diagnostic]) -> DesiredConnector | None:
+    """A KafkaConnector resource. Its metadata but the name, and its status, do not concern us."""
+    version, kind = node.get("apiVersion"), node.get("kind")
+    if (
+        not isinstance(version, Scalar)
+        or not version.text.startswith(_STRIMZI)
+        or not isinstance(kind, Scalar)
+        or kind.text != "KafkaConnector"
+    ):
+        what = "of Kubernetes resources, only Strimzi's KafkaConnector is read"
+        hint = "move other resources out of the folders that 'specs' names"
+        where = place_of(node, "kind")
+        problems.append(Diagnostic("strimzi.kind", what, where, hint=hint))
+        return None
+    known = ("apiVersion", "kind", "metadata", "spec", "status")
+    check_fields(node, known, _CODE, "a KafkaConnector", problems)
+    metadata_node = required(node, "metadata", _CODE, "the KafkaConnector", problems)
+    metadata = metadata_node and as_map(metadata_node, "metadata", _CODE, problems)
+    name_node = metadata and required(metadata, "name", _CODE, "the metadata", problems)
+    name = name_node and read_name(name_node, problems)
+    spec_node = required(node, "spec", _CODE, "the KafkaConnector", problems)
+    spec = spec_node and as_map(spec_node, "spec", _CODE, problems)
+    if not spec:
+        return None
+    config = _strimzi_config(spec, problems)
+    state_node = spec.get("state")
+    state = None if state_node is None else read_state(state_node, problems, any_case=False)
+    return make_connector(name, config, problems, state=state) if name else None
+
+
+def _strimzi_config(spec: Map, problems: list[Diagnostic]) -> ConfigValues:
+    known = ("class", "tasksMax", "config", "state")
+    for name, _ in spec.entries:
+        if name.text in _UNSUPPORTED:
+            what = f"{name.text!r} of a KafkaConnector is not supported"
+            hint = _UNSUPPORTED[name.text]
+            problems.append(Diagnostic("strimzi.unsupported-field", what, name.where, hint=hint))
+    rest = tuple(entry for entry in spec.entries if entry[0].text not in _UNSUPPORTED)
+    check_fields(Map(rest, spec.where), known, _CODE, "the spec of a KafkaConnector", problems)
+    config_node = spec.get("config")
+    config_map = config_node and as_map(config_node, "config", _CODE, problems)
+    config = read_config(config_map, problems) if config_map else ConfigValues({}, {})
+    values: dict[str, str] = {}
+    places: dict[str, Location] = {}
+    for field, key in (("class", CLASS_KEY), ("tasksMax", "tasks.max")):
+        if key in config.places:
+            what = f"a KafkaConnector's config may not hold {key!r}"
+            hint = f"write it as spec.{field}"
+            where = config.places[key]
+            problems.append(Diagnostic("strimzi.forbidden-key", what, where, hint=hint))
+        value = spec.get(field)
+        if value is None:
+            continue
+        places[key] = place_of(spec, field)
+        text = as_text(value, field, _CODE, problems)
+        if text is not None:
+            values[key] = text
+    required(spec, "class", _CODE, "the spec of a KafkaConnector", problems)
+    return ConfigValues(values | config.values, places | config.places)

@@ -1,0 +1,131 @@
+"""Source offset keys and values to the bytes that Connect writes.
+
+Connect compares offset keys byte by byte, and its own path through the REST API ends in a
+java.util.HashMap, so a partition's fields come in that map's order. Written as Jackson writes JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TypeVar
+
+from connect_specs.desired import JsonScalar
+
+V = TypeVar("V")
+
+# HashMap turns a bucket of this many into a tree, but doubles the table first while it is small
+_TREEIFY_BUCKET = 8
+_TREEIFY_CAPACITY = 64
+_ESCAPED = re.compile(r'["\\\x00-\x1f]')
+_SHORT_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+}
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode(): 32 bits with sign, over UTF-16 code units."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    result = 0
+    for low, high in zip(units[::2], units[1::2], strict=True):
+        result = (31 * result + (high << 8 | low)) & 0xFFFFFFFF
+    return result - (1 << 32) if result >= 1 << 31 else result
+
+
+def in_hash_map_order(mapping: Mapping[str, V]) -> dict[str, V]:
+    """The entries in the order in which a java.util.HashMap returns them that got them in this
+    order. Exact up to eight keys in one of 64 or more buckets, where Java starts to build trees.
+    """
+    capacity = 16
+    buckets: dict[int, list[tuple[str, int]]] = {}
+    for size, key in enumerate(mapping, start=1):
+        code = java_hash(key) & 0xFFFFFFFF
+        spread = code ^ (code >> 16)
+        bucket = buckets.setdefault(spread & (capacity - 1), [])
+        bucket.append((key, spread))
+        if len(bucket) > _TREEIFY_BUCKET and capacity < _TREEIFY_CAPACITY:
+            capacity *= 2
+            buckets = _rehashed(buckets, capacity)
+        if size > capacity * 3 // 4:
+            capacity *= 2
+            buckets = _rehashed(buckets, capacity)
+    return {key: mapping[key] for index in sorted(buckets) for key, _ in buckets[index]}
+
+
+def _rehashed(
+    buckets: Mapping[int, list[tuple[str, int]]], capacity: int
+) -> dict[int, list[tuple[str, int]]]:
+    moved: dict[int, list[tuple[str, int]]] = {}
+    for bucket in buckets.values():
+        for key, spread in bucket:
+            moved.setdefault(spread & (capacity - 1), []).append((key, spread))
+    return moved
+
+
+def offset_key_bytes(connector: str, partition: Mapping[str, JsonScalar | bytes] | None) -> bytes:
+    """The key of a source offset record: `["name",{partition}]`."""
+    return f"[{_json_string(connector)},{_json_map(partition)}]".encode()
+
+
+def offset_value_bytes(offset: Mapping[str, JsonScalar | bytes] | None) -> bytes | None:
+    """The value of a source offset record; None is a tombstone."""
+    return None if offset is None else _json_map(offset).encode()
+
+
+def _json_map(mapping: Mapping[str, JsonScalar | bytes] | None) -> str:
+    if mapping is None:
+        return "null"
+    entries = in_hash_map_order(mapping).items()
+    return "{" + ",".join(f"{_json_string(k)}:{_json_value(v)}" for k, v in entries) + "}"
+
+
+def _json_value(value: JsonScalar | bytes) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _java_double(value)
+    if isinstance(value, bytes):
+        return f'"{base64.b64encode(value).decode("ascii")}"'
+    return _json_string(value)
+
+
+def _json_string(text: str) -> str:
+    """Jackson escapes what JSON demands and nothing else."""
+
+    def escape(match: re.Match[str]) -> str:
+        return _SHORT_ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04X}"
+
+    return f'"{_ESCAPED.sub(escape, text)}"'
+
+
+def _java_double(value: float) -> str:
+    """Double.toString() of Java 19 and later; older ones now and then write one digit too many."""
+    if value != value or value in (float("inf"), float("-inf")):
+        # Jackson quotes what JSON has no number for
+        return '"NaN"' if value != value else f'"{"-" if value < 0 else ""}Infinity"'
+    if value == 0:
+        return "-0.0" if str(value).startswith("-") else "0.0"
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int), "a finite number has an exponent"
+    text = "".join(map(str, digits))
+    minus = "-" if sign else ""
+    # the number is 0.text * 10^point
+    point = len(text) + exponent
+    if not -3 < point <= 7:
+        return f"{minus}{text[0]}.{text[1:] or '0'}E{point - 1}"
+    if point <= 0:
+        return f"{minus}0.{'0' * -point}{text}"
+    whole = text[:point].ljust(point, "0")
+    return f"{minus}{whole}.{text[point:] or '0'}"

@@ -1,0 +1,216 @@
+"""connect.yaml: where it is, and what it says.
+
+Says which cluster a project is for and where its specs are; every mistake is reported at once.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from connect_specs.config_values import read_config
+from connect_specs.desired import Project, RestTarget
+from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
+from connect_specs.fields import (
+    as_map,
+    as_text,
+    as_texts,
+    check_fields,
+    place_of,
+    required,
+)
+from connect_specs.names import ClusterTopics
+from connect_specs.nodes import Map, Node, Scalar
+from connect_specs.text_files import read_text
+from connect_specs.yaml_documents import parse_yaml
+
+PROJECT_FILE = "connect.yaml"
+DEFAULT_SPECS = ("connectors/",)
+
+_CODE = "project"
+_TOPICS = ("config", "offsets", "status", "assignments", "ledger")
+_TOPIC_NAME = re.compile(r"(?!\.\.?\Z)[a-zA-Z0-9._-]{1,249}")
+_SAID_ELSEWHERE = {
+    "group.id": "cluster.group.id",
+    "bootstrap.servers": "cluster.kafka",
+    "config.storage.topic": "cluster.topics.config",
+    "offset.storage.topic": "cluster.topics.offsets",
+    "status.storage.topic": "cluster.topics.status",
+}
+
+
+def find_project(start: Path) -> Path:
+    """The connect.yaml in `start` or the nearest folder above it. Raises Invalid."""
+    folder = start.resolve()
+    for candidate in (folder, *folder.parents):
+        file = candidate / PROJECT_FILE
+        if file.is_file():
+            return file
+    what = f"there is no {PROJECT_FILE} in this folder or above it"
+    hint = "run `connect init` to create one, or change to the project's folder"
+    raise Invalid(Diagnostic("project.not-found", what, Location(str(start)), hint=hint))
+
+
+def load_project(file: Path) -> Project:
+    """The project of a connect.yaml. Raises Invalid with every problem, sorted by place."""
+    parsed = parse_yaml(read_text(file, file.name), file.name)
+    problems = list(parsed.problems)
+    project = None
+    if len(parsed.documents) == 1 and isinstance(parsed.documents[0], Map):
+        project = _read_project(file, parsed.documents[0], problems)
+    elif not problems:
+        what = f"{file.name} must hold one map"
+        hint = "begin with 'project:' and 'cluster:'; `connect init` writes an example"
+        problems.append(Diagnostic("project.not-a-map", what, Location(file.name), hint=hint))
+    if problems or project is None:
+        raise Invalid(*by_place(problems))
+    return project
+
+
+def _read_project(file: Path, node: Map, problems: list[Diagnostic]) -> Project | None:
+    check_fields(node, ("project", "cluster", "specs"), _CODE, PROJECT_FILE, problems)
+    name_node = required(node, "project", _CODE, PROJECT_FILE, problems)
+    name = name_node and as_text(name_node, "project", _CODE, problems)
+    specs, places = _specs(node.get("specs"), problems)
+    cluster_node = required(node, "cluster", _CODE, PROJECT_FILE, problems)
+    cluster = cluster_node and as_map(cluster_node, "cluster", _CODE, problems)
+    if not cluster:
+        return None
+    fields = ("group.id", "kafka", "target", "topics", "worker")
+    check_fields(cluster, fields, _CODE, "cluster", problems)
+    target = _target(cluster.get("target"), problems)
+    kafka = _kafka(cluster, target, problems)
+    group_node = required(cluster, "group.id", _CODE, "cluster", problems)
+    group = group_node and as_text(group_node, "group.id", _CODE, problems)
+    topics = _topics(cluster, group or "", problems)
+    worker = _worker(cluster, problems)
+    if not name or not group:
+        return None
+    return Project(
+        name=name,
+        file=file.resolve(),
+        group_id=group,
+        topics=topics,
+        kafka=kafka,
+        target=target,
+        worker=worker,
+        specs=specs,
+        specs_locations=places,
+    )
+
+
+def _specs(
+    node: Node | None, problems: list[Diagnostic]
+) -> tuple[tuple[str, ...], dict[str, Location]]:
+    if node is None:
+        return DEFAULT_SPECS, {}
+    before = len(problems)
+    entries = as_texts(node, "specs", _CODE, problems)
+    if not entries and len(problems) == before:
+        what = "'specs' is empty"
+        hint = "name a folder, or leave 'specs' out for connectors/"
+        problems.append(Diagnostic("project.empty-specs", what, node.where, hint=hint))
+    return tuple(entry.text for entry in entries), {e.text: e.where for e in entries}
+
+
+def _target(node: Node | None, problems: list[Diagnostic]) -> RestTarget | None:
+    """None for our runtime; a Connect cluster as `rest: URL`, as a map or as one text."""
+    if node is None or (isinstance(node, Scalar) and node.text == "runtime"):
+        return None
+    url = node
+    if isinstance(node, Map):
+        check_fields(node, ("rest",), _CODE, "target", problems)
+        rest = required(node, "rest", _CODE, "target", problems)
+        if rest is None:
+            return None
+        url = rest
+    if isinstance(url, Scalar):
+        text = url.text
+        if url is node and text.startswith("rest:"):
+            text = text.removeprefix("rest:").strip()
+        elif url is node:
+            text = ""
+        if _is_url(text):
+            return RestTarget(text.rstrip("/"))
+    what = "the target must be 'runtime', or the address of a Connect cluster"
+    hint = "write target: {rest: https://connect.example.com:8083}"
+    problems.append(Diagnostic("project.bad-target", what, url.where, hint=hint))
+    return None
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return False
+    plain = not parts.query and not parts.fragment and not re.search(r"\s", text)
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0 and plain
+
+
+def _kafka(
+    cluster: Map, target: RestTarget | None, problems: list[Diagnostic]
+) -> dict[str, str] | None:
+    """Client properties; None for the embedded broker or, with a REST target, for no Kafka."""
+    node = cluster.get("kafka")
+    if node is None:
+        return None
+    if isinstance(node, Scalar) and node.text == "embedded":
+        if target is not None:
+            what = "the embedded broker is only for our own runtime"
+            hint = "name the bootstrap.servers of that cluster, or leave 'kafka' out: REST alone"
+            problems.append(Diagnostic("project.embedded-rest", what, node.where, hint=hint))
+        return None
+    if not isinstance(node, Map):
+        what = "'kafka' must be 'embedded', or a map of client properties"
+        hint = 'write kafka: {bootstrap.servers: "localhost:9092"}'
+        problems.append(Diagnostic("project.bad-kafka", what, node.where, hint=hint))
+        return None
+    config = read_config(node, problems)
+    if not config.values.get("bootstrap.servers", "").strip():
+        if "bootstrap.servers" not in config.places or "bootstrap.servers" in config.values:
+            what = "'kafka' has no bootstrap.servers"
+            hint = "add bootstrap.servers: host:port"
+            problems.append(Diagnostic("project.bad-kafka", what, node.where, hint=hint))
+        return None
+    return config.values
+
+
+def _topics(cluster: Map, group: str, problems: list[Diagnostic]) -> ClusterTopics:
+    node = cluster.get("topics")
+    fields = None if node is None else as_map(node, "topics", _CODE, problems)
+    given: dict[str, str] = {}
+    places = dict.fromkeys(_TOPICS, place_of(cluster, "group.id"))
+    if fields:
+        check_fields(fields, _TOPICS, _CODE, "topics", problems)
+        for key, value in fields.entries:
+            text = as_text(value, key.text, _CODE, problems) if key.text in _TOPICS else None
+            if text is not None:
+                given[key.text], places[key.text] = text, value.where
+    topics = ClusterTopics.of(group, given)
+    seen: dict[str, str] = {}
+    for kind in _TOPICS:
+        name = getattr(topics, kind)
+        first = seen.setdefault(name, kind)
+        if (group or kind in given) and not _TOPIC_NAME.fullmatch(name):
+            what = f"the name of the {kind} topic, {name!r}, is not one that Kafka allows"
+            hint = "letters, digits, '.', '_' and '-', at most 249"
+            problems.append(Diagnostic("project.bad-topic", what, places[kind], hint=hint))
+        elif first != kind:
+            what = f"the {first} topic and the {kind} topic have the same name"
+            problems.append(Diagnostic("project.same-topic", what, places[kind]))
+    return topics
+
+
+def _worker(cluster: Map, problems: list[Diagnostic]) -> dict[str, str]:
+    node = cluster.get("worker")
+    fields = None if node is None else as_map(node, "worker", _CODE, problems)
+    if not fields:
+        return {}
+    config = read_config(fields, problems)
+    for key in _SAID_ELSEWHERE.keys() & config.places.keys():
+        what = f"{key!r} cannot be set under 'worker'"
+        hint = f"it is {_SAID_ELSEWHERE[key]}"
+        problems.append(Diagnostic("project.worker-key", what, config.places[key], hint=hint))
+    return config.values

@@ -1,0 +1,112 @@
+"""Java .properties text to a node, by the rules of java.util.Properties.
+
+Escapes with \\uXXXX, continued lines, `=`, `:` or white space between key and value, comments with
+`#` or `!`. Unlike Java, a key that is given twice is an error: there the last one wins unseen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from connect_specs.diagnostics import Diagnostic
+from connect_specs.nodes import Map, Node, Parsed, Scalar, without_duplicates
+from connect_specs.text_files import Places
+
+_SPACES = " \t\f"
+_LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
+_HEX = re.compile(r"[0-9a-fA-F]{4}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str, file: str) -> Parsed:
+    """The one map of `text`: all keys and values are strings."""
+    places = Places(text, file)
+    problems: list[Diagnostic] = []
+    entries: list[tuple[Scalar, Node]] = []
+    for characters, offsets in _logical_lines(text):
+        key_end, value_start = _separator(characters)
+        pair: list[Scalar] = []
+        for start, end in ((0, key_end), (value_start, len(characters))):
+            where = places.at(offsets[start])
+            try:
+                pair.append(Scalar(_unescaped(characters[start:end]), where))
+            except ValueError as error:
+                problems.append(Diagnostic("file.syntax", str(error), where))
+        if len(pair) == 2:
+            entries.append((pair[0], pair[1]))
+    kept, duplicates = without_duplicates(entries)
+    return Parsed((Map(kept, places.at(0)),), (*problems, *duplicates))
+
+
+def _logical_lines(text: str) -> Iterator[tuple[str, list[int]]]:
+    """Each line with the lines that continue it, and the offset of each of its characters; one
+    offset more stands for its end."""
+    characters: list[str] = []
+    offsets: list[int] = []
+    continued = False
+    at = 0
+    while at < len(text):
+        match = _LINE.match(text, at)
+        assert match is not None, "an empty line matches too"
+        line, start = match[1], at
+        at = match.end()
+        body = line.lstrip(_SPACES)
+        start += len(line) - len(body)
+        if not continued and (not body or body[0] in "#!"):
+            continue
+        continues = (len(body) - len(body.rstrip("\\"))) % 2 == 1
+        kept = body[:-1] if continues else body
+        characters += kept
+        offsets += range(start, start + len(kept))
+        if continues and at < len(text):
+            continued = True
+            continue
+        if characters:
+            yield "".join(characters), [*offsets, start + len(kept)]
+        characters, offsets, continued = [], [], False
+    if characters:
+        yield "".join(characters), [*offsets, len(text)]
+
+
+def _separator(line: str) -> tuple[int, int]:
+    """Where the key ends, and where the value starts."""
+    at = 0
+    while at < len(line) and line[at] not in "=:" + _SPACES:
+        at += 2 if line[at] == "\\" else 1
+    key_end = min(at, len(line))
+    at = key_end
+    while at < len(line) and line[at] in _SPACES:
+        at += 1
+    if at < len(line) and line[at] in "=:":
+        at += 1
+        while at < len(line) and line[at] in _SPACES:
+            at += 1
+    return key_end, at
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text and not _SURROGATE.search(text):
+        return text
+    parts: list[str] = []
+    at = 0
+    while at < len(text):
+        if text[at] != "\\":
+            parts.append(text[at])
+            at += 1
+        elif text[at + 1 : at + 2] == "u":
+            digits = _HEX.match(text, at + 2)
+            if not digits:
+                raise ValueError("\\u needs four hexadecimal digits")
+            parts.append(chr(int(digits[0], 16)))
+            at += 6
+        else:
+            parts.append(_ESCAPES.get(text[at + 1 : at + 2], text[at + 1 : at + 2]))
+            at += 2
+    # Java's escapes are UTF-16: two of them can be one character
+    joined = "".join(parts).encode("utf-16-le", "surrogatepass")
+    text = joined.decode("utf-16-le", "surrogatepass")
+    if _SURROGATE.search(text):
+        raise ValueError("half of a surrogate pair is not a character")
+    return text

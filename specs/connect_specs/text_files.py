@@ -1,0 +1,59 @@
+"""Bytes to text, and offsets in that text to lines and columns.
+
+Columns count characters, not bytes, as editors show them.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from pathlib import Path
+
+from connect_specs.diagnostics import Diagnostic, Invalid, Location
+
+BYTES_MAX = 16 * 1024 * 1024
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class Places:
+    """Where in a file an offset of its text is."""
+
+    __slots__ = ("_file", "_starts")
+
+    def __init__(self, text: str, file: str) -> None:
+        self._file = file
+        self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+
+    def at(self, offset: int) -> Location:
+        """The line and column of `offset`."""
+        line = bisect_right(self._starts, offset)
+        return Location(self._file, line, offset - self._starts[line - 1] + 1)
+
+
+def read_text(path: Path, file: str, *, latin1_fallback: bool = False) -> str:
+    """The text of a file: UTF-8, a byte order mark dropped.
+
+    `latin1_fallback`: text that is not UTF-8 is ISO 8859-1, as Java reads .properties. Raises
+    Invalid.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(BYTES_MAX + 1)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        problem = Diagnostic("file.unreadable", "the file cannot be read", Location(file), why=why)
+        raise Invalid(problem) from error
+    if len(data) > BYTES_MAX:
+        what = f"the file is larger than {BYTES_MAX // (1024 * 1024)} MiB"
+        raise Invalid(Diagnostic("file.too-large", what, Location(file)))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if latin1_fallback:
+            return data.decode("latin-1")
+        before = data[: error.start].decode("utf-8-sig", errors="replace")
+        where = Places(before, file).at(len(before))
+        hint = "save the file as UTF-8"
+        problem = Diagnostic("file.encoding", "the file is not UTF-8", where, hint=hint)
+        raise Invalid(problem) from error

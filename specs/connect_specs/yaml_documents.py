@@ -1,0 +1,203 @@
+"""YAML text to nodes: every document of a file, scalars as written.
+
+Works on PyYAML's events and never constructs a value, so that YAML 1.1 cannot turn `on`, `010` or
+`22:22` into something else. Anchors, aliases and merge keys work; what they expand to is bounded,
+so that a small file cannot grow without limit. Only the tags !!str, !!map and !!seq are accepted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import yaml
+
+from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.nodes import Map, Node, Parsed, Scalar, Sequence, is_null, without_duplicates
+from connect_specs.text_files import Places
+
+DEPTH_MAX = 50
+NODES_MAX = 100_000
+
+_TAGS = frozenset({"!", *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq"))})
+_NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+# libyaml is ten times faster; both give the same events
+_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A node, how many nodes it expands to, and how deep they nest."""
+
+    node: Node
+    nodes: int
+    depth: int
+
+
+class _Stop(Exception):
+    """The rest of the file cannot be read."""
+
+    def __init__(self, problem: Diagnostic) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+def parse_yaml(text: str, file: str) -> Parsed:
+    """All documents of `text`; empty ones are left out."""
+    forbidden = _NOT_YAML.search(text)
+    if forbidden:
+        what = f"the character U+{ord(forbidden[0]):04X} is not allowed in YAML"
+        where = Places(text, file).at(forbidden.start())
+        hint = 'write it as an escape between double quotes: "\\x07"'
+        return Parsed((), (Diagnostic("file.syntax", what, where, hint=hint),))
+    documents: list[Node] = []
+    reader = _Reader(yaml.parse(text, Loader=_LOADER), file)
+    try:
+        for document in reader.documents():
+            if not is_null(document):
+                documents.append(document)
+    except _Stop as stop:
+        reader.problems.append(stop.problem)
+    except yaml.YAMLError as error:
+        reader.problems.append(_syntax_problem(error, text, file))
+    return Parsed(tuple(documents), tuple(reader.problems))
+
+
+def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Diagnostic:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or "the text is not YAML"
+    context = getattr(error, "context", None)
+    if mark is None:
+        return Diagnostic("file.syntax", "this is not YAML", Location(file), why=problem)
+    lines = text.splitlines()
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    hint = ""
+    if line[mark.column : mark.column + 1] == "\t":
+        hint = "indent with spaces: YAML allows no tabs there"
+    elif "mapping values are not allowed" in problem:
+        hint = "quote a value that holds ': '"
+    return Diagnostic(
+        "file.syntax",
+        "this is not YAML",
+        Location(file, mark.line + 1, mark.column + 1),
+        why=f"{context}: {problem}" if context else problem,
+        hint=hint,
+    )
+
+
+class _Reader:
+    """Builds nodes from one file's events."""
+
+    def __init__(self, events: Iterator[yaml.Event], file: str) -> None:
+        self.problems: list[Diagnostic] = []
+        self._events = events
+        self._file = file
+        self._anchors: dict[str, _Built | None] = {}
+        self._nodes = 0
+
+    def documents(self) -> Iterator[Node]:
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._anchors = {}
+                self._nodes = 0
+                yield self._build(next(self._events), 1).node
+
+    def _build(self, event: yaml.Event, depth: int) -> _Built:
+        where = self._where(event)
+        if depth > DEPTH_MAX:
+            raise _Stop(Diagnostic("file.too-deep", f"nested deeper than {DEPTH_MAX}", where))
+        if isinstance(event, yaml.AliasEvent):
+            built = self._alias(event, where)
+            if depth + built.depth - 1 > DEPTH_MAX:
+                raise _Stop(Diagnostic("file.too-deep", f"nested deeper than {DEPTH_MAX}", where))
+            self._count(built.nodes, where)
+            return built
+        self._count(1, where)
+        anchor = getattr(event, "anchor", None)
+        if anchor:
+            self._anchors[anchor] = None
+        self._check_tag(event, where)
+        before, inner = self._nodes, 0
+        node: Node
+        if isinstance(event, yaml.ScalarEvent):
+            plain = not event.style and event.tag is None
+            node = Scalar(event.value, where, plain)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            node, inner = self._sequence(where, depth)
+        else:
+            node, inner = self._map(where, depth)
+        built = _Built(node, 1 + self._nodes - before, 1 + inner)
+        if anchor:
+            self._anchors[anchor] = built
+        return built
+
+    def _sequence(self, where: Location, depth: int) -> tuple[Node, int]:
+        items: list[Node] = []
+        inner = 0
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            built = self._build(event, depth + 1)
+            items.append(built.node)
+            inner = max(inner, built.depth)
+        return Sequence(tuple(items), where), inner
+
+    def _map(self, where: Location, depth: int) -> tuple[Node, int]:
+        own: list[tuple[Scalar, Node]] = []
+        inner = 0
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._build(event, depth + 1).node
+            built = self._build(next(self._events), depth + 1)
+            inner = max(inner, built.depth)
+            if isinstance(key, Scalar):
+                own.append((key, built.node))
+            else:
+                hint = "a value that begins with { or [ must be quoted"
+                what = "a key must be text, not a list or a map"
+                self.problems.append(Diagnostic("file.key", what, key.where, hint=hint))
+        entries, problems = without_duplicates(own)
+        self.problems += problems
+        return Map(self._merged(entries), where), inner
+
+    def _merged(self, entries: tuple[tuple[Scalar, Node], ...]) -> tuple[tuple[Scalar, Node], ...]:
+        """The entries with `<<` replaced. A map's own key wins, then the map merged first."""
+        merge = next((value for key, value in entries if key.plain and key.text == "<<"), None)
+        if merge is None:
+            return entries
+        found = {key.text: (key, value) for key, value in entries if key.text != "<<"}
+        for source in merge.items if isinstance(merge, Sequence) else (merge,):
+            if isinstance(source, Map):
+                for key, value in source.entries:
+                    found.setdefault(key.text, (key, value))
+            else:
+                what = "<< can merge only a map, or a list of maps"
+                self.problems.append(Diagnostic("file.merge", what, source.where))
+        return tuple(found.values())
+
+    def _alias(self, event: yaml.AliasEvent, where: Location) -> _Built:
+        if event.anchor not in self._anchors:
+            what = f"no anchor &{event.anchor} comes before this alias"
+            raise _Stop(Diagnostic("file.alias", what, where))
+        built = self._anchors[event.anchor]
+        if built is None:
+            what = f"the alias *{event.anchor} is inside what it stands for"
+            raise _Stop(Diagnostic("file.alias", what, where))
+        return built
+
+    def _count(self, nodes: int, where: Location) -> None:
+        self._nodes += nodes
+        if self._nodes > NODES_MAX:
+            what = f"the document has more than {NODES_MAX} values when its aliases are expanded"
+            raise _Stop(Diagnostic("file.too-large", what, where))
+
+    def _check_tag(self, event: yaml.Event, where: Location) -> None:
+        tag = getattr(event, "tag", None)
+        if tag is not None and tag not in _TAGS:
+            name = tag.replace("tag:yaml.org,2002:", "!!")
+            what = f"the tag {name} is not supported"
+            self.problems.append(Diagnostic("file.tag", what, where, hint="remove the tag"))
+
+    def _where(self, event: yaml.Event) -> Location:
+        mark = event.start_mark
+        assert mark is not None, "events that come from text have their place"
+        return Location(self._file, mark.line + 1, mark.column + 1)
