@@ -1,1 +1,1 @@
-"""From desired and live to a plan: pure functions over frozen values. No I/O, no clock, no Kafka."""
+"""From desired and live to a plan: pure functions over frozen values. No I/O, clock or Kafka."""

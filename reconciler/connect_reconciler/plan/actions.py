@@ -9,22 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from connect_reconciler.plan.live import TopicPartition
 from connect_reconciler.plan.values import Value
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
 
-
 # --- preconditions: checked all before the first action, and again before their own ---
 
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """The connector is there, with exactly this config (fingerprint over all of it)."""
+    """The connector is there, with exactly this config (fingerprint over all of it).
+
+    `leaving_out` names keys that the fingerprint does not cover: sensitive ones, while the project
+    has no key to hash them with.
+    """
 
     config_fingerprint: str
+    leaving_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +51,23 @@ class OwnerIs:
 
 
 @dataclass(frozen=True, slots=True)
+class NotProtected:
+    """The ledger holds no guard against deletion."""
+
+
+@dataclass(frozen=True, slots=True)
 class PinNotRecorded:
     """The ledger does not hold the pin yet."""
 
     pin: str
+
+
+@dataclass(frozen=True, slots=True)
+class PinRecorded:
+    """The ledger holds the pin, with this content: nothing resumes before."""
+
+    pin: str
+    content_hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +78,9 @@ class InsideLog:
     offset: int
 
 
-Precondition: TypeAlias = Exists | Absent | TargetIs | OwnerIs | PinNotRecorded | InsideLog
+Precondition: TypeAlias = (
+    Exists | Absent | TargetIs | OwnerIs | NotProtected | PinNotRecorded | PinRecorded | InsideLog
+)
 
 
 # --- actions ---
@@ -69,6 +88,8 @@ Precondition: TypeAlias = Exists | Absent | TargetIs | OwnerIs | PinNotRecorded 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Common:
+    """`effect` holds what the action does to the data, one statement a line."""
+
     connector: str
     reason: str
     effect: str = ""
@@ -86,10 +107,15 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create(_Common):
-    """Creates the connector in `initial_state`, config and state in one transaction (KIP-980)."""
+    """Creates the connector in `initial_state`, config and state in one transaction (KIP-980).
+
+    `held_from` is set when it is created stopped for a later action only: the state to go on to.
+    Ownership and `held_from` are in the ledger before the connector is on the cluster.
+    """
 
     config: Mapping[str, Value]
     initial_state: TargetState
+    held_from: TargetState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,37 +135,54 @@ class UpdateConfig(_Common):
 class Stop(_Common):
     """Target state stopped, then waits until the tasks are gone.
 
-    `held_from` is set when the stop serves a later action only: the state to go back to.
+    `held_from` is set when the stop serves a later action only: the state to go back to. It is in
+    the ledger before the stop; None clears what an earlier apply left there.
     """
 
     held_from: TargetState | None = None
 
 
+Direction: TypeAlias = Literal["back", "ahead", "same", "start", "forgotten", "unclear"]
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetMove:
-    """One partition: from where to where. `before` is information, read again after the stop."""
+    """One partition: from where to where. `before` is information, read again after the stop.
+
+    `direction` for counting and colour: `start` where there was no offset, `forgotten` where there
+    will be none, `unclear` where only the connector knows an order.
+    """
 
     entry: OffsetEntry
     before: OffsetEntry | None
     effect: str = ""
+    direction: Direction = "unclear"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterOffsets(_Common):
-    """Sets offsets and records the pin before anything resumes."""
+    """Sets offsets and records the pin before anything resumes.
+
+    `held`: the spec says stopped, so the ledger's pin is to say so too.
+    """
 
     pin: str
     pin_hash: str
     moves: tuple[OffsetMove, ...]
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOffsets(_Common):
-    """Forgets all offsets and records the pin before anything resumes."""
+    """Forgets all offsets and records the pin before anything resumes.
+
+    `held`: the spec says stopped, so the ledger's pin is to say so too.
+    """
 
     pin: str
     pin_hash: str
     moves: tuple[OffsetMove, ...]
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

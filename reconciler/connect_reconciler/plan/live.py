@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
 
 Kind: TypeAlias = Literal["source", "sink", "unknown"]
@@ -62,17 +63,24 @@ class Owned:
 class AppliedPin:
     """Ledger key `pin/<name>/<id>`: a pin that was applied, with what it resolved to.
 
-    `resolved` is what the connector's offsets were set to (None for a reset).
+    `resolved` is what the connector's offsets were set to (None for a reset). `held`: applied while
+    the spec said stopped, and no apply has let the connector run since, so that it must still be
+    there. Whatever resumes or pauses the connector ends that.
     """
 
     content_hash: str
     resolved: tuple[OffsetEntry, ...] | None
     applied_ms: int = 0
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerState:
-    """The ledger topic, read to its end. `pins` by (connector, pin id)."""
+    """The ledger topic, read to its end. `pins` by (connector, pin id).
+
+    `unfinished` holds the ids of applies that ended early. `fingerprint_key` None: the project has
+    none yet; a plan then holds no fingerprints.
+    """
 
     connectors: Mapping[str, Owned] = field(default_factory=dict)
     pins: Mapping[tuple[str, str], AppliedPin] = field(default_factory=dict)
@@ -82,11 +90,22 @@ class LedgerState:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """All that was observed. `logs` covers every topic partition that a sink or a pin names."""
+    """All that was observed. `logs` covers every topic partition that a sink or a pin names.
+
+    `kinds` by class as the spec writes it, for connectors that are to be created or change class.
+    `password_keys` by connector: the config keys whose ConfigDef type is PASSWORD. `record_times`
+    by topic, partition and offset: a record's timestamp, to tell durations. `errors` and `warnings`
+    are what observing found, such as the cluster's validation answers; the plan passes them on.
+    """
 
     connectors: Mapping[str, LiveConnector] = field(default_factory=dict)
     ledger: LedgerState = field(default_factory=LedgerState)
     logs: Mapping[TopicPartition, LogRange] = field(default_factory=dict)
     orphan_offsets: Mapping[str, tuple[OffsetEntry, ...]] = field(default_factory=dict)
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    password_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    record_times: Mapping[tuple[str, int, int], int] = field(default_factory=dict)
+    errors: tuple[Diagnostic, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
     now_ms: int = 0
     cluster_id: str = ""

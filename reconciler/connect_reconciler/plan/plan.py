@@ -14,7 +14,8 @@ class Plan:
 
     `actions` are grouped by connector, groups in safe order. `warnings` do not stop an apply;
     `errors` do: a plan with errors can be shown, never applied. `cluster_id` is the Kafka cluster
-    that was observed, and `observed_ms` when.
+    that was observed, and `observed_ms` when. `key_id` tells the key behind its fingerprints, and
+    is empty if there was none.
     """
 
     project: str
@@ -24,6 +25,7 @@ class Plan:
     actions: tuple[Action, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
     errors: tuple[Diagnostic, ...] = ()
+    key_id: str = ""
 
     @property
     def empty(self) -> bool:

@@ -19,7 +19,10 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A value that is never shown: HMAC-SHA256 of it, keyed per project, in hex."""
+    """A value that is never shown: HMAC-SHA256 of it, keyed per project, in hex.
+
+    Empty while the project has no key: then nothing about the value is told, not even a hash.
+    """
 
     fingerprint: str
 

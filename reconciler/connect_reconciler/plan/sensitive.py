@@ -1,0 +1,145 @@
+"""Which config values are secret, and what may be shown and stored in their place.
+
+A value is secret by its key's name, by a password inside it, by its ConfigDef type, or because the
+spec says so. A value that is nothing but `${provider:path:key}` is a reference, and is shown.
+Secrets leave this module only as fingerprints, keyed per project, bound to connector and key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from connect_reconciler.plan.values import Plain, Secret, Value
+from connect_specs.diagnostics import Diagnostic, Stale
+
+_REFERENCE = re.compile(r"\$\{[^{}]+\}")
+_SECRET_NAME = re.compile(
+    r"passw(or)?d|passphrase|passcode|secret|token(?!iz|is)|credential"
+    r"|(api|private|access|account|encryption|signing|master|shared)[._-]?key"
+    r"|jaas\.config|ssl\.key$|ssl\.keystore\.(key|certificate\.chain)"
+    r"|ssl\.truststore\.certificates|auth\.user\.?info|connection\.?string",
+    re.IGNORECASE,
+)
+# What a name says *about* a secret is none: where it lies, what kind it is, how long it lasts
+_ABOUT_A_SECRET = re.compile(
+    r"[._-](class|provider|source|type|location|path|file|algorithm|mechanism|enabled?|ms|seconds"
+    r"|url|uri|endpoint|topic|format)$",
+    re.IGNORECASE,
+)
+_SECRET_VALUE = re.compile(
+    r"://[^/@\s:]*:[^/@\s]+@"
+    r"|(password|passwd|pwd|secret|token|accountkey|sharedaccesskey|sig)=\s*[^\s;&]"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----",
+    re.IGNORECASE,
+)
+
+
+def is_reference(value: str) -> bool:
+    """Whether the value consists of `${provider:path:key}` alone."""
+    return bool(value) and not _REFERENCE.sub("", value)
+
+
+def is_sensitive(config_key: str, value: str, named: Collection[str] = ()) -> bool:
+    """Whether the value must never be shown. `named` holds keys known to be sensitive."""
+    if not value or is_reference(value):
+        return False
+    if config_key in named:
+        return True
+    if _SECRET_VALUE.search(_REFERENCE.sub("", value)):
+        return True
+    if value.lower() in ("true", "false") or _ABOUT_A_SECRET.search(config_key):
+        return False
+    return bool(_SECRET_NAME.search(config_key))
+
+
+def fingerprint(key: bytes | None, connector: str, config_key: str, value: str) -> str:
+    """HMAC-SHA256 in hex, or nothing without a key: a bare hash of a short secret can be guessed.
+
+    Bound to connector and config key, so that equal secrets cannot be told from each other's.
+    """
+    if key is None:
+        return ""
+    return _hmac(key, ["value", connector, config_key, value])
+
+
+def key_id(key: bytes | None) -> str:
+    """Tells whether two plans were made with the same key; empty without one."""
+    return "" if key is None else _hmac(key, ["key"])[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Veil:
+    """Covers one connector's secrets: the project's key, and the keys known to be sensitive."""
+
+    connector: str
+    key: bytes | None = field(repr=False)
+    named: frozenset[str] = frozenset()
+
+    def value(self, config_key: str, text: str) -> Value:
+        """The value as a plan may hold it."""
+        if is_sensitive(config_key, text, self.named):
+            return Secret(fingerprint(self.key, self.connector, config_key, text))
+        return Plain(text)
+
+
+def veil(config: Mapping[str, str], cover: Veil) -> dict[str, Value]:
+    """The config as a plan may hold it."""
+    return {key: cover.value(key, text) for key, text in config.items()}
+
+
+def config_fingerprint(
+    config: Mapping[str, Value],
+    *,
+    connector: str,
+    key: bytes | None,
+    leaving_out: Collection[str] = (),
+) -> str:
+    """One fingerprint over a whole config, the same whichever of its values count as secret."""
+    marks = {
+        name: _mark(key, connector, name, value)
+        for name, value in config.items()
+        if name not in leaving_out
+    }
+    return _hmac(key or b"", ["config", connector, marks])
+
+
+def reveal(
+    config: Mapping[str, Value], texts: Mapping[str, str], *, connector: str, key: bytes | None
+) -> dict[str, str]:
+    """The config with its secrets filled in from `texts`, as `diff.written_config` gives them.
+
+    Raises Stale if one of them is missing, or is not the value that the plan was made with. A
+    secret without a fingerprint is taken as it is: only a plan that never left the process has one.
+    """
+    found: dict[str, str] = {}
+    problems: list[Diagnostic] = []
+    for name, value in config.items():
+        if isinstance(value, Plain):
+            found[name] = value.text
+            continue
+        text = texts.get(name)
+        known = None if text is None else fingerprint(key, connector, name, text)
+        if text is None or (value.fingerprint and known != value.fingerprint):
+            what = f"the value of {name} is not the one that the plan was made with"
+            problems.append(Diagnostic("stale.secret", what, connector, hint="make the plan again"))
+        else:
+            found[name] = text
+    if problems:
+        raise Stale(*problems)
+    return found
+
+
+def _mark(key: bytes | None, connector: str, config_key: str, value: Value) -> str:
+    if isinstance(value, Secret):
+        return value.fingerprint
+    return fingerprint(key or b"", connector, config_key, value.text)
+
+
+def _hmac(key: bytes, content: object) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
