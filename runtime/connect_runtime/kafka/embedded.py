@@ -43,6 +43,8 @@ _JVM_FLAGS = (
     "-Djava.awt.headless=true",
 )
 
+# Few partitions in the internal topics, and no wait for more group members: both are for start-up.
+# A killed broker's successor is let in only when the session of the killed one has run out.
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -53,6 +55,8 @@ controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs={data}
 auto.create.topics.enable=true
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
 group.initial.rebalance.delay.ms=0
 offsets.topic.num.partitions=4
 offsets.topic.replication.factor=1

@@ -55,7 +55,8 @@ def _start_time_from_proc(pid: int) -> float | None:
         return None
     # The command's name may hold spaces and parentheses; the fields after it are plain.
     fields = stat.rpartition(")")[2].split()
-    if fields[0] in "ZX":
+    # A killed process's first thread is gone while others still hold its ports and locks.
+    if fields[0] in "ZX" and int(fields[17]) <= 1:
         return None
     return int(fields[19]) / os.sysconf("SC_CLK_TCK")
 

@@ -1,0 +1,47 @@
+"""Fixtures that any test may ask for: Kafka, a real Connect worker, names of its own."""
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from connect_runtime.kafka.embedded import EmbeddedBroker
+from support.broker import BrokerAddress, cluster_at
+from support.oracle import Oracle
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerAddress]:
+    """The Kafka that CONNECT_TEST_BOOTSTRAP names, else one embedded broker for the session."""
+    existing = os.environ.get("CONNECT_TEST_BOOTSTRAP")
+    if existing:
+        yield cluster_at(existing)
+        return
+    started = EmbeddedBroker.start(tmp_path_factory.mktemp("broker"))
+    try:
+        yield BrokerAddress(started.bootstrap_servers, started.cluster_id)
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="session")
+def oracle(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
+    """A real Connect worker with exactly-once sources, started by the first test that asks."""
+    worker = Oracle.start(
+        tmp_path_factory.mktemp("oracle"),
+        broker.bootstrap_servers,
+        group_id=f"oracle-{secrets.token_hex(4)}",
+    )
+    try:
+        yield worker
+    finally:
+        worker.stop()
+
+
+@pytest.fixture
+def unique(request: pytest.FixtureRequest) -> str:
+    """A name from the test's id, never given twice, valid for a topic, group or connector."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
+    return f"{name[:48].rstrip('-')}-{secrets.token_hex(4)}"

@@ -1,0 +1,122 @@
+"""The embedded broker: adopted while it lives, else started again on the same data."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.kafka.embedded import BrokerError, BrokerRecord, EmbeddedBroker, find_broker
+from connect_runtime.kafka.process import end_process, is_alive, start_time
+from support.broker import BrokerAddress, cluster_at, create_topic, produce, read_to_end
+from support.wait import wait_until
+
+_STARTER = (
+    "import sys, signal; from pathlib import Path;"
+    "from connect_runtime.kafka.embedded import EmbeddedBroker;"
+    "broker = EmbeddedBroker.start(Path(sys.argv[1]));"
+    "print(broker.pid, flush=True); signal.pause()"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A broker's folder; a broker that a test leaves running there is ended."""
+    yield tmp_path
+    left = find_broker(tmp_path) if (tmp_path / "data").exists() else None
+    if left is not None:
+        end_process(left.pid, left.started, patience_s=5)
+
+
+def _write(folder: Path, record: BrokerRecord) -> None:
+    (folder / "broker.json").write_text(json.dumps(asdict(record)))
+
+
+def test_a_broker_outlives_its_killed_starter_and_keeps_its_data(
+    folder: Path, broker: BrokerAddress
+) -> None:
+    starter = subprocess.Popen(
+        [sys.executable, "-c", _STARTER, str(folder)], stdout=subprocess.PIPE, text=True
+    )
+    assert starter.stdout is not None
+    pid = int(starter.stdout.readline())
+    starter.kill()
+    starter.communicate()
+
+    adopted = EmbeddedBroker.start(folder)
+    assert (adopted.adopted, adopted.pid) == (True, pid)
+    create_topic(adopted.bootstrap_servers, "kept")
+    produce(adopted.bootstrap_servers, "kept", [(b"k", b"v")])
+
+    os.kill(adopted.pid, signal.SIGKILL)
+    wait_until(lambda: find_broker(folder) is None, what="the broker to be gone")
+    again = EmbeddedBroker.start(folder)
+    assert not again.adopted
+    assert (again.cluster_id, again.bootstrap_servers) == (
+        adopted.cluster_id,
+        adopted.bootstrap_servers,
+    )
+    assert [message.value() for message in read_to_end(again.bootstrap_servers, "kept")] == [b"v"]
+
+    again.stop()
+    assert find_broker(folder) is None
+    assert cluster_at(broker.bootstrap_servers) == broker
+
+
+def test_another_port_than_the_living_one_is_refused(folder: Path) -> None:
+    started = EmbeddedBroker.start(folder)
+    with pytest.raises(BrokerError, match=r"runs on port .*, not 19999") as caught:
+        EmbeddedBroker.start(folder, port=19999)
+    assert str(started.pid) in caught.value.hint
+    started.stop()
+
+
+def test_a_pid_that_is_used_again_is_neither_adopted_nor_ended(folder: Path) -> None:
+    bystander = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    started = start_time(bystander.pid)
+    assert started is not None
+    record = BrokerRecord(bystander.pid, started - 1, 29092, 29093, "AAAAAAAAQACAAAAAAAAAAA")
+    _write(folder, record)
+    assert find_broker(folder) is None
+    EmbeddedBroker(folder, record, adopted=True).stop()
+    assert is_alive(bystander.pid, started)
+    bystander.kill()
+    bystander.wait()
+    assert start_time(bystander.pid) is None
+
+
+def test_another_cluster_on_the_recorded_port_is_not_adopted(
+    folder: Path, broker: BrokerAddress
+) -> None:
+    port = int(broker.bootstrap_servers.rpartition(":")[2])
+    own = start_time(os.getpid())
+    assert own is not None
+    _write(folder, BrokerRecord(os.getpid(), own, port, port, "AAAAAAAAQACAAAAAAAAAAA"))
+    with pytest.raises(BrokerError, match=broker.cluster_id):
+        EmbeddedBroker.start(folder)
+
+
+def test_a_taken_port_is_refused(folder: Path, broker: BrokerAddress) -> None:
+    port = int(broker.bootstrap_servers.rpartition(":")[2])
+    with pytest.raises(BrokerError, match=f"port {port} is taken"):
+        EmbeddedBroker.start(folder, port=port)
+
+
+def test_a_broker_that_ends_while_it_starts_shows_its_log(folder: Path) -> None:
+    (folder / "data").mkdir()
+    (folder / "data" / "meta.properties").write_text("version=1\ncluster.id=x\nnode.id=7\n")
+    with pytest.raises(BrokerError, match="ended while it started") as caught:
+        EmbeddedBroker.start(folder)
+    assert 0 < len(caught.value.log_tail) <= 5
+    assert find_broker(folder) is None
+
+
+def test_a_damaged_record_is_named(folder: Path) -> None:
+    (folder / "broker.json").write_text("{")
+    with pytest.raises(BrokerError, match=r"broker\.json"):
+        find_broker(folder)

@@ -1,0 +1,115 @@
+"""The jar cache: fetched through Ivy for real, with a list of one small jar."""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.kafka import jars
+from connect_runtime.kafka.jars import JarsError, jars_folder, read_list
+
+_SMALL = "org.jspecify:jspecify:1.0.0"
+_SMALL_JAR = "jspecify-1.0.0.jar"
+
+
+def _sum_of_small() -> str:
+    return next(jar.sha256 for jar in read_list("broker") if jar.file_name == _SMALL_JAR)
+
+
+@pytest.fixture
+def one_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and a list with one jar in it; gives the list's path."""
+    listed = tmp_path / "jars.sha256"
+    listed.write_text(f"{_sum_of_small()}  broker  {_SMALL}\n")
+    monkeypatch.setattr(jars, "_SUMS", listed)
+    monkeypatch.setenv("CONNECT_CACHE", str(tmp_path / "cache"))
+    return listed
+
+
+def test_the_list_has_each_jar_once_and_one_kafka_version() -> None:
+    both = [*read_list("broker"), *read_list("connect")]
+    assert len({jar.file_name for jar in both}) == len(both)
+    kafka = {jar.version for jar in both if jar.organisation == "org.apache.kafka"}
+    assert kafka == {jars.KAFKA_VERSION}
+
+
+def test_fetches_once_then_reads_nothing_again(
+    one_jar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = jars_folder("broker")
+    assert (folder / _SMALL_JAR).stat().st_size > 1000
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["broker", "broker.lock"]
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a verified jar was read again")
+
+    monkeypatch.setattr(hashlib, "file_digest", refuse)
+    assert jars_folder("broker") == folder
+
+
+def test_a_download_with_another_sum_is_refused(one_jar: Path) -> None:
+    one_jar.write_text(f"{'0' * 64}  broker  {_SMALL}\n")
+    with pytest.raises(JarsError, match=_SMALL_JAR):
+        jars_folder("broker")
+    left = jars.cache_folder() / f"kafka-{jars.KAFKA_VERSION}" / "broker"
+    assert list(left.iterdir()) == []
+
+
+def test_a_changed_jar_is_named_removed_and_fetched_again(one_jar: Path) -> None:
+    jar = jars_folder("broker") / _SMALL_JAR
+    jar.write_bytes(b"something else")
+    with pytest.raises(JarsError, match=_SMALL_JAR):
+        jars_folder("broker")
+    assert not jar.exists()
+    jars_folder("broker")
+    assert hashlib.sha256(jar.read_bytes()).hexdigest() == _sum_of_small()
+
+
+def test_two_processes_at_once_fetch_once(one_jar: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from connect_runtime.kafka import jars;"
+        "jars._SUMS = Path(sys.argv[1]); print(jars.jars_folder('broker'))"
+    )
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(one_jar)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    answers = {process.communicate(timeout=60)[0] for process in both}
+    assert [process.returncode for process in both] == [0, 0]
+    assert answers == {f"{jars_folder('broker')}\n"}
+
+
+def test_without_pyspark_the_error_says_what_to_install(
+    one_jar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jars, "find_spec", lambda _: None)
+    with pytest.raises(JarsError) as caught:
+        jars_folder("broker")
+    assert "connect-reconciler[runtime]" in caught.value.hint
+
+
+def test_a_repository_that_does_not_answer_is_an_error_with_a_hint(
+    one_jar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="none"/><resolvers><filesystem name="none">'
+        f'<artifact pattern="{tmp_path}/nothing/[artifact].[ext]"/></filesystem></resolvers>'
+        "</ivysettings>"
+    )
+    monkeypatch.setenv("CONNECT_IVY_SETTINGS", str(settings))
+    with pytest.raises(JarsError) as caught:
+        jars_folder("broker")
+    assert "CONNECT_IVY_SETTINGS" in caught.value.hint
+
+
+def test_finding_the_jars_does_not_import_pyspark() -> None:
+    program = (
+        "import sys; from connect_runtime.kafka.jars import classpath, _find_ivy;"
+        "classpath('broker'); _find_ivy(); sys.exit('pyspark' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,106 @@
+"""Reaching the tests' Kafka: its address, and topics made, filled and read to their end."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """The Kafka that the session's tests share."""
+
+    bootstrap_servers: str
+    cluster_id: str
+
+
+def cluster_at(bootstrap_servers: str) -> BrokerAddress:
+    """Asks who answers there. Raises KafkaException when nobody does within 10 s."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    found = admin.describe_cluster(request_timeout=10).result(timeout=15)
+    return BrokerAddress(bootstrap_servers, found.cluster_id)
+
+
+def create_topic(
+    bootstrap_servers: str,
+    name: str,
+    *,
+    partitions: int = 1,
+    config: Mapping[str, str] | None = None,
+) -> None:
+    """Makes the topic and returns when it can be used. Raises KafkaException."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    topic = NewTopic(name, partitions, 1, config=dict(config or {}))
+    admin.create_topics([topic])[name].result(timeout=15)
+
+
+def produce(
+    bootstrap_servers: str,
+    topic: str,
+    records: Iterable[tuple[bytes | None, bytes | None]],
+    *,
+    partition: int = 0,
+) -> None:
+    """Writes (key, value) pairs in order, all acknowledged. Raises KafkaException."""
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True})
+    failed: list[KafkaError] = []
+
+    def note(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    for key, value in records:
+        producer.produce(topic, key=key, value=value, partition=partition, on_delivery=note)
+        producer.poll(0)
+    producer.flush(30)
+    if failed:
+        raise KafkaException(failed[0])
+
+
+def read_to_end(
+    bootstrap_servers: str, topic: str, *, read_committed: bool = True, timeout_s: float = 30
+) -> list[Message]:
+    """Every record from each partition's start to where its end is now, by partition.
+
+    With read_committed, the end is the last stable offset: what is behind an open transaction is
+    not waited for. Raises AssertionError when it takes longer than `timeout_s`.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "read-to-end",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
+            "isolation.level": "read_committed" if read_committed else "read_uncommitted",
+        }
+    )
+    try:
+        known = consumer.list_topics(topic, timeout=10).topics[topic]
+        if known.error is not None:
+            raise KafkaException(known.error)
+        consumer.assign([TopicPartition(topic, number, 0) for number in known.partitions])
+        return _consume_until_ends(consumer, len(known.partitions), timeout_s)
+    finally:
+        consumer.close()
+
+
+def _consume_until_ends(consumer: Consumer, partitions: int, timeout_s: float) -> list[Message]:
+    found: list[Message] = []
+    ended: set[int] = set()
+    deadline = time.monotonic() + timeout_s
+    while len(ended) < partitions:
+        assert time.monotonic() < deadline, f"the topic did not end within {timeout_s:g} s"
+        messages = consumer.consume(10_000, timeout=0.1)
+        for message in messages:
+            error = message.error()
+            if error is None:
+                found.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+            else:
+                raise KafkaException(error)
+    return sorted(found, key=lambda message: (message.partition(), message.offset()))
