@@ -1,0 +1,126 @@
+"""`make bench`: three rounds, Apache and ours in turn, medians and ratios into docs/benchmarks.md.
+
+python -m benchmarks [--rounds N] [--lines N] [--connectors N] [--no-write]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import statistics
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from benchmarks import worker as workers
+from benchmarks import workloads
+from connect_runtime.kafka.embedded import EmbeddedBroker
+
+# name, what it is, unit, whether more is better, the ratio to reach (ours to Apache's)
+ROWS = (
+    ("source", "exactly-once file source", "records/s", True, 3.0),
+    ("sink", "file sink", "records/s", True, 1.7),
+    ("running", "{n} connectors created, all running", "s", False, 0.8),
+    ("stop", "{n} connectors stopped", "s", False, 0.2),
+    ("reset", "{n} connectors' offsets reset", "s", False, 0.2),
+    ("delete", "{n} connectors deleted", "s", False, 0.2),
+)
+
+Figures = dict[tuple[str, str], list[float]]
+
+
+def main() -> int:
+    """Runs all rounds; 0 when every ratio is reached, else 1."""
+    parser = argparse.ArgumentParser(prog="benchmarks")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--lines", type=int, default=2_000_000)
+    parser.add_argument("--connectors", type=int, default=100)
+    parser.add_argument("--no-write", action="store_true")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="connect-bench-"))
+    broker = EmbeddedBroker.start(folder / "broker")
+    figures: Figures = defaultdict(list)
+    try:
+        lines = folder / "lines.txt"
+        workloads.write_lines(lines, options.lines)
+        for number in range(options.rounds):
+            for label in ("apache", "ours"):
+                _round(label, number, folder, broker.bootstrap_servers, options, figures)
+    finally:
+        broker.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    table, reached = _table(figures, options.connectors)
+    print(table)
+    if not options.no_write:
+        Path("docs/benchmarks.md").write_text(_page(table, options))
+    return 0 if reached else 1
+
+
+def _round(
+    label: str,
+    number: int,
+    folder: Path,
+    bootstrap: str,
+    options: argparse.Namespace,
+    figures: Figures,
+) -> None:
+    group = f"{label}-{number}"
+    place = folder / group
+    worker = workers.start(label, place, bootstrap, group)
+    try:
+        topic = f"{group}-lines"
+        found = {
+            "source": workloads.source_rate(
+                worker, bootstrap, folder / "lines.txt", options.lines, topic
+            )
+        }
+        found["sink"] = workloads.sink_rate(
+            worker, topic, options.lines, f"{group}-sink", place / "sink.txt"
+        )
+        found |= workloads.life_of_many(worker, place, options.connectors, f"{group}-many")
+    finally:
+        worker.close()
+        shutil.rmtree(place, ignore_errors=True)
+    for name, value in found.items():
+        figures[label, name].append(value)
+        print(f"round {number + 1}  {label:6}  {name:8} {value:12,.2f}", flush=True)
+
+
+def _table(figures: Figures, connectors: int) -> tuple[str, bool]:
+    out = [
+        "| what | unit | Apache 4.1.0 | connect | ratio | goal |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    reached = True
+    for name, what, unit, more, goal in ROWS:
+        apache = statistics.median(figures["apache", name])
+        ours = statistics.median(figures["ours", name])
+        ratio = ours / apache
+        reached &= ratio >= goal if more else ratio <= goal
+        shown = (f"{apache:,.0f}", f"{ours:,.0f}") if more else (f"{apache:.1f}", f"{ours:.1f}")
+        sign = "≥" if more else "≤"
+        out.append(
+            f"| {what.format(n=connectors)} | {unit} | {shown[0]} | {shown[1]} "
+            f"| {ratio:.2f} | {sign} {goal} |"
+        )
+    return "\n".join(out), reached
+
+
+def _page(table: str, options: argparse.Namespace) -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        "# Benchmarks\n\n"
+        "`make bench` writes this page: Apache Kafka Connect and connect in turn on one embedded "
+        "broker, from the same worker file, driven by the same REST requests. Medians of "
+        f"{options.rounds} rounds; {options.lines:,} lines of {workloads.LINE} bytes.\n\n"
+        f"Machine: {os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}, "
+        f"Python {platform.python_version()}.\n\n{table}\n\n"
+        "Rates run from the first record's append (source) or the file's first bytes (sink) to the "
+        "last; times from the first request until the last connector got there.\n"
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
