@@ -38,8 +38,6 @@ config:
   topic: lines
 """
 
-_IGNORE = ".connect/\n"
-
 
 def init(context: typer.Context, as_json: AsJson = False) -> None:
     """Write connect.yaml, connectors/example.yaml and a file for it to read.
@@ -59,9 +57,6 @@ def init(context: typer.Context, as_json: AsJson = False) -> None:
         target = folder / file
         target.parent.mkdir(exist_ok=True)
         target.write_text(text)
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text(_IGNORE)
     if as_json:
         result_json({"project": name, "files": list(files)})
         return

@@ -1,0 +1,311 @@
+"""`make demo`: from a file through Kafka into a file, as a user of `connect` would do it.
+
+Drives the real command by subprocess, in a project of its own in a temporary folder. Every line is
+counted at the end of each step: anything lost, duplicated or extra, and any step that does not
+answer as it should, makes this exit with 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from confluent_kafka import Consumer, TopicPartition
+
+sys.path.insert(0, str(Path(__file__).parent))
+from lines import Account, account, line_number, write_lines
+
+LINES = 200_000
+TOPIC = "lines"
+CONNECT = [sys.executable, "-P", "-m", "connect_reconciler.cli"]
+PATIENCE_S = 60.0
+
+PROJECT = """\
+project: demo
+cluster:
+  group.id: demo
+  kafka: embedded
+  worker:
+    key.converter: org.apache.kafka.connect.storage.StringConverter
+    value.converter: org.apache.kafka.connect.storage.StringConverter
+    offset.flush.interval.ms: 1000
+specs: [connectors/]
+"""
+
+READ = """\
+name: read-lines
+state: {state}
+config:
+  connector.class: FileStreamSource
+  tasks.max: 1
+  file: {folder}/in.txt
+  topic: lines
+"""
+
+WRITE = """\
+name: write-lines
+state: running
+config:
+  connector.class: FileStreamSink
+  tasks.max: 1
+  file: {folder}/out.txt
+  topics: lines
+"""
+
+REWIND = """\
+offsets:
+  pin: rewind-1
+  set:
+    - partition: {{kafka_topic: lines, kafka_partition: 0}}
+      offset: {{kafka_offset: {offset}}}
+"""
+
+
+class Off(Exception):
+    """Something did not go as it must."""
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+@dataclass
+class Demo:
+    """The temporary project and what was learnt about it on the way."""
+
+    folder: Path
+    started: float
+    url: str = ""
+    kafka: str = ""
+    step: int = 0
+
+    # --- the command, as a user runs it ---
+
+    def title(self, what: str) -> None:
+        self.step += 1
+        say(f"\n[{time.monotonic() - self.started:4.0f} s] {self.step}. {what}")
+
+    def connect(self, *words: str, expect: int = 0) -> None:
+        """Runs a verb with its output shown."""
+        say(f"$ connect {' '.join(words)}")
+        done = subprocess.run([*CONNECT, *words], cwd=self.folder, check=False)
+        if done.returncode != expect:
+            raise Off(f"connect {words[0]} ended with {done.returncode}, not {expect}")
+
+    def ask(self, *words: str) -> Any:
+        """Runs a verb for its JSON."""
+        done = subprocess.run(
+            [*CONNECT, *words, "--json"], cwd=self.folder, check=False, stdout=subprocess.PIPE
+        )
+        if done.returncode != 0:
+            raise Off(f"connect {' '.join(words)} ended with {done.returncode}")
+        return json.loads(done.stdout)
+
+    def spec(self, name: str, text: str) -> None:
+        (self.folder / "connectors" / f"{name}.yaml").write_text(text)
+
+    # --- what is there ---
+
+    def delivered(self) -> int:
+        """How many lines the sink's file has; counted by bytes, to stay out of the way."""
+        try:
+            with (self.folder / "out.txt").open("rb") as out:
+                return sum(block.count(b"\n") for block in iter(lambda: out.read(1 << 20), b""))
+        except FileNotFoundError:
+            return 0
+
+    def wait_for_lines(self, wanted: int, *, before: int = 0) -> None:
+        """Shows progress until the sink's file has that many lines."""
+        since = time.monotonic()
+        shown = 0.0
+        while True:
+            now, there = time.monotonic() - since, self.delivered()
+            if there >= wanted:
+                rate = (there - before) / now if now > 0.5 else 0
+                speed = f", {rate:,.0f} lines/s from start to end" if rate else ""
+                say(f"  {there:,} of {wanted:,} lines after {now:.1f} s{speed}")
+                return
+            if now > PATIENCE_S:
+                self.connect("status")
+                raise Off(f"the sink's file has {there} of {wanted} lines after {now:.0f} s")
+            if now - shown >= 1.0:
+                shown = now
+                say(f"  {there:,} of {wanted:,} lines")
+            time.sleep(0.1)
+
+    def sink_lines(self) -> list[str]:
+        return (self.folder / "out.txt").read_text().splitlines()
+
+    def topic_lines(self, offset: int = 0) -> Iterator[str]:
+        """The topic's committed records from an offset on."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.kafka,
+                "group.id": "demo-count",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
+        try:
+            consumer.assign([TopicPartition(TOPIC, 0, offset)])
+            while True:
+                batch = consumer.consume(10_000, timeout=10.0)
+                if not batch:
+                    raise Off(f"the topic {TOPIC} could not be read to its end")
+                for message in batch:
+                    if message.error():
+                        return
+                    yield message.value().decode()
+        finally:
+            consumer.close()
+
+    def check(self, what: str, found: Account) -> None:
+        say(f"  {what}: {found}")
+        if not found.clean:
+            raise Off(f"{what}: {found}")
+
+
+def once(first: int = 1) -> Counter[int]:
+    """Every line number from `first` on, once."""
+    return Counter(range(first, LINES + 1))
+
+
+def start(demo: Demo) -> None:
+    demo.title("Start Kafka and the runtime, in the background, for this folder only.")
+    say("$ connect up --detach")
+    up = demo.ask("up", "--detach")
+    demo.url, demo.kafka = up["url"], up["kafka"]
+    say(f"  the runtime answers at {demo.url}, Kafka at {demo.kafka}")
+
+
+def deliver(demo: Demo) -> None:
+    demo.title(f"Write a file of {LINES:,} numbered lines, and two specs: file → topic → file.")
+    write_lines(demo.folder / "in.txt", LINES)
+    demo.spec("read-lines", READ.format(state="running", folder=demo.folder))
+    demo.spec("write-lines", WRITE.format(folder=demo.folder))
+    say((demo.folder / "connectors" / "write-lines.yaml").read_text().rstrip())
+
+    demo.title("Ask what would change, before anything does.")
+    demo.connect("plan")
+
+    demo.title("Apply that plan. --yes, because nobody is here to be asked.")
+    demo.connect("apply", "--yes")
+
+    demo.title("Watch the lines arrive, and account for every one of them.")
+    demo.wait_for_lines(LINES)
+    demo.connect("status")
+    demo.check("topic, committed records", account(demo.topic_lines(), once()))
+    demo.check("sink's file", account(demo.sink_lines(), once()))
+
+
+def change_by_hand(demo: Demo) -> None:
+    demo.title("Change the source by hand through REST, past the files. `plan` sees it.")
+    config_url = f"{demo.url}/connectors/read-lines/config"
+    config = httpx.get(config_url, timeout=30).raise_for_status().json()
+    config["batch.size"] = "500"
+    say(f'$ curl -X PUT {config_url} -d \'{{..., "batch.size": "500"}}\'')
+    answer = httpx.put(config_url, json=config, timeout=30)
+    say(f"  HTTP {answer.status_code}")
+    answer.raise_for_status()
+    # 4: changes are pending; a pipeline can tell that from "nothing to do" and from a failure.
+    demo.connect("plan", "--detailed-exitcode", expect=4)
+
+    demo.title("The files win: apply puts the source's config back.")
+    demo.connect("apply", "--yes")
+    demo.connect("plan", "--detailed-exitcode")
+
+
+def sink_offset(demo: Demo) -> int:
+    listed = demo.ask("offsets", "list", "write-lines")
+    return int(listed["offsets"][0]["offset"]["kafka_offset"])
+
+
+def wait_for_commit(demo: Demo) -> int:
+    """The sink's offset once it is committed to the end of the topic."""
+    deadline = time.monotonic() + PATIENCE_S
+    before = -1
+    while time.monotonic() < deadline:
+        offset = sink_offset(demo)
+        if offset >= LINES and offset == before:
+            return offset
+        before = offset
+        time.sleep(0.5)
+    raise Off(f"the sink committed offset {before}, which is not the end of {TOPIC}")
+
+
+def rewind(demo: Demo) -> None:
+    demo.title("Pin the sink to a third of the topic: two thirds are to be delivered again.")
+    pinned = wait_for_commit(demo) // 3
+    first = line_number(next(demo.topic_lines(pinned)))
+    if first is None:
+        raise Off(f"offset {pinned} of {TOPIC} holds none of our lines")
+    pin = REWIND.format(offset=pinned)
+    demo.spec("write-lines", WRITE.format(folder=demo.folder) + pin)
+    say(pin.rstrip())
+    demo.connect("plan")
+
+    demo.title("Apply it: stop the sink, move its offsets, record the pin, run it again.")
+    demo.connect("apply", "--yes")
+    again = once(first)
+    demo.wait_for_lines(LINES + again.total(), before=LINES)
+
+    demo.title("Apply once more: the pin is recorded, so nothing is rewound twice.")
+    demo.connect("apply", "--yes")
+    time.sleep(2.0)
+    say(f"  expected: every line once, and lines {first} to {LINES} once more")
+    demo.check("sink's file", account(demo.sink_lines(), once() + again))
+
+
+def stop_source(demo: Demo) -> None:
+    demo.title("Stop the source, by its file: `state: stopped`.")
+    demo.spec("read-lines", READ.format(state="stopped", folder=demo.folder))
+    demo.connect("apply", "--yes")
+    demo.connect("status")
+    status = httpx.get(f"{demo.url}/connectors/read-lines/status", timeout=30).json()
+    if status["connector"]["state"] != "STOPPED" or status["tasks"]:
+        raise Off(f"read-lines is not stopped: {status}")
+
+
+def main() -> int:
+    folder = Path(tempfile.mkdtemp(prefix="connect-demo-"))
+    demo = Demo(folder, time.monotonic())
+    (folder / "connectors").mkdir()
+    (folder / "connect.yaml").write_text(PROJECT)
+    say(f"A project of its own, in {folder}")
+    problem = ""
+    try:
+        for part in (start, deliver, change_by_hand, rewind, stop_source):
+            part(demo)
+    except (Off, httpx.HTTPError) as error:
+        problem = f"{type(error).__name__}: {error}"
+    except KeyboardInterrupt:
+        problem = "interrupted"
+    finally:
+        demo.title("Stop the runtime, then Kafka.")
+        ended = subprocess.run([*CONNECT, "down"], cwd=folder, check=False).returncode
+    if not problem and ended != 0:
+        problem = f"connect down ended with {ended}"
+    took = time.monotonic() - demo.started
+    if problem:
+        say(f"\nFAILED after {took:.0f} s: {problem}\nEverything is kept in {folder}")
+        return 1
+    shutil.rmtree(folder)
+    say(f"\nAll steps went as they should, and every line is accounted for; {took:.0f} s.")
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    sys.exit(main())

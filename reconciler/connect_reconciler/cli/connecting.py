@@ -1,0 +1,111 @@
+"""Which Kafka does this project talk to? Its own is started when it does not run, and ended after.
+
+Verbs at the same time share the broker: the last of them ends it, if one of them started it. The
+broker of `up` is left alone. Who was killed leaves a broker that the next one recognises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from connect_reconciler.cli.output import progress
+from connect_specs.diagnostics import Diagnostic, Unreachable
+
+if TYPE_CHECKING:
+    from connect_runtime.kafka.embedded import EmbeddedBroker
+    from connect_specs.desired import Project
+
+_IN_USE = "broker.in-use"
+_FOR_VERBS = "broker.for-verbs"
+
+
+def broker_folder(project: Project) -> Path:
+    """Where the project's own Kafka keeps everything."""
+    return project.data / "broker"
+
+
+def has_own_broker(project: Project) -> bool:
+    """Whether connect.yaml asks for the embedded broker."""
+    return project.kafka is None and project.target is None
+
+
+@contextlib.contextmanager
+def client(project: Project) -> Iterator[Mapping[str, str]]:
+    """Client properties for the project's Kafka, in Java's names; empty where there is only REST.
+
+    Raises Unreachable if the project's own Kafka cannot be had.
+    """
+    if not has_own_broker(project):
+        yield project.kafka or {}
+        return
+    with own_broker(project) as broker:
+        yield {"bootstrap.servers": broker.bootstrap_servers}
+
+
+@contextlib.contextmanager
+def own_broker(project: Project, *, for_up: bool = False) -> Iterator[EmbeddedBroker]:
+    """The embedded broker, for as long as the context lasts.
+
+    `for_up`: it is the runtime's from now on, and no other verb ends it.
+    """
+    make_data_folder(project)
+    with (project.data / _IN_USE).open("w") as in_use:
+        fcntl.flock(in_use, fcntl.LOCK_SH)
+        broker = _start(project)
+        for_verbs = project.data / _FOR_VERBS
+        if for_up:
+            for_verbs.unlink(missing_ok=True)
+        elif not broker.adopted:
+            for_verbs.write_text(f"{broker.pid}\n")
+        try:
+            yield broker
+        finally:
+            if not for_up and _is_last(in_use) and is_for_verbs(project, broker.pid):
+                broker.stop()
+                for_verbs.unlink(missing_ok=True)
+
+
+def make_data_folder(project: Project) -> None:
+    """`.connect/`, which keeps itself out of git."""
+    project.data.mkdir(exist_ok=True)
+    ignore = project.data / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+
+
+def is_for_verbs(project: Project, pid: int) -> bool:
+    """Whether the broker was started by a verb that meant to end it."""
+    try:
+        return (project.data / _FOR_VERBS).read_text() == f"{pid}\n"
+    except FileNotFoundError:
+        return False
+
+
+def _is_last(in_use: IO[str]) -> bool:
+    try:
+        fcntl.flock(in_use, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _start(project: Project) -> EmbeddedBroker:
+    from connect_runtime.kafka.embedded import BrokerError, EmbeddedBroker, find_broker
+    from connect_runtime.kafka.jars import JarsError
+
+    folder = broker_folder(project)
+    try:
+        if find_broker(folder) is None:
+            progress("starting Kafka in .connect/ (the first time also fetches it)")
+        return EmbeddedBroker.start(folder)
+    except BrokerError as error:
+        why = "\n".join(error.log_tail)
+        raise Unreachable(
+            Diagnostic("kafka.embedded", error.what, str(folder), why=why, hint=error.hint)
+        ) from error
+    except JarsError as error:
+        raise Unreachable(Diagnostic("kafka.jars", error.what, hint=error.hint)) from error

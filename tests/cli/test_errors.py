@@ -1,0 +1,131 @@
+"""What ends how: exit codes, where errors are drawn, and what they never show."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connect_reconciler.cli import entry
+from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid, Stale, Unreachable
+from support.command import CONNECT, Command
+
+PROJECT = "project: p\ncluster: {group.id: g, kafka: {bootstrap.servers: 'localhost:1'}}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nonsense"],
+        ["validate", "--nonsense"],
+        ["distributed"],
+        ["stop"],
+        ["offsets"],
+        ["offsets", "nonsense"],
+        ["-C", "no/such/folder", "validate"],
+        ["validate"],
+        ["plan"],
+        ["up"],
+    ],
+)
+def test_wrong_usage_is_2_with_the_reason_on_stderr(connect: Command, words: list[str]) -> None:
+    done = connect(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error[")
+
+
+def test_with_json_an_error_is_also_the_result(connect: Command) -> None:
+    done = connect("validate", "--json")
+    assert done.returncode == 2
+    error = json.loads(done.stdout)["error"]
+    assert error["exit_code"] == 2
+    assert [found["code"] for found in error["diagnostics"]] == ["project.not-found"]
+
+
+def test_all_mistakes_of_all_specs_at_once_with_their_places(connect: Command) -> None:
+    connect.write("connect.yaml", PROJECT)
+    connect.write("connectors/a.yaml", "name: a\nstate: runing\nconfig: {connector.class: C}\n")
+    connect.write(
+        "connectors/b.yaml", "name: b\nconfg: {}\nconfig: {connector.class: C, x: 1, x: 2}\n"
+    )
+    done = connect("validate", "--json")
+    assert done.returncode == 2
+    found = json.loads(done.stdout)["error"]["diagnostics"]
+    places = [(one["file"], one["line"]) for one in found]
+    assert places == [("connectors/a.yaml", 2), ("connectors/b.yaml", 2), ("connectors/b.yaml", 3)]
+    assert all(one["hint"] for one in found)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Failed(Diagnostic("x", "x")), ExitCode.FAILED),
+        (Invalid(Diagnostic("x", "x")), ExitCode.INVALID),
+        (Unreachable(Diagnostic("x", "x")), ExitCode.UNREACHABLE),
+        (Stale(Diagnostic("x", "x")), ExitCode.STALE),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED),
+        (BrokenPipeError(), ExitCode.FAILED),
+    ],
+)
+def test_exit_codes(
+    error: BaseException,
+    code: ExitCode,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def raise_error(argv: list[str]) -> int:
+        raise error
+
+    monkeypatch.setattr(entry, "_invoke", raise_error)
+    monkeypatch.setattr(entry, "_broken_pipe", lambda: ExitCode.FAILED)
+    assert entry.run(["plan"]) == code
+    assert capsys.readouterr().out == ""
+
+
+def test_a_bug_is_one_line_and_a_file_and_shows_no_value(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def raise_error(argv: list[str]) -> int:
+        raise TypeError("password=hunter2")
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".connect").mkdir()
+    monkeypatch.setattr(entry, "_invoke", raise_error)
+    assert entry.run(["plan"]) == ExitCode.FAILED
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "a bug in connect: TypeError at test_errors.py:" in shown.err
+    assert "hunter2" not in shown.err
+    (report,) = (tmp_path / ".connect").iterdir()
+    assert str(report) in shown.err
+    assert "Traceback" in report.read_text()
+    assert report.stat().st_mode & 0o077 == 0
+
+
+def test_a_reader_that_goes_away_is_no_noise(connect: Command) -> None:
+    connect("init")
+    script = "import os; os.read(0, 1); os.close(0)"
+    piped = subprocess.Popen(
+        [*CONNECT, "validate", "--json"],
+        cwd=connect.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    subprocess.run([sys.executable, "-c", script], stdin=piped.stdout, check=True)
+    _, errors = piped.communicate(timeout=30)
+    assert errors == b""
+    assert piped.returncode in (0, 1)
+
+
+def test_an_error_names_keys_and_never_a_value(connect: Command) -> None:
+    connect.write("connect.yaml", PROJECT)
+    connect.write(
+        "connectors/a.yaml",
+        "name: a\nconfig:\n  connector.class: C\n  db.password: {a: hunter2}\n  x: [hunter2, '']\n",
+    )
+    done = connect("validate", "--json")
+    assert done.returncode == 2
+    assert "db.password" in done.stdout
+    assert "hunter2" not in done.stdout + done.stderr

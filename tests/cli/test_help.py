@@ -1,0 +1,51 @@
+"""Help is quick and pays for nothing that it does not use."""
+
+import json
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from connect_reconciler.cli.commands import VERBS, load
+from support.command import Command
+
+HEAVY = ("pyspark", "confluent_kafka", "httpx", "rich", "starlette", "yaml")
+CPU_S_MAX = 0.4
+
+
+@pytest.mark.parametrize("words", [["--help"], ["plan", "--help"]])
+def test_help_is_quick(connect: Command, words: list[str]) -> None:
+    connect(*words)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = connect(*words)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert used < CPU_S_MAX
+
+
+@pytest.mark.parametrize("words", [["--help"], *([verb, "--help"] for verb in VERBS)])
+def test_help_imports_nothing_heavy(words: list[str]) -> None:
+    script = (
+        "import json, sys\n"
+        "from connect_reconciler.cli.entry import run\n"
+        f"code = run({words!r})\n"
+        f"print(json.dumps([code, sorted(set(sys.modules) & set({HEAVY!r}))]), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stderr) == [0, []]
+
+
+def test_help_lists_every_verb(connect: Command) -> None:
+    shown = connect("--help").stdout
+    assert all(f"  {verb} " in shown for verb in VERBS)
+    assert connect().stdout == shown
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_can_be_loaded_and_says_what_it_does(verb: str) -> None:
+    command = load(verb)
+    assert command.help

@@ -1,0 +1,40 @@
+"""A first project: written, valid, never written over."""
+
+import json
+
+from support.command import Command
+
+
+def test_init_writes_a_project_that_is_valid(connect: Command) -> None:
+    done = connect("init")
+    assert done.returncode == 0
+    assert "connect plan" in done.stdout
+    assert (connect.folder / "connectors" / "example.yaml").is_file()
+    checked = connect("validate")
+    assert checked.returncode == 0
+    assert "1 connector, no mistakes" in checked.stdout
+
+
+def test_init_in_a_folder_with_an_awkward_name(connect: Command) -> None:
+    folder = connect.folder / 'My "Orders": été #1'
+    folder.mkdir()
+    assert connect("-C", str(folder), "init").returncode == 0
+    checked = connect("-C", str(folder), "validate", "--json")
+    assert json.loads(checked.stdout) == {"project": "my-orders-t-1", "connectors": ["example"]}
+
+
+def test_init_does_not_overwrite(connect: Command) -> None:
+    file = connect.folder / "connect.yaml"
+    file.write_text("mine")
+    done = connect("init")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "error[init.exists]: connect.yaml" in done.stderr
+    assert [path.name for path in connect.folder.iterdir()] == ["connect.yaml"]
+    assert file.read_text() == "mine"
+
+
+def test_validate_works_from_a_folder_below(connect: Command) -> None:
+    connect("init")
+    below = connect.folder / "connectors"
+    assert Command(below)("validate").returncode == 0

@@ -1,0 +1,58 @@
+"""Who starts the project's own Kafka, who shares it, and who ends it."""
+
+from pathlib import Path
+
+import pytest
+
+from connect_reconciler.cli.connecting import broker_folder, client, own_broker
+from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
+from connect_specs.desired import Project
+from connect_specs.project import load_project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    file = tmp_path / "connect.yaml"
+    file.write_text("project: p\ncluster: {group.id: g, kafka: embedded}\n")
+    return load_project(file)
+
+
+def test_a_verb_ends_the_broker_that_it_started_and_the_last_user_does(project: Project) -> None:
+    with client(project) as outer:
+        broker = find_broker(broker_folder(project))
+        assert broker is not None
+        assert outer == {"bootstrap.servers": f"127.0.0.1:{broker.port}"}
+        with client(project) as inner:
+            assert inner == outer
+        assert find_broker(broker_folder(project)) == broker
+    assert find_broker(broker_folder(project)) is None
+    assert (project.data / ".gitignore").read_text() == "*\n"
+
+
+def test_up_takes_a_verbs_broker_over_and_no_verb_ends_it_then(project: Project) -> None:
+    with client(project), own_broker(project, for_up=True) as broker:
+        assert broker.adopted
+    try:
+        with client(project):
+            pass
+        assert find_broker(broker_folder(project)) is not None
+    finally:
+        broker.stop()
+
+
+def test_the_broker_of_a_verb_that_was_killed_is_ended_by_the_next(project: Project) -> None:
+    orphan = EmbeddedBroker.start(broker_folder(project))
+    (project.data / "broker.for-verbs").write_text(f"{orphan.pid}\n")
+    with client(project):
+        pass
+    assert find_broker(broker_folder(project)) is None
+
+
+def test_kafka_of_others_is_only_named(tmp_path: Path) -> None:
+    file = tmp_path / "connect.yaml"
+    file.write_text(
+        "project: p\ncluster: {group.id: g, kafka: {bootstrap.servers: 'k:9092', a.b: c}}\n"
+    )
+    with client(load_project(file)) as properties:
+        assert properties == {"bootstrap.servers": "k:9092", "a.b": "c"}
+    assert not (tmp_path / ".connect").exists()

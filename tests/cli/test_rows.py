@@ -1,0 +1,59 @@
+"""Rows and rates: what a person reads of a connector, and what stays unknown."""
+
+from connect_reconciler.cli.rates import Rates
+from connect_reconciler.cli.rows import Row, changes, draw, row_of
+from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.storage.snapshots import State, TaskId
+
+TRACE = 'Traceback (most recent call last):\n  File "x.py", line 1\nOSError: disk full\n\n'
+
+
+def status(*states: State) -> ConnectorStatus:
+    tasks = {
+        number: InstanceStatus(state, "w", TRACE if state is State.FAILED else None)
+        for number, state in enumerate(states)
+    }
+    return ConnectorStatus("c", InstanceStatus(State.RUNNING, "w"), tasks, "sink")
+
+
+def test_a_row_counts_tasks_and_says_why_one_failed() -> None:
+    row = row_of(
+        status(State.RUNNING, State.FAILED, State.UNASSIGNED), [TaskId("c", 2), TaskId("d", 0)]
+    )
+    assert row == Row("c", "sink", "RUNNING", 3, 1, 1, ("task 1: OSError: disk full",))
+    assert draw([row]) == (
+        "CONNECTOR  TYPE  STATE    TASKS  SLOTS SHORT\n"
+        "c          sink  RUNNING  1/3    1\n"
+        "\n"
+        "c: task 1: OSError: disk full\n"
+    )
+
+
+def test_changes_are_told_once() -> None:
+    starting, running = row_of(status(State.UNASSIGNED)), row_of(status(State.RUNNING))
+    assert changes({}, {"c": starting}) == ["c: RUNNING, tasks 0/1 running"]
+    assert changes({"c": starting}, {"c": running}) == ["c: RUNNING, tasks 1/1 running"]
+    assert changes({"c": running}, {"c": running}) == []
+    assert changes({"c": running}, {}) == ["c: deleted"]
+
+
+def test_a_rate_needs_two_sights_and_forgets_what_is_old() -> None:
+    rates = Rates()
+    assert rates.text("c") == "unknown"
+    rates.see(0, {"c": 100})
+    assert rates.text("c") == "unknown"
+    rates.see(1, {"c": 1100})
+    assert rates.text("c") == "1,000/s"
+    for second in range(2, 20):
+        rates.see(second, {"c": 1100})
+    assert rates.text("c") == "0/s"
+
+
+def test_a_rewind_or_a_new_connector_has_no_rate() -> None:
+    rates = Rates()
+    rates.see(0, {"c": 100})
+    rates.see(1, {"c": 50})
+    assert rates.text("c") == "unknown"
+    rates.see(2, {})
+    rates.see(3, {"c": 500})
+    assert rates.text("c") == "unknown"
