@@ -61,6 +61,11 @@ class ClusterLog:
         self._writer = self._logs.writer(transactional_id)
         self.read_to_end()
 
+    @property
+    def usable(self) -> bool:
+        """Whether the pen still writes; if not, it has to be claimed again."""
+        return self._writer is not None and self._writer.usable
+
     def release(self) -> None:
         """Gives the pen away."""
         if self._writer is not None:

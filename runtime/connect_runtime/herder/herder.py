@@ -184,6 +184,9 @@ class Herder:
             self._lead()
         elif self._leading and not self._election.leading:
             self._follow()
+        if self._leading and not self._log.usable:
+            self._log.claim(leader_transactional_id(self._group_id))
+            self._refresh()
         while not self._events.empty():
             self._take(self._events.get_nowait())
         self._settle(now)

@@ -9,19 +9,27 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Literal, cast
 
 from connect_runtime import plugins
-from connect_runtime.api import ConnectorContext, SinkConnector, SourceConnector
+from connect_runtime.api import (
+    OffsetStorageReader,
+    SinkConnector,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+)
 from connect_runtime.herder.events import (
     Event,
     InstanceFailed,
     InstanceStarted,
     InstanceStopped,
 )
+from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.plugins import Plugin
+from connect_runtime.storage import offsets_topic
 
 _log = logging.getLogger(__name__)
 
@@ -31,8 +39,9 @@ _THREADS = 16
 class Instances:
     """Runs plugin objects by name and serial number; `report` receives what came of it."""
 
-    def __init__(self, report: Callable[[Event], None]) -> None:
+    def __init__(self, report: Callable[[Event], None], sources: SourceOffsets) -> None:
         self._report = report
+        self._sources = sources
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="connector")
         self._live: dict[tuple[str, int], tuple[Plugin, SourceConnector | SinkConnector]] = {}
         self._lock = threading.Lock()
@@ -59,7 +68,8 @@ class Instances:
             plugin = plugins.connector(config.get("connector.class", ""))
             version = plugin.version
             connector = cast(SourceConnector | SinkConnector, plugin.cls())
-            connector.initialize(_Context(lambda: self._reconfigure(name, serial, config)))
+            reader = _Reader(name, self._sources)
+            connector.initialize(_Context(lambda: self._reconfigure(name, serial, config), reader))
             connector.start(config)
             with self._lock:
                 self._live[name, serial] = (plugin, connector)
@@ -98,17 +108,33 @@ class Instances:
         self._report(InstanceStopped(name, serial))
 
 
-class _Context(ConnectorContext):
-    """What a connector may ask of the runtime."""
+class _Context:
+    """What a connector may ask of the runtime; only sources use the reader."""
 
-    def __init__(self, reconfigure: Callable[[], None]) -> None:
+    def __init__(self, reconfigure: Callable[[], None], reader: OffsetStorageReader) -> None:
         self._reconfigure = reconfigure
+        self.offset_storage_reader = reader
 
     def request_task_reconfiguration(self) -> None:
         self._reconfigure()
 
     def raise_error(self, error: Exception) -> None:
         raise error
+
+
+class _Reader:
+    """A connector's own committed source offsets."""
+
+    def __init__(self, name: str, sources: SourceOffsets) -> None:
+        self._name = name
+        self._sources = sources
+
+    def offset(self, partition: SourcePartition) -> SourceOffset | None:
+        return self.offsets([partition])[0]
+
+    def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        snapshot = self._sources.read()
+        return [offsets_topic.offset_of(snapshot, self._name, each) for each in partitions]
 
 
 def task_configs(

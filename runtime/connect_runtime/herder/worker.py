@@ -37,6 +37,7 @@ from connect_runtime.herder.events import (
 from connect_runtime.herder.instances import Instances
 from connect_runtime.herder.launcher import Launcher
 from connect_runtime.herder.runs import Instance, InstancePhase, Run, RunPhase
+from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Outcome, TaskLaunch
 from connect_specs.names import ClusterTopics
@@ -63,11 +64,13 @@ class WorkerSettings:
 class Worker:
     """Instances by name, attempts by task. `launcher` None: this process runs nothing."""
 
-    def __init__(self, settings: WorkerSettings, launcher: Launcher | None) -> None:
+    def __init__(
+        self, settings: WorkerSettings, launcher: Launcher | None, sources: SourceOffsets
+    ) -> None:
         self.settings = settings
         self._launcher = launcher
         self._report: Callable[[Event], None] = lambda event: None
-        self._hosted = Instances(lambda event: self._report(event))
+        self._hosted = Instances(lambda event: self._report(event), sources)
         self._serials = count(1)
         self.term = 0
         self.instances: dict[str, Instance] = {}

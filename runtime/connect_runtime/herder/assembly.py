@@ -1,0 +1,61 @@
+"""Puts a herder together: what `connect up` runs beside REST and Spark, and what an apply leads
+with when no runtime is up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from connect_runtime.herder.connect_cluster import Check, ConnectCluster
+from connect_runtime.herder.herder import Candidate, Herder
+from connect_runtime.herder.launcher import Launcher
+from connect_runtime.herder.offsets import ConnectorOffsets, Groups
+from connect_runtime.herder.source_offsets import SourceOffsets
+from connect_runtime.herder.worker import Worker, WorkerSettings
+from connect_runtime.storage.log import Logs
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Everything outside: Kafka's logs, groups and election, the launcher (None: run nothing), the
+    check of configs, and who leads if not this one."""
+
+    logs: Logs
+    groups: Groups
+    election: Candidate
+    launcher: Launcher | None
+    check: Check
+    leader: Callable[[], str | None]
+
+
+class ConnectHerder:
+    """A herder and the verbs over it. `start`, then `stop`, which also closes what it opened."""
+
+    def __init__(self, url: str, settings: WorkerSettings, edges: Edges) -> None:
+        self._edges = edges
+        self._sources = SourceOffsets(edges.logs, settings.topics.offsets)
+        self._worker = Worker(settings, edges.launcher, self._sources)
+        self.herder = Herder(
+            url=url,
+            group_id=settings.group_id,
+            topics=settings.topics,
+            logs=edges.logs,
+            election=edges.election,
+            worker=self._worker,
+        )
+        offsets = ConnectorOffsets(
+            self.herder, settings.topics, self._sources, edges.groups, settings.properties
+        )
+        self.verbs = ConnectCluster(
+            self.herder, settings.topics, offsets, check=edges.check, leader=edges.leader
+        )
+        self._graceful_s = settings.graceful_s
+
+    def start(self) -> None:
+        """Begins to read, to take part in the election and to answer."""
+        self.herder.start()
+
+    def stop(self) -> None:
+        """Ends tasks and connectors in order, says so in the status topic, leaves the group."""
+        self.herder.stop(self._graceful_s + 20)
+        self._sources.close()
