@@ -6,7 +6,7 @@ Two implementations hold the same contract tests: `connect_runtime.kafka.log` on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,6 +42,11 @@ class WriteFailed(Failed):
     """Nothing was written; the transaction was aborted and the write may be tried again."""
 
 
+class WriteInDoubt(WriteFailed):
+    """Kafka did not say whether the transaction was committed. The next writer of the same
+    transactional id settles it: read to the end after opening that one."""
+
+
 class LogBlocked(ConnectError):
     """A transaction that stays open hides records that a read to the end must see."""
 
@@ -71,10 +76,13 @@ class LogReader(Protocol):
 class LogWriter(Protocol):
     """Writes in transactions, under one transactional id, over any topics of the cluster."""
 
+    @property
+    def usable(self) -> bool: ...
+
     def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
         """Writes all of `records` or none, and returns them with partitions and offsets.
 
-        Raises Fenced, or WriteFailed.
+        Raises Fenced, or WriteFailed. `usable` is False when only another writer can go on.
         """
         ...
 
@@ -94,8 +102,21 @@ class Logs(Protocol):
         """Ends every earlier writer of these ids; aborts what they left open."""
         ...
 
-    def ensure_compacted(self, topic: str, partitions: int, purpose: str) -> None:
-        """Creates the topic, compacted, or checks that it is. Raises Failed with Connect's text."""
+    def ensure_compacted(
+        self,
+        topic: str,
+        partitions: int,
+        purpose: str,
+        *,
+        key: str = "config.storage.topic",
+        replication_factor: int = -1,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Creates the topic, compacted, or checks that it is. Raises Failed with Connect's text.
+
+        `key` is the setting that names the topic. `config` holds further topic settings for a
+        topic that is to be created; -1 leaves partitions or replication to the broker.
+        """
         ...
 
     def close(self) -> None: ...

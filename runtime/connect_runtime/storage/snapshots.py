@@ -29,9 +29,9 @@ class TaskId:
 class ConnectorState:
     """What the config topic says about one connector.
 
-    `config` as stored, references unresolved. `task_configs` is empty while `inconsistent` (a commit
-    record without its task records). `generation` counts sets of task configs as Connect does,
-    -1 before the first. `applied_config` is the config that the newest task configs were made from.
+    `config` as stored, references unresolved. `task_configs` is empty while `inconsistent`: a
+    commit record came without its task records. `generation` counts sets of task configs as Connect
+    does, -1 before the first. `applied_config` is what the newest task configs were made from.
     `task_count_record` is the newest `tasks-fencing` count; `pending_fencing` says that a commit
     record came after it (KIP-618). `target_given` is False when no target state record exists.
     """
@@ -141,6 +141,6 @@ class SourceOffset:
 
 @dataclass(frozen=True, slots=True)
 class OffsetSnapshot:
-    """The offsets topic: per connector, per key bytes, the newest offset that is not a tombstone."""
+    """The offsets topic: per connector and key bytes the newest offset, unless a tombstone."""
 
     connectors: Mapping[str, Mapping[bytes, SourceOffset]] = field(default_factory=dict)

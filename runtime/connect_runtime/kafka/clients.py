@@ -1,0 +1,109 @@
+"""Kafka clients from properties under Java's names; and can the cluster be reached at all?
+
+What librdkafka has to say goes to the logger `connect.kafka`, never to the terminal by itself.
+Properties that it does not know are named there once, without their values.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from connect_runtime.kafka.client_config import ClientConfig, client_config
+from connect_runtime.kafka.errors import AUTHENTICATION, TELLING, error_of, reason
+from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
+
+__all__ = ["ClientConfig", "admin", "check_reachable", "client_config", "consumer", "producer"]
+
+_log = logging.getLogger("connect.kafka")
+# Without a handler of any kind Python prints warnings to the terminal.
+_log.addHandler(logging.NullHandler())
+
+_QUOTED_VALUE = re.compile(r'Invalid value ".*" for', re.DOTALL)
+_already_named: set[str] = set()
+
+
+def admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> AdminClient:
+    """An admin client. `settings` are librdkafka's own and win over the properties.
+
+    Raises Invalid, as all three do, naming the property that does not fit.
+    """
+    return _made(AdminClient, properties, settings or {})
+
+
+def consumer(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> Consumer:
+    """A consumer. `settings` are librdkafka's own and win over the properties."""
+    return _made(Consumer, properties, settings or {})
+
+
+def producer(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> Producer:
+    """A producer. It chooses partitions as Java's does, so that a key stays where it is."""
+    return _made(Producer, properties, {"partitioner": "murmur2_random", **(settings or {})})
+
+
+def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
+    """The cluster's id. Raises Unreachable with the address and the reason, a refused login at
+    once, anything else after `timeout_s`."""
+    seen: list[KafkaError] = []
+    address = properties.get("bootstrap.servers", "")
+    if not address:
+        raise Unreachable(Diagnostic("kafka.no-address", "bootstrap.servers is not set"))
+    deadline = time.monotonic() + timeout_s
+    client = admin(properties, {"error_cb": seen.append})
+    answer = client.describe_cluster(request_timeout=timeout_s)
+    while not answer.done() and time.monotonic() < deadline + 0.5:
+        client.poll(0.02)
+        refused = next((error for error in seen if error.code() in AUTHENTICATION), None)
+        if refused is not None:
+            raise Unreachable(
+                Diagnostic(
+                    "kafka.authentication",
+                    "Kafka refuses the login",
+                    address,
+                    reason(refused),
+                    "Check sasl.mechanism and sasl.jaas.config.",
+                )
+            )
+    try:
+        found = answer.result(timeout=0)
+    except KafkaException as error:
+        raise _silence(address, [*seen, error_of(error)]) from None
+    except TimeoutError:
+        raise _silence(address, seen) from None
+    return str(found.cluster_id)
+
+
+def _silence(address: str, seen: list[KafkaError]) -> Unreachable:
+    """Nobody answers, for the newest reason that tells something."""
+    telling = [error for error in seen if error.code() in TELLING] or seen
+    return Unreachable(
+        Diagnostic(
+            "kafka.unreachable",
+            "Kafka cannot be reached",
+            address,
+            reason(telling[-1]) if telling else "it does not answer",
+            "Check bootstrap.servers and security.protocol, and whether the broker runs.",
+        )
+    )
+
+
+def _made(kind: Any, properties: Mapping[str, str], settings: Mapping[str, Any]) -> Any:
+    translated = client_config(properties)
+    unnamed = set(translated.unsupported) - _already_named
+    if unnamed:
+        _already_named.update(unnamed)
+        _log.warning("These Kafka client properties have no effect: %s", ", ".join(sorted(unnamed)))
+    try:
+        return kind({**translated.settings, **settings}, logger=_log)
+    except KafkaException as error:
+        # the text quotes the value, which may be a secret
+        why = _QUOTED_VALUE.sub("Invalid value for", reason(error_of(error)))
+    raise Invalid(
+        Diagnostic("kafka.properties", "These Kafka client properties do not fit", why=why)
+    )

@@ -1,0 +1,105 @@
+"""What do librdkafka's error codes mean for us, and how is one told to a user?
+
+The one place that knows the codes. Texts hold addresses, topics and reasons, never settings.
+"""
+
+from __future__ import annotations
+
+import re
+
+from confluent_kafka import KafkaError, KafkaException
+
+from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
+
+END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
+MAX_POLL_EXCEEDED = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001
+
+# A newer producer of the same transactional id exists.
+FENCED = frozenset(
+    {
+        KafkaError._FENCED,  # noqa: SLF001
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+    }
+)
+REFUSED = frozenset(
+    {
+        KafkaError._AUTHENTICATION,  # noqa: SLF001
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+AUTHENTICATION = frozenset(
+    {
+        KafkaError._AUTHENTICATION,  # noqa: SLF001
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+    }
+)
+SILENT = frozenset(
+    {
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._SSL,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+# Reasons worth telling: the others only say that nothing works.
+TELLING = frozenset(
+    {
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._SSL,  # noqa: SLF001
+    }
+)
+# How the broker refuses to touch the offsets of a group that has members.
+GROUP_IN_USE = frozenset(
+    {
+        KafkaError.NON_EMPTY_GROUP,
+        KafkaError.GROUP_SUBSCRIBED_TO_TOPIC,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+    }
+)
+NO_SUCH_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
+NO_SUCH_TOPIC = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    }
+)
+
+_BROKER_PREFIX = re.compile(r"^(\w+://)?[^\s/]+/(bootstrap|\d+): ")
+_STATE_SUFFIX = re.compile(r" \(after \d+ms in state \w+[^)]*\)$")
+
+
+def error_of(exception: KafkaException) -> KafkaError:
+    """The error that an exception carries."""
+    return exception.args[0]
+
+
+def reason(error: KafkaError) -> str:
+    """The error's own text, without librdkafka's inner state."""
+    return _STATE_SUFFIX.sub("", _BROKER_PREFIX.sub("", error.str()))
+
+
+def as_failure(error: KafkaError, what: str, where: str) -> Unreachable | Failed:
+    """The error to raise when `what` could not be done at `where`, a topic, group or address."""
+    if error.code() in AUTHENTICATION:
+        return Unreachable(
+            Diagnostic("kafka.authentication", "Kafka refuses the login", where, reason(error))
+        )
+    if error.code() in REFUSED:
+        return Unreachable(Diagnostic("kafka.not-allowed", what, where, reason(error)))
+    if error.code() in SILENT:
+        return Unreachable(Diagnostic("kafka.unreachable", what, where, reason(error)))
+    return Failed(Diagnostic("kafka.failed", what, where, reason(error)))

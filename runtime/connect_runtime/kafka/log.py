@@ -1,0 +1,148 @@
+"""Topics of a real Kafka cluster as logs: `storage.log.Logs` over librdkafka.
+
+Opens readers and writers, fences, and creates topics. One object serves many threads; a reader or
+writer that it opened belongs to one thread at a time. Closing it closes what it opened.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from weakref import WeakSet
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.errors import NO_SUCH_TOPIC, REFUSED, as_failure, error_of
+from connect_runtime.kafka.log_reader import KafkaLogReader
+from connect_runtime.kafka.log_writer import KafkaLogWriter
+from connect_runtime.storage.internal_topics import check_compacted, check_partitions
+from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
+
+_FENCED_AT_ONCE = 8
+_REQUEST_S = 10.0
+_NEW_TOPIC_S = 10.0
+_POLL_S = 0.02
+
+
+class KafkaLogs:
+    """Logs on the cluster that `properties`, under Java's names, lead to."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = dict(properties)
+        self._admin: AdminClient = admin(self._properties)
+        self._opened: WeakSet[KafkaLogReader | KafkaLogWriter] = WeakSet()
+
+    def reader(self, topic: str) -> KafkaLogReader:
+        """A reader from the topic's beginning. Raises Failed if there is no such topic."""
+        partitions = self._partitions(topic)
+        if not partitions:
+            raise Failed(Diagnostic("topic.missing", "There is no such topic", topic))
+        reader = KafkaLogReader(self._properties, topic, partitions, self._admin)
+        self._opened.add(reader)
+        return reader
+
+    def writer(self, transactional_id: str) -> KafkaLogWriter:
+        writer = KafkaLogWriter(self._properties, transactional_id)
+        self._opened.add(writer)
+        return writer
+
+    def fence(self, transactional_ids: Sequence[str]) -> None:
+        def end_earlier_writers(transactional_id: str) -> None:
+            KafkaLogWriter(self._properties, transactional_id).close()
+
+        if transactional_ids:
+            threads = min(_FENCED_AT_ONCE, len(transactional_ids))
+            with ThreadPoolExecutor(threads, thread_name_prefix="fence") as pool:
+                # the list lets the first error out
+                list(pool.map(end_earlier_writers, transactional_ids))
+
+    def ensure_compacted(
+        self,
+        topic: str,
+        partitions: int,
+        purpose: str,
+        *,
+        key: str = "config.storage.topic",
+        replication_factor: int = -1,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Creates the topic, compacted, or checks that it is. Raises Failed with Connect's text.
+
+        `key` is the setting that names the topic. `config` holds further topic settings for a
+        topic that is to be created; -1 leaves partitions or replication to the broker.
+        """
+        found = self._partitions(topic)
+        if not found and self._create(topic, partitions, replication_factor, config or {}):
+            return
+        found = found or self._wait_for_partitions(topic)
+        check_partitions(topic, len(found), purpose, key)
+        policy = self._cleanup_policy(topic)
+        if policy is not None:
+            check_compacted(topic, policy, purpose, key)
+
+    def close(self) -> None:
+        for each in list(self._opened):
+            each.close()
+        self._opened.clear()
+
+    def _partitions(self, topic: str) -> tuple[int, ...]:
+        """The topic's partitions, none if there is no such topic."""
+        # Not list_topics, which creates the topic where the broker does such things by itself.
+        asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=_REQUEST_S)
+        try:
+            found = asked[topic].result()
+        except KafkaException as error:
+            if error_of(error).code() in NO_SUCH_TOPIC:
+                return ()
+            raise as_failure(
+                error_of(error), "The topic's partitions cannot be read", topic
+            ) from None
+        return tuple(sorted(partition.id for partition in found.partitions))
+
+    def _create(
+        self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]
+    ) -> bool:
+        """False if it turns out to exist."""
+        new = NewTopic(
+            topic,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            config={**config, "cleanup.policy": "compact"},
+        )
+        try:
+            self._admin.create_topics([new], request_timeout=_REQUEST_S)[topic].result()
+        except KafkaException as error:
+            if error_of(error).code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            raise as_failure(error_of(error), "The topic cannot be created", topic) from None
+        self._wait_for_partitions(topic)
+        return True
+
+    def _wait_for_partitions(self, topic: str) -> tuple[int, ...]:
+        """Other brokers learn of a new topic a moment later."""
+        deadline = time.monotonic() + _NEW_TOPIC_S
+        while True:
+            found = self._partitions(topic)
+            if found:
+                return found
+            if time.monotonic() > deadline:
+                raise Unreachable(
+                    Diagnostic("topic.not-ready", "The topic's partitions do not come up", topic)
+                )
+            time.sleep(_POLL_S)
+
+    def _cleanup_policy(self, topic: str) -> str | None:
+        """None where we are not allowed to ask: Connect then trusts the topic, and so do we."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        answers = self._admin.describe_configs([resource], request_timeout=_REQUEST_S)
+        try:
+            return str(answers[resource].result()["cleanup.policy"].value)
+        except KafkaException as error:
+            if error_of(error).code() in REFUSED:
+                return None
+            raise as_failure(
+                error_of(error), "The topic's settings cannot be read", topic
+            ) from None

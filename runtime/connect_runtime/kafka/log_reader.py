@@ -1,0 +1,160 @@
+"""Reading one topic of a real cluster, committed records only, up to where its end is now.
+
+The end is that of all records, also of open transactions: what a read to the end must see may be
+hidden behind one. How far the reader has got is the consumer's position, which also passes aborted
+records and transaction markers; only end-of-partition events tell it when the rest was compacted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from connect_runtime.kafka.clients import consumer
+from connect_runtime.kafka.errors import END_OF_PARTITION, SILENT, as_failure, error_of
+from connect_runtime.storage.log import LogBlocked, LogRecord
+from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
+
+_BATCH = 10_000
+# Short, because markers that the consumer passes in silence do not end a wait.
+_WAIT_S = 0.005
+_REQUEST_S = 10.0
+_SETTINGS = {
+    # librdkafka demands a group; with partitions assigned by hand and no commits it is never used
+    "group.id": "connect-log-reader",
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+    "fetch.queue.backoff.ms": 5,
+    "fetch.error.backoff.ms": 50,
+    "fetch.wait.max.ms": 100,
+    "reconnect.backoff.ms": 10,
+}
+# librdkafka looks for the group's coordinator even though the group is never used.
+_PASSING = SILENT | {KafkaError.GROUP_AUTHORIZATION_FAILED}
+
+
+class KafkaLogReader:
+    """A LogReader. Belongs to one thread at a time."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        topic: str,
+        partitions: Sequence[int],
+        admin: AdminClient,
+    ) -> None:
+        self._topic = topic
+        self._assigned = [TopicPartition(topic, number) for number in partitions]
+        self._admin = admin
+        # Everything before these offsets has been read, or has no records to read.
+        self._next = dict.fromkeys(partitions, 0)
+        # Read, but not handed over yet: a read to the end that fails must not lose records.
+        self._unread: list[LogRecord] = []
+        self._consumer: Consumer | None = consumer(properties, _SETTINGS)
+        # From offset 0, and with the reset above to what is left of the log: librdkafka looks
+        # OFFSET_BEGINNING up before it knows the leaders, and tries again 500 ms later.
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+
+    def poll(self) -> Sequence[LogRecord]:
+        self._fetch(0)
+        return self._handed_over()
+
+    def read_to_end(self, timeout_s: float) -> Sequence[LogRecord]:
+        deadline = time.monotonic() + timeout_s
+        self._read_until(self._ends(IsolationLevel.READ_UNCOMMITTED), deadline)
+        return self._handed_over()
+
+    def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:
+        self._read_until({partition: offset + 1}, time.monotonic() + timeout_s)
+        return self._handed_over()
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def _handed_over(self) -> list[LogRecord]:
+        records, self._unread = self._unread, []
+        return records
+
+    def _read_until(self, ends: Mapping[int, int], deadline: float) -> None:
+        self._fetch(0)
+        while behind := [number for number, end in ends.items() if self._next[number] < end]:
+            if time.monotonic() > deadline:
+                raise self._obstacle(behind[0])
+            self._fetch(_WAIT_S)
+
+    def _fetch(self, wait_s: float) -> None:
+        """Takes in what has arrived, or waits for the first of it."""
+        assert self._consumer is not None, "the reader is closed"
+        # Only poll returns with the first message; consume waits for a whole batch.
+        first = self._consumer.poll(wait_s) if wait_s else None
+        batch = self._consumer.consume(_BATCH, timeout=0)
+        messages: list[Message] = batch if first is None else [first, *batch]
+        errors = [error for message in messages if (error := self._take(message)) is not None]
+        for at in self._consumer.position(self._assigned):
+            self._next[at.partition] = max(self._next[at.partition], at.offset)
+        if errors:
+            raise as_failure(errors[0], "The topic cannot be read", self._topic)
+
+    def _take(self, message: Message) -> KafkaError | None:
+        """Keeps a record, or returns the error if that is one which will not pass."""
+        error = message.error()
+        if error is None:
+            self._unread.append(
+                LogRecord(
+                    topic=self._topic,
+                    partition=message.partition(),
+                    offset=message.offset(),
+                    timestamp_ms=message.timestamp()[1],
+                    key=message.key(),
+                    value=message.value(),
+                )
+            )
+        elif error.code() == END_OF_PARTITION:
+            number = message.partition()
+            self._next[number] = max(self._next[number], message.offset())
+        elif error.code() not in _PASSING:
+            return error
+        return None
+
+    def _ends(self, isolation: IsolationLevel) -> dict[int, int]:
+        latest = {at: OffsetSpec.latest() for at in self._assigned}
+        answers = self._admin.list_offsets(
+            latest, isolation_level=isolation, request_timeout=_REQUEST_S
+        )
+        try:
+            return {at.partition: answer.result().offset for at, answer in answers.items()}
+        except KafkaException as error:
+            raise as_failure(
+                error_of(error), "The end of the topic cannot be read", self._topic
+            ) from None
+
+    def _obstacle(self, partition: int) -> ConnectError:
+        """Why the reader got no further than it did."""
+        reached = self._next[partition]
+        where = f"{self._topic}-{partition}"
+        if self._ends(IsolationLevel.READ_COMMITTED)[partition] <= reached:
+            return LogBlocked(
+                Diagnostic(
+                    "topic.blocked",
+                    f"A transaction that is still open hides the records from offset {reached} on",
+                    where,
+                    hint="Kafka aborts it when its transaction.timeout.ms is over; try again then.",
+                )
+            )
+        return Unreachable(
+            Diagnostic("topic.slow", f"Kafka has not sent the records from offset {reached}", where)
+        )

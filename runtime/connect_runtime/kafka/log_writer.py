@@ -1,0 +1,163 @@
+"""Writing to a real cluster in transactions, as the newest writer of a transactional id.
+
+Opening a writer fences every earlier one. A write is one transaction: committed as a whole, or
+aborted. A writer that was fenced, or whose transaction's end is not known, never writes again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from connect_runtime.kafka.clients import producer
+from connect_runtime.kafka.errors import FENCED, as_failure, error_of, reason
+from connect_runtime.storage.log import Fenced, LogRecord, NewRecord, WriteFailed, WriteInDoubt
+from connect_specs.diagnostics import Diagnostic
+
+_TRANSACTION_TIMEOUT_MS = 10_000
+_INIT_S = 30.0
+_WRITE_S = 30.0
+_ABORT_S = 10.0
+_METADATA_S = 10.0
+_SETTINGS = {
+    # A killed writer's open transaction hides what follows it; this is for how long.
+    "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
+    "enable.idempotence": True,
+    "acks": "all",
+    "linger.ms": 0,
+    "reconnect.backoff.ms": 1,
+}
+# Asking for the metadata of a topic also connects. This one exists wherever transactions do.
+_ANY_TOPIC = "__transaction_state"
+
+
+class KafkaLogWriter:
+    """A LogWriter. Belongs to one thread at a time."""
+
+    def __init__(self, properties: Mapping[str, str], transactional_id: str) -> None:
+        self._id = transactional_id
+        self._usable = True
+        self._producer: Producer = producer(
+            properties, {**_SETTINGS, "transactional.id": transactional_id}
+        )
+        try:
+            # Twice, and with connections that are tried again at once: the second answer comes
+            # when the first's connection stands, and init_transactions then finds a broker to ask
+            # for the coordinator. Else it waits for a timer of 500 ms in one case of five.
+            self._producer.list_topics(_ANY_TOPIC, timeout=_METADATA_S)
+            self._producer.list_topics(_ANY_TOPIC, timeout=_METADATA_S)
+            self._producer.init_transactions(_INIT_S)
+        except KafkaException as error:
+            self._usable = False
+            raise as_failure(
+                error_of(error), "Earlier writers cannot be fenced", transactional_id
+            ) from None
+
+    @property
+    def usable(self) -> bool:
+        """False once nothing can be written any more; a new writer of the same id may be able."""
+        return self._usable
+
+    def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
+        if not self._usable:
+            raise WriteFailed(Diagnostic("write.writer-ended", "This writer has ended", self._id))
+        if not records:
+            return ()
+        deadline = time.monotonic() + _WRITE_S
+        delivered: dict[int, Message] = {}
+        try:
+            self._producer.begin_transaction()
+            for number, record in enumerate(records):
+                self._produce(number, record, delivered, deadline)
+            self._producer.flush(_left(deadline))
+        except KafkaException as error:
+            self._give_up(error_of(error))
+        except BaseException:
+            # interrupted half-way: what is open now must not go out with the next write
+            self._usable = False
+            raise
+        self._commit(deadline)
+        return [_as_read(record, delivered[number]) for number, record in enumerate(records)]
+
+    def close(self) -> None:
+        # An ended producer is only dropped: to close it would try to abort, and complain.
+        if self._usable:
+            self._usable = False
+            self._producer.close()
+
+    def _produce(
+        self, number: int, record: NewRecord, delivered: dict[int, Message], deadline: float
+    ) -> None:
+        def note(error: KafkaError | None, message: Message) -> None:
+            # an error shows again when the transaction is committed
+            if error is None:
+                delivered[number] = message
+
+        while True:
+            try:
+                self._producer.produce(
+                    record.topic, key=record.key, value=record.value, on_delivery=note
+                )
+                return
+            except BufferError:
+                if time.monotonic() > deadline:
+                    raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT)) from None
+                self._producer.poll(0.05)
+
+    def _commit(self, deadline: float) -> None:
+        while True:
+            try:
+                self._producer.commit_transaction(_left(deadline))
+                return
+            except KafkaException as exception:
+                error = error_of(exception)
+                if error.retriable() and time.monotonic() < deadline:
+                    continue
+                if error.code() in FENCED or error.txn_requires_abort():
+                    self._give_up(error)
+                self._usable = False
+                raise WriteInDoubt(
+                    Diagnostic(
+                        "write.in-doubt",
+                        "Kafka did not say whether the write was committed",
+                        self._id,
+                        reason(error),
+                    )
+                ) from None
+
+    def _give_up(self, error: KafkaError) -> NoReturn:
+        """Nothing is to be left of the transaction."""
+        if error.code() not in FENCED and not error.fatal():
+            try:
+                self._producer.abort_transaction(_ABORT_S)
+            except KafkaException as exception:
+                # the broker aborts it later, when its time is over
+                self._usable = False
+                error = error_of(exception) if error_of(exception).code() in FENCED else error
+        if error.code() in FENCED:
+            self._usable = False
+            raise Fenced(
+                Diagnostic("write.fenced", "A newer writer has taken over", self._id)
+            ) from None
+        self._usable = self._usable and not error.fatal()
+        raise WriteFailed(
+            Diagnostic("write.failed", "Nothing was written", self._id, reason(error))
+        ) from None
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
+
+
+def _as_read(record: NewRecord, message: Message) -> LogRecord:
+    return LogRecord(
+        topic=record.topic,
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp_ms=message.timestamp()[1],
+        key=record.key,
+        value=record.value,
+    )

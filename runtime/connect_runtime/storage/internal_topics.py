@@ -1,0 +1,42 @@
+"""Which shape must the topics of a Connect cluster have, and what is said when one has not?
+
+The texts are Connect's. Shared by every implementation of Logs.
+"""
+
+from __future__ import annotations
+
+from connect_specs.diagnostics import Diagnostic, Failed
+
+# Connect spreads these two over partitions; every other topic of a cluster needs its total order.
+_OF_MANY_PARTITIONS = frozenset({"offset.storage.topic", "status.storage.topic"})
+
+
+def check_compacted(topic: str, policy: str, purpose: str, key: str) -> None:
+    """Raises Failed unless the topic keeps the newest record of each key, and only that way."""
+    if policy == "compact":
+        return
+    raise Failed(
+        Diagnostic(
+            "topic.not-compacted",
+            f"Topic '{topic}' supplied via the '{key}' property is required to have "
+            f"'cleanup.policy=compact' to guarantee consistency and durability of {purpose}, but "
+            f"found the topic currently has 'cleanup.policy={policy}'. Continuing would likely "
+            f"result in eventually losing {purpose} and problems restarting this Connect cluster "
+            f"in the future. Change the '{key}' property in the Connect worker configurations to "
+            "use a topic with 'cleanup.policy=compact'.",
+        )
+    )
+
+
+def check_partitions(topic: str, partitions: int, purpose: str, key: str) -> None:
+    """Raises Failed unless the topic has a single partition, where one is needed."""
+    if partitions == 1 or key in _OF_MANY_PARTITIONS:
+        return
+    raise Failed(
+        Diagnostic(
+            "topic.partitions",
+            f"Topic '{topic}' supplied via the '{key}' property is required to have a single "
+            f"partition in order to guarantee consistency of {purpose}, but found "
+            f"{partitions} partitions.",
+        )
+    )
