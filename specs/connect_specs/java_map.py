@@ -19,7 +19,7 @@ V = TypeVar("V")
 # HashMap turns a bucket of this many into a tree, but doubles the table first while it is small
 _TREEIFY_BUCKET = 8
 _TREEIFY_CAPACITY = 64
-_ESCAPED = re.compile(r'["\\\x00-\x1f]')
+_ESCAPED = re.compile('["\\\\\x00-\x1f\U00010000-\U0010ffff]')
 _SHORT_ESCAPES = {
     '"': '\\"',
     "\\": "\\\\",
@@ -95,22 +95,25 @@ def _json_value(value: JsonScalar | bytes) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return _java_double(value)
+        return java_double(value)
     if isinstance(value, bytes):
         return f'"{base64.b64encode(value).decode("ascii")}"'
     return _json_string(value)
 
 
 def _json_string(text: str) -> str:
-    """Jackson escapes what JSON demands and nothing else."""
+    """Jackson escapes what JSON demands and, writing UTF-8, characters of two UTF-16 units."""
 
     def escape(match: re.Match[str]) -> str:
-        return _SHORT_ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04X}"
+        if match[0] in _SHORT_ESCAPES:
+            return _SHORT_ESCAPES[match[0]]
+        units = match[0].encode("utf-16-be").hex().upper()
+        return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
     return f'"{_ESCAPED.sub(escape, text)}"'
 
 
-def _java_double(value: float) -> str:
+def java_double(value: float) -> str:
     """Double.toString() of Java 19 and later; older ones now and then write one digit too many."""
     if value != value or value in (float("inf"), float("-inf")):
         # Jackson quotes what JSON has no number for

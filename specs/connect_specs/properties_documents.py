@@ -45,7 +45,6 @@ def _logical_lines(text: str) -> Iterator[tuple[str, list[int]]]:
     offset more stands for its end."""
     characters: list[str] = []
     offsets: list[int] = []
-    continued = False
     at = 0
     while at < len(text):
         match = _LINE.match(text, at)
@@ -54,20 +53,18 @@ def _logical_lines(text: str) -> Iterator[tuple[str, list[int]]]:
         at = match.end()
         body = line.lstrip(_SPACES)
         start += len(line) - len(body)
-        if not continued and (not body or body[0] in "#!"):
+        # Java looks for comments as long as the logical line has no character yet
+        if not characters and (not body or body[0] in "#!"):
             continue
         continues = (len(body) - len(body.rstrip("\\"))) % 2 == 1
         kept = body[:-1] if continues else body
         characters += kept
         offsets += range(start, start + len(kept))
         if continues and at < len(text):
-            continued = True
             continue
         if characters:
             yield "".join(characters), [*offsets, start + len(kept)]
-        characters, offsets, continued = [], [], False
-    if characters:
-        yield "".join(characters), [*offsets, len(text)]
+        characters, offsets = [], []
 
 
 def _separator(line: str) -> tuple[int, int]:
