@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_specs import yaml_documents
 from connect_specs.json_documents import parse_json
 from connect_specs.nodes import Map, Node, Parsed, Scalar, Sequence, is_null, typed
 from connect_specs.properties_documents import parse_properties
@@ -126,6 +128,18 @@ literal: {"<<": *base}
         "many": {"b": "3", "c": "4", "a": "1"},
         "literal": {"<<": {"a": "1", "b": "2"}},
     }
+
+
+def test_yaml_is_the_same_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = sorted((Path(__file__).parent / "cases").rglob("*.y*ml"))
+    assert len(cases) > 10
+    found = [parse_yaml(path.read_text(), path.name) for path in cases]
+    monkeypatch.setattr(yaml_documents, "_LOADER", yaml.BaseLoader)
+    for path, quick in zip(cases, found, strict=True):
+        slow = parse_yaml(path.read_text(), path.name)
+        assert slow.documents == quick.documents
+        # the wording of syntax errors is theirs
+        assert [p.code for p in slow.problems] == [p.code for p in quick.problems]
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "---\n---\n# x\n", "~\n"])
