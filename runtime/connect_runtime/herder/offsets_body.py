@@ -1,0 +1,99 @@
+"""What a request to alter offsets asks for, checked as Connect checks it (connect-facts 5.2, 5.4).
+
+Pure. Sink offsets have one shape; source offsets are the connector's own, so only their form is
+checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.storage.offsets_topic import check_map
+from connect_specs.desired import Offset, OffsetEntry, Partition
+from connect_specs.diagnostics import Failed
+
+
+def parse_sink_offsets(
+    entries: Sequence[OffsetEntry],
+) -> dict[tuple[str, int], int | None]:
+    """Topic partitions and their offsets; None forgets one. The last of two entries wins.
+
+    Raises RequestError with Connect's text.
+    """
+    return {_sink_partition(_partition(entry)): _sink_offset(entry.offset) for entry in entries}
+
+
+def parse_source_offsets(
+    entries: Sequence[OffsetEntry],
+) -> Sequence[tuple[Partition, Offset | None]]:
+    """Partitions and offsets as given. Raises RequestError unless they are flat maps."""
+    for entry in entries:
+        if _partition(entry) is None and entry.offset is not None:
+            raise RequestError(500, "Partition objects cannot be null")
+        for part in (entry.partition, entry.offset):
+            try:
+                check_map(part)
+            except Failed as error:
+                raise RequestError(500, str(error)) from error
+    return [(entry.partition, entry.offset) for entry in entries if _partition(entry) is not None]
+
+
+def _partition(entry: OffsetEntry) -> Partition | None:
+    """A REST body may leave it out; specs never do."""
+    return cast("Partition | None", entry.partition)
+
+
+def _sink_partition(partition: Mapping[str, Any] | None) -> tuple[str, int]:
+    if partition is None:
+        raise RequestError(
+            400, "The partition for a sink connector offset cannot be null or missing"
+        )
+    if not {"kafka_topic", "kafka_partition"} <= partition.keys():
+        raise RequestError(
+            400,
+            "The partition for a sink connector offset must contain the keys 'kafka_topic' and "
+            "'kafka_partition'",
+        )
+    topic, number = partition["kafka_topic"], partition["kafka_partition"]
+    if topic is None:
+        raise RequestError(400, "Kafka topic names must be valid strings and may not be null")
+    if number is None:
+        raise RequestError(400, "Kafka partitions must be valid numbers and may not be null")
+    found = _integer(number)
+    if found is None:
+        raise RequestError(
+            400,
+            "Failed to parse the following Kafka partition value in the provided offsets: "
+            f"'{number}'. Partition values for sink connectors need to be integers.",
+        )
+    return str(topic), found
+
+
+def _sink_offset(offset: Mapping[str, Any] | None) -> int | None:
+    if offset is None:
+        return None
+    if "kafka_offset" not in offset:
+        raise RequestError(
+            400,
+            "The offset for a sink connector should either be null or contain the key "
+            "'kafka_offset'",
+        )
+    value = offset["kafka_offset"]
+    found = _integer(value)
+    if found is None:
+        shown = "null" if value is None else value
+        raise RequestError(
+            400,
+            "Failed to parse the following Kafka offset value in the provided offsets: "
+            f"'{shown}'. Offset values for sink connectors need to be integers.",
+        )
+    return found
+
+
+def _integer(value: object) -> int | None:
+    """As Java parses its text form: an optional sign and digits."""
+    text = str(value)
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    return int(text) if digits.isascii() and digits.isdigit() else None
