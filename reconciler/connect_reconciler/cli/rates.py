@@ -37,6 +37,10 @@ class Rates:
             return None
         return (seen[-1][1] - seen[0][1]) / (seen[-1][0] - seen[0][0])
 
+    def known(self, name: str) -> bool:
+        """Whether there is a rate to tell."""
+        return self.per_second(name) is not None
+
     def text(self, name: str) -> str:
         """The rate for a table."""
         rate = self.per_second(name)

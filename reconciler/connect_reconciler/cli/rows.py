@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from connect_reconciler.apply.health import last_line
 from connect_reconciler.cli.output import table
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.storage.snapshots import TaskId
@@ -78,16 +79,10 @@ def _number(value: int | None) -> str:
 
 
 def _why(status: ConnectorStatus) -> tuple[str, ...]:
-    found = [] if status.connector.trace is None else [_last_line(status.connector.trace)]
+    found = [] if status.connector.trace is None else [last_line(status.connector.trace)]
     found += [
-        f"task {number}: {_last_line(task.trace)}"
+        f"task {number}: {last_line(task.trace)}"
         for number, task in sorted(status.tasks.items())
         if task.trace is not None
     ]
     return tuple(found)
-
-
-def _last_line(trace: str) -> str:
-    """Of a Python traceback, the line that says what was wrong."""
-    lines = [line.strip() for line in trace.splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason was given"

@@ -1,0 +1,103 @@
+"""`up --detach`: the same command as a process of its own, until its REST API is healthy.
+
+It writes to .connect/runtime.log and outlives this terminal. What goes wrong before it is healthy
+is told here, with the end of that log.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from connect_reconciler.cli.connecting import broker_folder, make_data_folder
+from connect_reconciler.cli.output import progress
+from connect_reconciler.cli.running import LOG, RuntimeRecord, find_runtime, refuse_second
+from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
+from connect_specs.diagnostics import (
+    ConnectError,
+    Diagnostic,
+    ExitCode,
+    Failed,
+    Invalid,
+    Unreachable,
+)
+
+if TYPE_CHECKING:
+    from connect_specs.desired import Project
+
+_PATIENCE_S = 90.0
+_ENDING_S = 30.0
+_TRIES_S = 0.1
+_TAIL_LINES = 15
+
+
+def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
+    """Starts `up` with `words` and returns when GET /health is 200.
+
+    Raises Failed if the runtime is up already, and what the process ended with if it did not get
+    there; after 90 s it is ended.
+    """
+    refuse_second(project)
+    make_data_folder(project)
+    log = project.data / LOG
+    begin = log.stat().st_size if log.exists() else 0
+    command = [sys.executable, "-P", "-m", "connect_reconciler.cli"]
+    pid = spawn([*command, "-C", str(project.folder), "up", *words], log=log)
+    started = start_time(pid)
+    progress(f"starting the runtime (pid {pid}), which writes to {log}")
+    deadline = time.monotonic() + _PATIENCE_S
+    while started is not None and is_alive(pid, started):
+        running = find_runtime(project)
+        if running and running.pid == pid and running.url and _is_healthy(running.url):
+            return running
+        if time.monotonic() > deadline:
+            end_process(pid, started, patience_s=_ENDING_S)
+            what = f"the runtime was not healthy within {_PATIENCE_S:.0f} s, and was stopped"
+            raise Failed(Diagnostic("up.timeout", what, str(log), why=_tail(log, begin)))
+        time.sleep(_TRIES_S)
+    raise _ended(pid, log, begin)
+
+
+def kafka_address(project: Project) -> str:
+    """The bootstrap servers of the project's Kafka."""
+    from connect_runtime.kafka.embedded import find_broker
+    from connect_runtime.kafka.ports import LOOPBACK
+
+    if project.kafka is not None:
+        return project.kafka["bootstrap.servers"]
+    broker = find_broker(broker_folder(project))
+    return "" if broker is None else f"{LOOPBACK}:{broker.port}"
+
+
+def _is_healthy(url: str) -> bool:
+    # A proxy that the environment names has no business between two processes of one machine.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{url}/health", timeout=2.0) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _ended(pid: int, log: Path, begin: int) -> ConnectError:
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    kinds: dict[int, type[ConnectError]] = {
+        ExitCode.INVALID: Invalid,
+        ExitCode.UNREACHABLE: Unreachable,
+    }
+    what = f"the runtime ended while it started, with {code}"
+    return kinds.get(code, Failed)(Diagnostic("up.ended", what, str(log), why=_tail(log, begin)))
+
+
+def _tail(log: Path, begin: int) -> str:
+    """The last lines of this start, not of one before it."""
+    with log.open("rb") as lines:
+        lines.seek(begin)
+        text = lines.read().decode(errors="replace")
+    return "\n".join(text.splitlines()[-_TAIL_LINES:])

@@ -1,0 +1,105 @@
+"""A runtime in this process, until Ctrl-C or SIGTERM.
+
+Those end it in order; a second one of them ends it at once. Shows a table on a terminal, else one
+line for each change of state.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from connect_runtime.server import Runtime
+
+from connect_reconciler.cli.output import progress, result
+from connect_reconciler.cli.rows import Row, changes, row_of
+from connect_runtime.herder.errors import RequestError
+
+if TYPE_CHECKING:
+    from connect_runtime.herder.verbs import Verbs
+    from connect_runtime.worker_config import WorkerConfig
+
+_LOOK_EVERY_S = 1.0
+
+
+def run_until_told(
+    config: WorkerConfig,
+    warnings: Sequence[str],
+    on_url: Callable[[str], None],
+    *,
+    as_json: bool = False,
+) -> None:
+    """Starts the runtime, calls `on_url` once REST listens, and stops it in order when told to.
+
+    Raises Failed if the runtime ends by itself.
+    """
+    _log_to_stderr()
+    for warning in warnings:
+        progress(f"warning: {warning}")
+    with _told_to_stop() as told:
+        runtime = Runtime(config)
+        try:
+            runtime.start()
+            on_url(runtime.url)
+            progress(f"REST is at {runtime.url}; Ctrl-C stops")
+            if sys.stdout.isatty() and not as_json:
+                from connect_reconciler.cli.live_table import show_until
+
+                show_until(told, runtime.verbs, config.client)
+            else:
+                _tell_changes(told, runtime.verbs, as_json=as_json)
+        finally:
+            progress("stopping: tasks flush and commit, then Spark ends")
+            runtime.stop()
+
+
+def look(verbs: Verbs) -> dict[str, Row]:
+    """The rows of all connectors. One that is deleted meanwhile is left out."""
+    waiting = verbs.runtime().waiting
+    rows = {}
+    for name in verbs.connectors():
+        try:
+            rows[name] = row_of(verbs.status(name), waiting)
+        except RequestError:
+            continue
+    return rows
+
+
+def _tell_changes(told: threading.Event, verbs: Verbs, *, as_json: bool) -> None:
+    before: dict[str, Row] = {}
+    while not told.wait(_LOOK_EVERY_S):
+        after = look(verbs)
+        for line in changes(before, after):
+            result(json.dumps({"event": line}) if as_json else line)
+        before = after
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[threading.Event]:
+    """Set by SIGINT and SIGTERM while the context lasts."""
+    told = threading.Event()
+
+    def tell(number: int, frame: FrameType | None) -> None:
+        if told.is_set():
+            raise KeyboardInterrupt
+        told.set()
+
+    before = {each: signal.signal(each, tell) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s (%(name)s)"
+    )

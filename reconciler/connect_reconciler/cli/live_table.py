@@ -1,0 +1,111 @@
+"""The table that `up` shows on a terminal: connectors, tasks, slots and rates, once a second.
+
+A sink's rate is that of its committed offsets. A source's is that of the ends of the topics it
+writes to: other producers to them count too, hence the tilde. What cannot be known is "unknown".
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from connect_reconciler.cli.foreground import look
+from connect_reconciler.cli.output import colour
+from connect_reconciler.cli.rates import Rates
+from connect_reconciler.cli.rows import Row, draw
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.kafka.clients import admin
+
+if TYPE_CHECKING:
+    from connect_runtime.herder.verbs import Verbs
+
+_LOOK_EVERY_S = 1.0
+# Each of these costs Kafka a request or two a second; the others' rates are unknown.
+_RATES_MOST = 30
+_ASK_S = 2.0
+
+
+def show_until(told: threading.Event, verbs: Verbs, client: Mapping[str, str]) -> None:
+    """Draws the table until `told` is set."""
+    console = Console(no_color=not colour(sys.stdout), highlight=False)
+    rates, ends = Rates(), LogEnds(client)
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            rows = look(verbs)
+            rates.see(time.monotonic(), _positions(rows, verbs, ends))
+            live.update(_drawn(rows, rates, verbs), refresh=True)
+            if told.wait(_LOOK_EVERY_S):
+                return
+
+
+class LogEnds:
+    """The ends of topics, all partitions together."""
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        self._admin = admin(client)
+
+    def of(self, topics: Sequence[str]) -> int | None:
+        """None if Kafka does not say."""
+        try:
+            known = self._admin.list_topics(timeout=_ASK_S).topics
+            latest = {
+                TopicPartition(topic, number): OffsetSpec.latest()
+                for topic in topics
+                if topic in known
+                for number in known[topic].partitions
+            }
+            if not latest:
+                return None
+            asked = self._admin.list_offsets(latest, request_timeout=_ASK_S)
+            return sum(int(answer.result(_ASK_S).offset) for answer in asked.values())
+        except (KafkaException, TimeoutError):
+            return None
+
+
+def _positions(rows: Mapping[str, Row], verbs: Verbs, ends: LogEnds) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in list(rows.values())[:_RATES_MOST]:
+        try:
+            position = _position(row, verbs, ends)
+        except RequestError:
+            continue
+        if position is not None:
+            found[row.name] = position
+    return found
+
+
+def _position(row: Row, verbs: Verbs, ends: LogEnds) -> int | None:
+    if row.kind == "source":
+        topics = verbs.topics(row.name)
+        return ends.of(topics) if topics else None
+    if row.kind == "sink":
+        offsets = [
+            entry.offset["kafka_offset"] for entry in verbs.offsets(row.name) if entry.offset
+        ]
+        return sum(offset for offset in offsets if isinstance(offset, int)) if offsets else None
+    return None
+
+
+def _drawn(rows: Mapping[str, Row], rates: Rates, verbs: Verbs) -> Text:
+    if not rows:
+        return Text("no connectors yet: `connect apply` creates those of the specs")
+    shown = {
+        name: f"~{rates.text(name)}"
+        if row.kind == "source" and rates.known(name)
+        else rates.text(name)
+        for name, row in rows.items()
+    }
+    runtime = verbs.runtime()
+    short = len(runtime.waiting)
+    foot = f"\n{runtime.running} tasks run, {runtime.slots} slots"
+    foot += f", {short} tasks wait: {short} slots short (--slots)" if short else ""
+    return Text(draw(list(rows.values()), shown) + foot)

@@ -1,0 +1,117 @@
+"""`connect up`: this project's runtime, in this terminal or behind it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.output import progress, result, result_json
+from connect_specs.diagnostics import Diagnostic, Invalid
+
+if TYPE_CHECKING:
+    from connect_runtime.kafka.embedded import EmbeddedBroker
+    from connect_runtime.worker_config import WorkerConfig
+    from connect_specs.desired import Project
+
+Slots = Annotated[
+    int | None, typer.Option(min=1, help="How many tasks may run at once on this machine.")
+]
+Master = Annotated[
+    str | None, typer.Option(metavar="URL", help="The Spark master, such as spark://host:7077.")
+]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Return once it is healthy, and run on behind.")
+]
+
+
+def up(
+    context: typer.Context,
+    detach: Detach = False,
+    slots: Slots = None,
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run this project's connectors: Kafka, where connect.yaml says embedded, and the runtime.
+
+    Shows connectors, tasks and rates until Ctrl-C; then tasks flush and commit, Spark ends, and
+    Kafka last. Everything stays in .connect/, and the next `up` resumes from it.
+    """
+    project = invocation(context).project()
+    _refuse_rest_target(project)
+    check_one_master(slots, master)
+    if detach:
+        _detach(project, slots, master, as_json=as_json)
+    else:
+        _run_here(project, slots, master)
+
+
+def check_one_master(slots: int | None, master: str | None) -> None:
+    """On a cluster, its workers say how many tasks can run. Raises Invalid."""
+    if slots is not None and master is not None:
+        what = "--slots and --master exclude each other"
+        hint = "--slots counts tasks on this machine; a cluster has what its workers offer"
+        raise Invalid(Diagnostic("usage", what, hint=hint))
+
+
+def with_master(config: WorkerConfig, slots: int | None, master: str | None) -> WorkerConfig:
+    """The settings, with what the command line says about Spark."""
+    if slots is not None:
+        return config.with_slots(slots)
+    return config if master is None else replace(config, master=master)
+
+
+def _refuse_rest_target(project: Project) -> None:
+    if project.target is not None:
+        what = "this project is for a Connect cluster that others run; there is nothing to start"
+        hint = f"`connect plan` and `connect apply` reach it at {project.target.url}"
+        raise Invalid(Diagnostic("up.rest-target", what, str(project.file), hint=hint))
+
+
+def _detach(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
+    from connect_reconciler.cli.detaching import kafka_address, start_detached
+
+    words = [] if slots is None else ["--slots", str(slots)]
+    words += [] if master is None else ["--master", master]
+    running = start_detached(project, words)
+    kafka = kafka_address(project)
+    if as_json:
+        result_json({"url": running.url, "kafka": kafka, "pid": running.pid})
+    else:
+        result(f"up: REST at {running.url}, Kafka at {kafka}, pid {running.pid}")
+
+
+def _run_here(project: Project, slots: int | None, master: str | None) -> None:
+    from connect_reconciler.cli.connecting import has_own_broker, own_broker
+    from connect_reconciler.cli.foreground import run_until_told
+    from connect_reconciler.cli.running import announce, claimed
+    from connect_runtime.worker_config import from_project
+
+    with ExitStack() as stack:
+        stack.enter_context(claimed(project))
+        bootstrap = None
+        if has_own_broker(project):
+            broker = stack.enter_context(own_broker(project, for_up=True))
+            stack.callback(_stop_broker, broker)
+            bootstrap = broker.bootstrap_servers
+        config, warnings = from_project(project, bootstrap)
+        config = with_master(_with_free_port(project, config), slots, master)
+        run_until_told(config, warnings, lambda url: announce(project, url))
+
+
+def _stop_broker(broker: EmbeddedBroker) -> None:
+    progress("stopping Kafka")
+    broker.stop()
+
+
+def _with_free_port(project: Project, config: WorkerConfig) -> WorkerConfig:
+    """Nobody asked for the default port, so another will do."""
+    from connect_runtime.kafka.ports import is_free
+
+    if "listeners" in project.worker or is_free(config.listener.port):
+        return config
+    progress(f"port {config.listener.port} is taken: REST listens on a free one")
+    return replace(config, listener=replace(config.listener, port=0))
