@@ -1,0 +1,279 @@
+"""How one runtime is set up: from Apache's worker properties, or from a project's connect.yaml.
+
+Takes the properties that Apache's workers take, under the same names and defaults, and says in
+warnings which of them have no effect here. Everything wrong is reported at once; a warning names
+keys, never values.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from connect_runtime.worker_keys import (
+    DEFAULT_LISTENER,
+    JSON_CONVERTER,
+    PASSED_PREFIXES,
+    SUPPORTED,
+    TOPIC_PREFIXES,
+    WITHOUT_EFFECT,
+    WITHOUT_EFFECT_PREFIXES,
+    is_client_key,
+)
+from connect_specs.desired import Project
+from connect_specs.diagnostics import Diagnostic, Invalid
+from connect_specs.names import ClusterTopics
+
+STANDALONE_GROUP: Final = "connect-standalone"
+_KINDS: Final = ("config", "offset", "status")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """How a topic of ours is created where it is missing. -1 leaves a number to the broker."""
+
+    partitions: int
+    replication_factor: int
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where REST listens. Port 0: any free one."""
+
+    host: str
+    port: int
+
+    def url(self, port: int) -> str:
+        """The address that others reach `port` at, if nothing else is advertised."""
+        host = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """One runtime's settings.
+
+    `client` holds the properties, in Java's names, of clients of our own topics; `properties` all
+    worker properties with the defaults of those that tasks read, for `TaskLaunch.worker`. Topics
+    are created by `config_topic`, `offset_topic` and `status_topic`. `spark` holds further Spark
+    settings.
+    """
+
+    group_id: str
+    topics: ClusterTopics
+    client: Mapping[str, str]
+    properties: Mapping[str, str]
+    config_topic: TopicSettings
+    offset_topic: TopicSettings
+    status_topic: TopicSettings
+    listener: Listener
+    advertised_host: str | None
+    advertised_port: int | None
+    key_converter: str
+    value_converter: str
+    header_converter: str
+    offset_flush_interval_ms: int
+    graceful_timeout_ms: int
+    master: str
+    spark: Mapping[str, str]
+
+    def url(self, bound_port: int) -> str:
+        """The address that this runtime names to others, once REST listens on `bound_port`."""
+        port = self.advertised_port or bound_port
+        if self.advertised_host is None:
+            return self.listener.url(port)
+        return Listener(self.advertised_host, port).url(port)
+
+    def with_slots(self, slots: int) -> WorkerConfig:
+        """The same on this machine, with that many tasks at once."""
+        return replace(self, master=f"local[{slots}]")
+
+
+def from_properties(
+    properties: Mapping[str, str], *, standalone: bool = False
+) -> tuple[WorkerConfig, list[str]]:
+    """Settings from Apache's worker properties, and warnings. Raises Invalid.
+
+    A standalone worker names no group and no topics: they get names here, and its offsets live in
+    Kafka, not in a file.
+    """
+    given = {key: value.strip() for key, value in properties.items()}
+    warnings = _warnings(given, standalone=standalone)
+    if standalone:
+        given = _standalone(given) | given
+    return _config(given, ClusterTopics.of(given.get("group.id", "")), warnings), warnings
+
+
+def from_project(project: Project, bootstrap: str | None) -> tuple[WorkerConfig, list[str]]:
+    """Settings from connect.yaml, and warnings. `bootstrap` is the embedded broker's address, for a
+    project that names no Kafka. Raises Invalid."""
+    kafka = dict(project.kafka or {})
+    if bootstrap is not None:
+        kafka["bootstrap.servers"] = bootstrap
+    if not kafka.get("bootstrap.servers"):
+        what = "this project names no Kafka to run on"
+        hint = "write kafka: embedded, or a map with bootstrap.servers, under 'cluster'"
+        raise Invalid(Diagnostic("worker.no-kafka", what, str(project.file), hint=hint))
+    given = _project_defaults(project) | {key: value.strip() for key, value in kafka.items()}
+    for key, value in kafka.items():
+        # in connect.yaml one map is for every client
+        if key != "bootstrap.servers":
+            given |= {f"{client}.{key}": value for client in ("admin", "consumer", "producer")}
+    given |= {key: value.strip() for key, value in project.worker.items()}
+    warnings = _warnings(dict(project.worker), standalone=False, of_project=True)
+    return _config(given, project.topics, warnings), warnings
+
+
+def _project_defaults(project: Project) -> dict[str, str]:
+    defaults = {
+        "group.id": project.group_id,
+        "config.storage.topic": project.topics.config,
+        "offset.storage.topic": project.topics.offsets,
+        "status.storage.topic": project.topics.status,
+    }
+    for kind in _KINDS:
+        # Apache's 3 fails on a cluster of one broker, such as the embedded one
+        defaults[f"{kind}.storage.replication.factor"] = "-1"
+    for side in ("key", "value"):
+        defaults[f"{side}.converter"] = JSON_CONVERTER
+        if f"{side}.converter" not in project.worker:
+            defaults[f"{side}.converter.schemas.enable"] = "false"
+    return defaults
+
+
+def _standalone(given: Mapping[str, str]) -> dict[str, str]:
+    topics = ClusterTopics.of(given.get("group.id") or STANDALONE_GROUP)
+    return {
+        "group.id": STANDALONE_GROUP,
+        "config.storage.topic": topics.config,
+        "offset.storage.topic": topics.offsets,
+        "status.storage.topic": topics.status,
+        **{f"{kind}.storage.replication.factor": "-1" for kind in _KINDS},
+    }
+
+
+def _config(given: dict[str, str], topics: ClusterTopics, warnings: list[str]) -> WorkerConfig:
+    found = SUPPORTED.validate(given)
+    problems = [
+        Diagnostic("worker.invalid", error, value.name) for value in found for error in value.errors
+    ]
+    values: dict[str, Any] = {value.name: value.value for value in found}
+    listener = None
+    if not any(problem.where == "listeners" for problem in problems):
+        listener = _listener(values["listeners"], warnings, problems)
+    if problems or listener is None:
+        raise Invalid(*problems)
+    if str(values["exactly.once.source.support"]).lower() != "enabled":
+        warnings.append(
+            "exactly.once.source.support: this runtime always writes a source's records and "
+            "offsets in one transaction"
+        )
+    return WorkerConfig(
+        group_id=values["group.id"],
+        topics=replace(
+            topics,
+            config=values["config.storage.topic"],
+            offsets=values["offset.storage.topic"],
+            status=values["status.storage.topic"],
+        ),
+        client={key: value for key, value in given.items() if is_client_key(key)}
+        | {"bootstrap.servers": ",".join(values["bootstrap.servers"])},
+        properties=_task_properties(given, values),
+        config_topic=_topic("config", 1, values, given),
+        offset_topic=_topic("offset", values["offset.storage.partitions"], values, given),
+        status_topic=_topic("status", values["status.storage.partitions"], values, given),
+        listener=listener,
+        advertised_host=values["rest.advertised.host.name"] or None,
+        advertised_port=values["rest.advertised.port"],
+        key_converter=values["key.converter"],
+        value_converter=values["value.converter"],
+        header_converter=values["header.converter"],
+        offset_flush_interval_ms=values["offset.flush.interval.ms"],
+        graceful_timeout_ms=values["task.shutdown.graceful.timeout.ms"],
+        master=values["spark.master"],
+        spark={
+            key: value
+            for key, value in given.items()
+            if key.startswith("spark.") and key != "spark.master"
+        },
+    )
+
+
+def _task_properties(given: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, str]:
+    """All worker properties; what tasks read is there even where it was left out."""
+    defaults = {
+        "bootstrap.servers": ",".join(values["bootstrap.servers"]),
+        "header.converter": values["header.converter"],
+        "offset.flush.interval.ms": str(values["offset.flush.interval.ms"]),
+        "task.shutdown.graceful.timeout.ms": str(values["task.shutdown.graceful.timeout.ms"]),
+    }
+    return defaults | dict(given)
+
+
+def _topic(
+    kind: str, partitions: int, values: Mapping[str, Any], given: Mapping[str, str]
+) -> TopicSettings:
+    prefix = f"{kind}.storage."
+    further = {
+        key.removeprefix(prefix): value
+        for key, value in given.items()
+        if key.startswith(prefix) and not _is_storage_key(key)
+    }
+    return TopicSettings(partitions, values[f"{prefix}replication.factor"], further)
+
+
+def _is_storage_key(key: str) -> bool:
+    ours = ("topic", "partitions", "replication.factor", "cleanup.policy", "file.filename")
+    return key.partition(".storage.")[2] in ours
+
+
+def _listener(urls: list[str], warnings: list[str], problems: list[Diagnostic]) -> Listener | None:
+    """The first http listener."""
+    found: list[Listener] = []
+    for url in urls:
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            parts, port = urlsplit(""), None
+        if parts.scheme.lower() != "http" or port is None:
+            what = f"Invalid value {url} for configuration listeners: must be http://host:port"
+            why = "this runtime serves no https" if parts.scheme.lower() == "https" else ""
+            problems.append(Diagnostic("worker.invalid", what, "listeners", why))
+        else:
+            found.append(Listener(parts.hostname or "0.0.0.0", port))
+    if not urls:
+        what = "Invalid value for configuration listeners: at least one listener is needed"
+        problems.append(Diagnostic("worker.invalid", what, "listeners"))
+    if len(found) > 1:
+        warnings.append(f"listeners: only the first one, http on port {found[0].port}, is served")
+    return found[0] if found else None
+
+
+def _warnings(given: Mapping[str, str], *, standalone: bool, of_project: bool = False) -> list[str]:
+    warnings: list[str] = []
+    if "listeners" not in given and not of_project:
+        warnings.append(
+            f"listeners is not set: REST is at {DEFAULT_LISTENER} only, where Apache's workers "
+            "listen on every interface"
+        )
+    if standalone and "offset.storage.file.filename" in given:
+        warnings.append(
+            "offset.storage.file.filename has no effect: offsets are kept in Kafka, and those in "
+            "that file are not read"
+        )
+        given = {key: given[key] for key in given if key != "offset.storage.file.filename"}
+    for key in sorted(given):
+        if key in ("config.storage.partitions", *(f"{k}.storage.cleanup.policy" for k in _KINDS)):
+            warnings.append(f"{key} has no effect: the topic is compacted, of fixed partitions")
+        elif key in SUPPORTED.keys or is_client_key(key):
+            continue
+        elif key in WITHOUT_EFFECT or key.startswith(WITHOUT_EFFECT_PREFIXES):
+            warnings.append(f"{key} has no effect in this runtime")
+        elif not key.startswith(PASSED_PREFIXES + TOPIC_PREFIXES):
+            warnings.append(f"{key} is not a worker property that Connect knows; it has no effect")
+    return warnings

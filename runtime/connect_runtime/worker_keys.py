@@ -1,0 +1,136 @@
+"""Which worker properties does Connect know, and what becomes of each here?
+
+`SUPPORTED` defines those that this runtime reads. The others are passed on by prefix to Kafka
+clients, converters and Spark, or have no effect here; then a warning names the key.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from connect_runtime.api import (
+    ConfigDef,
+    ConfigError,
+    ConfigType,
+    Described,
+    Importance,
+    NonEmptyString,
+    OneOf,
+    Range,
+)
+
+JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
+SIMPLE_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+DEFAULT_LISTENER: Final = "http://127.0.0.1:8083"
+DEFAULT_MASTER: Final = "local[64]"
+
+# How to reach Kafka: for the clients of this runtime's own topics.
+CLIENT_KEYS: Final = frozenset(
+    """
+    bootstrap.servers client.dns.lookup client.id connections.max.idle.ms metadata.max.age.ms
+    receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms
+    retry.backoff.max.ms retry.backoff.ms security.protocol send.buffer.bytes
+    socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+    """.split()
+)
+CLIENT_PREFIXES: Final = ("sasl.", "security.", "ssl.")
+
+# Passed on to what they configure.
+PASSED_PREFIXES: Final = (
+    "admin.",
+    "config.providers.",
+    "consumer.",
+    "header.converter.",
+    "key.converter.",
+    "producer.",
+    "spark.",
+    "value.converter.",
+)
+TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage.")
+
+# Known to Apache's workers, without effect here.
+WITHOUT_EFFECT: Final = frozenset(
+    """
+    access.control.allow.methods access.control.allow.origin admin.listeners connect.protocol
+    connector.client.config.override.policy header.converter.plugin.version heartbeat.interval.ms
+    inter.worker.key.generation.algorithm inter.worker.key.size inter.worker.key.ttl.ms
+    inter.worker.signature.algorithm inter.worker.verification.algorithms internal.key.converter
+    internal.value.converter key.converter.plugin.version metadata.recovery.rebootstrap.trigger.ms
+    metadata.recovery.strategy metric.reporters metrics.num.samples metrics.recording.level
+    metrics.sample.window.ms offset.flush.timeout.ms offset.storage.file.filename plugin.discovery
+    plugin.path rebalance.timeout.ms response.http.headers.config rest.advertised.listener
+    rest.extension.classes scheduled.rebalance.max.delay.ms session.timeout.ms
+    topic.creation.enable topic.tracking.allow.reset topic.tracking.enable
+    value.converter.plugin.version worker.sync.timeout.ms worker.unsync.backoff.ms
+    """.split()
+)
+WITHOUT_EFFECT_PREFIXES: Final = (
+    "admin.listeners.",
+    "listeners.https.",
+    "metrics.context.",
+)
+
+_TOPIC_NAME = re.compile(r"(?!\.\.?\Z)[a-zA-Z0-9._-]{1,249}")
+
+
+def _topic_name(name: str, value: Any) -> None:
+    if value is not None and not _TOPIC_NAME.fullmatch(value):
+        raise ConfigError.invalid(name, value, "not a name that Kafka allows for a topic")
+
+
+def _count(name: str, value: Any) -> None:
+    if value is None or (value != -1 and value < 1):
+        raise ConfigError.invalid(
+            name, value, "Value must be positive, or -1 to use the broker's default"
+        )
+
+
+_COUNT: Final = Described(_count, "positive, or -1 to use the broker's default")
+_TOPIC: Final = Described(_topic_name, "topic name")
+
+
+def _storage(keys: ConfigDef, kind: str, partitions: int | None) -> None:
+    low = Importance.LOW
+    keys.define(f"{kind}.storage.topic", ConfigType.STRING, validator=_TOPIC)
+    key = f"{kind}.storage.replication.factor"
+    keys.define(key, ConfigType.SHORT, 3, validator=_COUNT, importance=low)
+    if partitions is not None:
+        key = f"{kind}.storage.partitions"
+        keys.define(key, ConfigType.INT, partitions, validator=_COUNT, importance=low)
+
+
+def _supported() -> ConfigDef:
+    keys = ConfigDef()
+    keys.define("bootstrap.servers", ConfigType.LIST, "localhost:9092")
+    keys.define("group.id", ConfigType.STRING, validator=NonEmptyString())
+    keys.define("key.converter", ConfigType.CLASS)
+    keys.define("value.converter", ConfigType.CLASS)
+    keys.define("header.converter", ConfigType.CLASS, SIMPLE_HEADER_CONVERTER)
+    _storage(keys, "config", None)
+    _storage(keys, "offset", 25)
+    _storage(keys, "status", 5)
+    keys.define("listeners", ConfigType.LIST, DEFAULT_LISTENER)
+    keys.define("rest.advertised.host.name", ConfigType.STRING, None)
+    keys.define("rest.advertised.port", ConfigType.INT, None)
+    at_least_one = Range(low=1)
+    keys.define("offset.flush.interval.ms", ConfigType.LONG, 60_000, validator=at_least_one)
+    keys.define("task.shutdown.graceful.timeout.ms", ConfigType.LONG, 5_000, validator=Range(low=0))
+    keys.define(
+        "exactly.once.source.support",
+        ConfigType.STRING,
+        "enabled",
+        validator=OneOf.any_case("DISABLED", "ENABLED", "PREPARING"),
+    )
+    keys.define("config.providers", ConfigType.LIST, "")
+    keys.define("client.id", ConfigType.STRING, "")
+    keys.define("spark.master", ConfigType.STRING, DEFAULT_MASTER, validator=NonEmptyString())
+    return keys
+
+
+SUPPORTED: Final = _supported()
+
+
+def is_client_key(key: str) -> bool:
+    """Whether the key, unprefixed, says how to reach Kafka."""
+    return key in CLIENT_KEYS or key.startswith(CLIENT_PREFIXES)
