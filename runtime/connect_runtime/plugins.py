@@ -47,6 +47,7 @@ _JAVA_TASKS: Final[Mapping[str, str]] = {
 }
 _JAVA_CONVERTERS: Final[Mapping[str, str]] = {
     f"{_JAVA}.converters.ByteArrayConverter": f"{_DATA}.bytes_converter:ByteArrayConverter",
+    f"{_JAVA}.json.JsonConverter": f"{_DATA}.json_converter:JsonConverter",
     f"{_JAVA}.storage.StringConverter": f"{_DATA}.string_converter:StringConverter",
 }
 

@@ -1,0 +1,221 @@
+"""JsonConverter: JSON with or without the schema in an envelope `{"schema":…,"payload":…}`.
+
+Schemas are compiled when first seen and kept, `schemas.cache.size` of them each way, so that a
+record costs its payload only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from connect_runtime.api import (
+    Column,
+    ConfigDef,
+    ConfigType,
+    Converter,
+    DataError,
+    Importance,
+    OneOf,
+    Read,
+    Schema,
+    Write,
+)
+from connect_runtime.connectors.built_in import VERSION
+from connect_runtime.data.converter_type import with_converter_type
+from connect_runtime.data.json_schema import Decode, decoder, schema_json, schema_of
+from connect_runtime.data.json_text import Encode, Options, encoder, plain_json
+
+CONFIG = with_converter_type(
+    ConfigDef()
+    .define(
+        "schemas.enable",
+        ConfigType.BOOLEAN,
+        True,
+        importance=Importance.HIGH,
+        doc="Include schemas within each of the serialized values and keys.",
+    )
+    .define(
+        "schemas.cache.size",
+        ConfigType.INT,
+        1000,
+        importance=Importance.HIGH,
+        doc="The maximum number of schemas that can be cached in this converter instance.",
+    )
+    .define(
+        "decimal.format",
+        ConfigType.STRING,
+        "BASE64",
+        validator=OneOf.any_case("NUMERIC", "BASE64"),
+        importance=Importance.LOW,
+        doc="Controls which format this converter will serialize decimals in. This value is case"
+        " insensitive and can be either 'BASE64' (default) or 'NUMERIC'",
+    )
+    .define(
+        "replace.null.with.default",
+        ConfigType.BOOLEAN,
+        True,
+        importance=Importance.LOW,
+        doc="Whether to replace fields that have a default value and that are null to the default"
+        " value. When set to true, the default value is used, otherwise null is used.",
+    )
+)
+
+_ENVELOPE: Final = (
+    'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain'
+    " additional fields. If you are trying to deserialize plain JSON data, set"
+    " schemas.enable=false in your converter configuration."
+)
+_PAYLOAD: Final = b',"payload":'
+# strings are matched so as to be skipped; Connect's parser takes numbers with leading zeros
+_LEADING_ZEROS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|(?<![0-9.eE+])0+(?=[0-9])')
+
+
+class JsonConverter(Converter):
+    """Values of Connect's data model to JSON and back."""
+
+    def version(self) -> str:
+        return VERSION
+
+    def config(self) -> ConfigDef:
+        return CONFIG
+
+    def configure(self, options: Mapping[str, str], *, is_key: bool) -> None:
+        given = CONFIG.parse({"converter.type": "key" if is_key else "value", **options})
+        self._with_schemas = given["schemas.enable"]
+        self._cache_size = given["schemas.cache.size"]
+        self._options = Options(
+            decimal_numeric=given["decimal.format"].upper() == "NUMERIC",
+            replace_null=given["replace.null.with.default"],
+        )
+
+    def writer(self) -> Write:
+        encoders = _Cache(self._cache_size, self._compile)
+
+        def write(values: Sequence[Any], schema: Schema | None) -> list[bytes | None]:
+            if schema is not None:
+                encode = encoders.of(schema)
+                return [encode(value).encode() for value in values]
+            if self._with_schemas:
+                return [
+                    None if v is None else b'{"schema":null,"payload":%b}' % plain_json(v)
+                    for v in values
+                ]
+            return [None if v is None else plain_json(v) for v in values]
+
+        return write
+
+    def _compile(self, schema: Schema) -> Encode:
+        payload = encoder(schema, self._options)
+        if not self._with_schemas:
+            return payload
+        head = f'{{"schema":{schema_json(schema, self._options)},"payload":'
+        return lambda value: f"{head}{payload(value)}}}"
+
+    def reader(self) -> Read:
+        if self._with_schemas:
+            return _EnvelopeReader(self._options, self._cache_size)
+
+        def read(column: Sequence[bytes | None]) -> Column:
+            try:
+                # nearly always valid, and without tombstones
+                return Column(list(map(orjson.loads, column)))  # type: ignore[arg-type]
+            except orjson.JSONDecodeError:
+                return Column([None if data is None else parse(data) for data in column])
+
+        return read
+
+
+class _Cache:
+    """Compiled functions by schema. A schema is nearly always the same object again."""
+
+    def __init__(self, size: int, compile_: Callable[[Schema], Encode]) -> None:
+        self._size = size
+        self._compile = compile_
+        self._known: dict[int, tuple[Schema, Encode]] = {}
+
+    def of(self, schema: Schema) -> Encode:
+        # the schema is kept with its function, so that its id stays its own
+        known = self._known.get(id(schema))
+        if known is None:
+            if len(self._known) >= max(1, self._size):
+                self._known.pop(next(iter(self._known)))
+            known = self._known[id(schema)] = (schema, self._compile(schema))
+        return known[1]
+
+
+class _EnvelopeReader:
+    """Reads envelopes; the text of a schema that came before is not parsed again."""
+
+    def __init__(self, options: Options, cache_size: int) -> None:
+        self._options = options
+        self._cache_size = cache_size
+        self._known: dict[bytes, tuple[Schema | None, Decode]] = {}
+
+    def __call__(self, column: Sequence[bytes | None]) -> Column:
+        schemas: list[Schema | None] = []
+        values = []
+        for data in column:
+            schema, value = (None, None) if data is None else self._read(data)
+            schemas.append(schema)
+            values.append(value)
+        if all(schema is schemas[0] for schema in schemas):
+            return Column(values, schemas[0] if schemas else None)
+        return Column(values, schemas=schemas)
+
+    def _read(self, data: bytes) -> tuple[Schema | None, Any]:
+        cut = data.find(_PAYLOAD)
+        known = self._known.get(data[:cut])
+        if known is not None and data.endswith(b"}"):
+            try:
+                payload = orjson.loads(data[cut + len(_PAYLOAD) : -1])
+            except orjson.JSONDecodeError:
+                pass  # something else follows, or it is no JSON: the long way tells
+            else:
+                return known[0], known[1](payload)
+        return self._read_all(data, cut)
+
+    def _read_all(self, data: bytes, cut: int) -> tuple[Schema | None, Any]:
+        found = parse(data)
+        if not isinstance(found, dict) or found.keys() != {"schema", "payload"}:
+            raise DataError(_ENVELOPE)
+        head = data[:cut]
+        schema, decode = self._known.get(head) or self._compile(found["schema"])
+        if cut > 0 and _is_head(head, found["schema"]):
+            if len(self._known) >= max(1, self._cache_size):
+                self._known.pop(next(iter(self._known)))
+            self._known[head] = (schema, decode)
+        return schema, decode(found["payload"])
+
+    def _compile(self, found: Any) -> tuple[Schema | None, Decode]:
+        schema = schema_of(found, self._options)
+        if schema is None:
+            return None, lambda value: value
+        return schema, decoder(schema, self._options)
+
+
+def _is_head(head: bytes, schema: Any) -> bool:
+    """Whether `head` is exactly `{"schema":<schema>`, so that it can stand for it."""
+    try:
+        return bool(orjson.loads(head + b"}") == {"schema": schema})
+    except orjson.JSONDecodeError:
+        return False
+
+
+def parse(data: bytes) -> Any:
+    """JSON as Connect reads it. Raises `DataError`."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as first:
+        without_zeros = _LEADING_ZEROS.sub(
+            lambda found: found[0] if found[0].startswith(b'"') else b"", data
+        )
+        try:
+            return orjson.loads(without_zeros)
+        except orjson.JSONDecodeError:
+            # from None: the error holds the document
+            text = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+            raise DataError(text + first.msg) from None

@@ -1,0 +1,252 @@
+"""JSON text as Jackson writes it for Connect: compact, Java's numbers, NaN as a string.
+
+`plain_json` is for values without a schema and takes orjson's word wherever the two agree;
+`encoder` makes a function for one schema, so that its shape is decided once, not for each record.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import math
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from connect_runtime.api import DataError, Schema, Struct, Type
+from connect_runtime.api.java_text import java_double, java_float
+from connect_runtime.api.schema import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
+
+Encode: TypeAlias = Callable[[Any], str]
+
+# Where orjson and Jackson may differ: large and small fractions, null for NaN, \u001f for \u001F.
+# A match only means that the value is worth a closer look.
+_MAY_DIFFER: Final = re.compile(rb"[0-9]\.[0-9]|[0-9]e|null|\\u00")
+_HEX: Final = re.compile(r"\\u00[0-9a-f]{2}")
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def plain_json(value: Any) -> bytes:
+    """A value without schema. Raises `DataError` for what Connect has no type for."""
+    try:
+        text = orjson.dumps(value)
+    except TypeError:
+        return _plain(value).encode()
+    if _MAY_DIFFER.search(text) is None or not _differs(value):
+        return text
+    return _plain(value).encode()
+
+
+def _differs(value: Any) -> bool:
+    """Whether Java prints anything in it otherwise."""
+    if isinstance(value, float):
+        return value != 0 and not 1e-3 <= abs(value) < 1e7
+    if isinstance(value, str):
+        return any(c < " " for c in value)
+    if isinstance(value, Mapping):
+        return any(_differs(k) or _differs(v) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return any(map(_differs, value))
+    # dataclasses, dates and the like: orjson would write them, Connect does not
+    return value is not None and not isinstance(value, int)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Struct):
+        return encoder(value.schema, Options())(value)
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return "{" + ",".join(f"{_string(k)}:{_plain(v)}" for k, v in value.items()) + "}"
+        return "[" + ",".join(f"[{_plain(k)},{_plain(v)}]" for k, v in value.items()) + "]"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_plain, value)) + "]"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _double(value)
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _bytes(value)
+    raise DataError(f"{type(value)} does not have corresponding schema type.")
+
+
+class Options:
+    """What the converter's config says about writing and reading values."""
+
+    __slots__ = ("decimal_numeric", "replace_null")
+
+    def __init__(self, *, decimal_numeric: bool = False, replace_null: bool = True) -> None:
+        self.decimal_numeric = decimal_numeric
+        self.replace_null = replace_null
+
+
+def encoder(schema: Schema, options: Options) -> Encode:
+    """A function that writes values of `schema`."""
+    present = _present(schema, options)
+    replaced = None
+    if schema.default is not None and options.replace_null:
+        replaced = present(schema.default)
+
+    def encode(value: Any) -> str:
+        if value is not None:
+            return present(value)
+        if replaced is not None:
+            return replaced
+        if schema.optional:
+            return "null"
+        raise DataError(
+            "Conversion error: null value for field that is required and has no default value"
+        )
+
+    return encode
+
+
+def _present(schema: Schema, options: Options) -> Encode:
+    """The same for values that are not None."""
+    logical = _LOGICAL.get(schema.name or "")
+    if logical is not None:
+        return logical(schema, options)
+    match schema.type:
+        case Type.ARRAY:
+            return _array(encoder(_part(schema.items), options))
+        case Type.MAP:
+            return _map(_part(schema.keys), _part(schema.values), options)
+        case Type.STRUCT:
+            return _struct(schema, options)
+        case simple:
+            types, write = _SIMPLE[simple]
+            return _checked(schema, types, write)
+
+
+def _part(schema: Schema | None) -> Schema:
+    if schema is None:
+        raise DataError("Array and map schemas need the schemas of their elements")
+    return schema
+
+
+def _checked(schema: Schema, types: tuple[type, ...], write: Encode) -> Encode:
+    def encode(value: Any) -> str:
+        fits = isinstance(value, types) and (
+            not isinstance(value, bool) or schema.type is Type.BOOLEAN
+        )
+        if not fits:
+            raise DataError(f"Invalid type for {schema.type.name}: {type(value)}")
+        return write(value)
+
+    return encode
+
+
+def _array(item: Encode) -> Encode:
+    return lambda value: "[" + ",".join(map(item, value)) + "]"
+
+
+def _map(keys: Schema, values: Schema, options: Options) -> Encode:
+    value = encoder(values, options)
+    if keys.type is Type.STRING:
+        return lambda m: "{" + ",".join(f"{_string(k)}:{value(v)}" for k, v in m.items()) + "}"
+    key = encoder(keys, options)
+    return lambda m: "[" + ",".join(f"[{key(k)},{value(v)}]" for k, v in m.items()) + "]"
+
+
+def _struct(schema: Schema, options: Options) -> Encode:
+    fields = [(f.name, f"{_string(f.name)}:", encoder(f.schema, options)) for f in schema.fields]
+
+    def encode(value: Any) -> str:
+        if not isinstance(value, Struct) or (value.schema is not schema and value.schema != schema):
+            raise DataError("Mismatching schema.")
+        given = value.values
+        return "{" + ",".join(start + write(given.get(n)) for n, start, write in fields) + "}"
+
+    return encode
+
+
+def _string(value: Any) -> str:
+    try:
+        text = orjson.dumps(value).decode()
+    except TypeError as error:
+        raise DataError(f"Not a string that JSON can hold: {error}") from error
+    if "\\u00" in text:
+        # Jackson writes hexadecimal digits in upper case
+        text = _HEX.sub(lambda found: "\\u" + found[0][2:].upper(), text)
+    return text
+
+
+def _bytes(value: Any) -> str:
+    return f'"{base64.b64encode(value).decode()}"'
+
+
+def _double(value: float) -> str:
+    text = java_double(value)
+    return text if math.isfinite(value) else f'"{text}"'
+
+
+def _float(value: float) -> str:
+    text = java_float(value)
+    return text if math.isfinite(value) else f'"{text}"'
+
+
+def _decimal(schema: Schema, options: Options) -> Encode:
+    scale = decimal_scale(schema)
+    quantum = Decimal(1).scaleb(-scale)
+
+    def encode(value: Any) -> str:
+        if not isinstance(value, Decimal) or value != value.quantize(quantum):
+            raise DataError("Decimal value has mismatching scale for given Decimal schema")
+        if options.decimal_numeric:
+            return f"{value.quantize(quantum):f}"
+        unscaled = int(value.scaleb(scale))
+        bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length()
+        return _bytes(unscaled.to_bytes(bits // 8 + 1, "big", signed=True))
+
+    return encode
+
+
+def decimal_scale(schema: Schema) -> int:
+    """The scale of a Decimal schema."""
+    try:
+        return int((schema.parameters or {})["scale"])
+    except (KeyError, ValueError) as error:
+        raise DataError("Invalid Decimal schema: scale parameter not found.") from error
+
+
+def _date(schema: Schema, options: Options) -> Encode:
+    return lambda value: str((value - _EPOCH.date()).days)
+
+
+def _time(schema: Schema, options: Options) -> Encode:
+    def encode(value: Any) -> str:
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        return str(seconds * 1000 + value.microsecond // 1000)
+
+    return encode
+
+
+def _timestamp(schema: Schema, options: Options) -> Encode:
+    return lambda value: str((value - _EPOCH) // dt.timedelta(milliseconds=1))
+
+
+_LOGICAL: Final[Mapping[str, Callable[[Schema, Options], Encode]]] = {
+    DECIMAL_NAME: _decimal,
+    DATE_NAME: _date,
+    TIME_NAME: _time,
+    TIMESTAMP_NAME: _timestamp,
+}
+_SIMPLE: Final[Mapping[Type, tuple[tuple[type, ...], Encode]]] = {
+    Type.BOOLEAN: ((bool,), lambda value: "true" if value else "false"),
+    Type.INT8: ((int,), str),
+    Type.INT16: ((int,), str),
+    Type.INT32: ((int,), str),
+    Type.INT64: ((int,), str),
+    Type.FLOAT32: ((int, float), lambda value: _float(float(value))),
+    Type.FLOAT64: ((int, float), lambda value: _double(float(value))),
+    Type.BYTES: ((bytes, bytearray, memoryview), _bytes),
+    Type.STRING: ((str,), _string),
+}

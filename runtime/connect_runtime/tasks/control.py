@@ -1,0 +1,116 @@
+"""What does the leader want of this attempt, now?
+
+Follows the assignments topic with one small consumer: a runtime may have hundreds of tasks. An
+attempt runs only while the newest record of its task names it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from connect_runtime.kafka import clients
+from connect_runtime.storage.assignments_topic import reduce
+from connect_runtime.storage.log import LogRecord
+from connect_runtime.storage.snapshots import AssignmentSnapshot
+from connect_runtime.tasks import client_properties
+from connect_runtime.tasks.launch import TaskLaunch
+from connect_specs.states import TargetState
+
+
+class Wanted(Enum):
+    """What an attempt is to do. The last two end it."""
+
+    RUN = "run"
+    PAUSE = "pause"
+    STOP = "stop"
+    NOTHING = "nothing"  # another attempt has the task: not even clean up in Kafka
+
+
+class Orders:
+    """Folds assignment records into what one attempt is to do."""
+
+    def __init__(self, launch: TaskLaunch) -> None:
+        self._id = launch.id
+        self._attempt = launch.attempt
+        self._key = str(launch.id).encode()
+        self._snapshot = AssignmentSnapshot()
+        self._told = False
+        self.offset = launch.assignments_offset
+
+    def take(self, message: Any) -> None:
+        """One more record of the assignments topic."""
+        self.offset = message.offset() + 1
+        if message.key() != self._key:
+            return
+        self._told = True
+        record = LogRecord(
+            topic=message.topic(),
+            partition=message.partition(),
+            offset=message.offset(),
+            timestamp_ms=message.timestamp()[1],
+            key=message.key(),
+            value=message.value(),
+        )
+        self._snapshot = reduce(self._snapshot, record)
+
+    @property
+    def wanted(self) -> Wanted:
+        """What the newest record says."""
+        assignment = self._snapshot.tasks.get(self._id)
+        if assignment is None:
+            return Wanted.STOP if self._told else Wanted.NOTHING
+        if assignment.attempt != self._attempt:
+            return Wanted.NOTHING
+        match assignment.state:
+            case TargetState.RUNNING:
+                return Wanted.RUN
+            case TargetState.PAUSED:
+                return Wanted.PAUSE
+            case TargetState.STOPPED:
+                return Wanted.STOP
+
+
+_SMALL: Final = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_committed",
+    # the broker answers at once when there is something: this only bounds idle requests
+    "fetch.wait.max.ms": 2_000,
+    "fetch.queue.backoff.ms": 10,
+    "queued.min.messages": 1,
+    "queued.max.messages.kbytes": 256,
+    "fetch.message.max.bytes": 65_536,
+}
+
+
+class Control:
+    """Tails the assignments topic from where `orders` stands."""
+
+    def __init__(self, launch: TaskLaunch, orders: Orders) -> None:
+        self._orders = orders
+        properties = client_properties.control(launch, f"assignments-{launch.id}")
+        self._consumer = clients.consumer(properties, {**_SMALL, "group.id": "unused"})
+        self._consumer.assign([TopicPartition(launch.topics.assignments, 0, orders.offset)])
+
+    def wanted(self, wait_s: float = 0.0) -> Wanted:
+        """What to do now; waits up to `wait_s` for news if there are none."""
+        message = self._consumer.poll(wait_s)
+        while message is not None:
+            _check(message.error())
+            if message.error() is None:
+                self._orders.take(message)
+            message = self._consumer.poll(0)
+        return self._orders.wanted
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _check(error: KafkaError | None) -> None:
+    """Errors that do not pass by themselves, such as a topic that is gone, end the attempt."""
+    if error is not None and error.fatal():
+        raise KafkaException(error)

@@ -1,0 +1,86 @@
+"""Runs one attempt at a task, from the first look at its assignment to its outcome."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable
+
+from confluent_kafka import KafkaException
+
+from connect_runtime import plugins
+from connect_runtime.api import SourceTask
+from connect_runtime.storage.log import Fenced
+from connect_runtime.storage.snapshots import State
+from connect_runtime.tasks.control import Orders, Wanted
+from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from connect_runtime.tasks.sink import run_sink
+from connect_runtime.tasks.source import run_source
+from connect_runtime.tasks.start_reader import StartReader
+from connect_runtime.tasks.status import Reporter, trace_of
+
+_log = logging.getLogger(__name__)
+
+
+def run_task(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
+    """Runs the attempt and returns when it has ended, never raising.
+
+    `orphaned` is asked between batches: once it says True, the attempt commits what it can within
+    five seconds and ends without a status. Statuses but for that are in the topic before this
+    returns.
+    """
+    # Spark's workers are forked with the collector off; cycles would pile up over months.
+    gc.enable()
+    try:
+        return Outcome(launch.id, launch.attempt, _run(launch, orphaned))
+    except Fenced:
+        return Outcome(launch.id, launch.attempt, Ended.FENCED)
+    except Exception as error:  # whatever a connector raises is this attempt's outcome
+        trace = trace_of(error, launch)
+        _log.error("Task %s failed: %s", launch.id, trace)
+        return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)
+
+
+def _run(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Ended:
+    orders = Orders(launch)
+    reporter = Reporter(launch)
+    reader = StartReader(launch)
+    try:
+        match reader.orders(orders):
+            case Wanted.STOP:
+                return Ended.STOPPED
+            case Wanted.NOTHING:
+                return Ended.SUPERSEDED
+            case Wanted.RUN | Wanted.PAUSE:
+                return _run_newest(launch, reader, orders, reporter, orphaned)
+    finally:
+        reader.close()
+
+
+def _run_newest(
+    launch: TaskLaunch,
+    reader: StartReader,
+    orders: Orders,
+    reporter: Reporter,
+    orphaned: Callable[[], bool],
+) -> Ended:
+    try:
+        task = plugins.task(launch.config["task.class"])()
+        reporter.version = task.version()
+        if isinstance(task, SourceTask):
+            return run_source(launch, task, reader, orders, reporter, orphaned)
+        reader.close()
+        return run_sink(launch, task, orders, reporter, orphaned)
+    except Fenced:
+        raise
+    except Exception as error:
+        if not reporter.told_failure:
+            _say_failed(launch, reporter, error)
+        raise
+
+
+def _say_failed(launch: TaskLaunch, reporter: Reporter, error: Exception) -> None:
+    try:
+        reporter.write(reporter.record(State.FAILED, trace_of(error, launch)))
+    except KafkaException as failed:
+        _log.error("Task %s failed, and its status cannot be written: %s", launch.id, failed)

@@ -1,0 +1,93 @@
+"""From what `poll` returned to columns of bytes for the producer.
+
+A list of records becomes runs that share topic, partition and schemas, so that converters and the
+producer see columns whatever the connector returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from connect_runtime.api import ConnectorError, SourceBatch, SourceRecord, Write
+from connect_runtime.data.converters import Converters
+
+_NO_TIMESTAMP: Final = -1
+
+
+def batches_of(polled: Sequence[SourceRecord] | SourceBatch | None) -> list[SourceBatch]:
+    """What `poll` returned, as batches in the same order. Empty if there is nothing."""
+    if polled is None:
+        return []
+    if isinstance(polled, SourceBatch):
+        return [polled] if len(polled) else []
+    return list(_runs(polled))
+
+
+def _runs(records: Sequence[SourceRecord]) -> Iterator[SourceBatch]:
+    for _, group in groupby(records, key=_Shared):
+        run = list(group)
+        first = run[0]
+        yield SourceBatch(
+            topic=first.topic,
+            source_partition=first.source_partition,
+            source_offset=run[-1].source_offset,
+            values=[r.value for r in run],
+            value_schema=first.value_schema,
+            keys=None if all(r.key is None for r in run) else [r.key for r in run],
+            key_schema=first.key_schema,
+            timestamps=[r.timestamp for r in run] if any(r.timestamp for r in run) else None,
+            headers=[r.headers for r in run] if any(r.headers for r in run) else None,
+            partition=first.partition,
+        )
+
+
+class _Shared:
+    """What records of one batch have in common. Not hashable: groupby only compares neighbours."""
+
+    __slots__ = ("_record",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, record: SourceRecord) -> None:
+        self._record = record
+
+    def __eq__(self, other: object) -> bool:
+        a, b = self._record, other._record if isinstance(other, _Shared) else None
+        return (
+            b is not None
+            and a.topic == b.topic
+            and a.partition == b.partition
+            and a.source_partition == b.source_partition
+            and a.value_schema == b.value_schema
+            and a.key_schema == b.key_schema
+        )
+
+
+class Encoder:
+    """Turns batches into the producer's messages with a task's converters."""
+
+    def __init__(self, converters: Converters) -> None:
+        self._value: Write = converters.value.writer()
+        self._key: Write = converters.key.writer()
+
+    def messages(self, batch: SourceBatch) -> list[dict[str, Any]]:
+        """One dict a record: the only object made for it."""
+        values = self._value(batch.values, batch.value_schema)
+        if batch.keys is None and batch.key_schema is None:
+            messages: list[dict[str, Any]] = [{"value": value} for value in values]
+        else:
+            keys = self._key(batch.keys or [None] * len(values), batch.key_schema)
+            pairs = zip(keys, values, strict=True)
+            messages = [{"key": key, "value": value} for key, value in pairs]
+        if batch.timestamps is not None:
+            for message, timestamp in zip(messages, batch.timestamps, strict=True):
+                if timestamp is not None and timestamp != _NO_TIMESTAMP:
+                    message["timestamp"] = _checked(timestamp)
+        return messages
+
+
+def _checked(timestamp: int) -> int:
+    if timestamp < 0:
+        raise ConnectorError(f"Invalid record timestamp {timestamp}")
+    return timestamp

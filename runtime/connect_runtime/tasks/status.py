@@ -1,0 +1,102 @@
+"""What a task says about itself in the status topic.
+
+A source task writes this in its own transactions, so that a zombie cannot; this file also has the
+plain way, for tasks without such a producer. It opens a producer for one record: states change
+rarely, and an idle client for each of hundreds of tasks costs more.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import traceback
+from collections.abc import Iterable
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from connect_runtime.api import Password
+from connect_runtime.kafka import clients
+from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.snapshots import State, Status
+from connect_runtime.storage.status_topic import task_record, topic_in_use_record
+from connect_runtime.tasks import client_properties
+from connect_runtime.tasks.launch import TaskLaunch
+
+_WRITE_TIMEOUT_S: Final = 10.0
+_SECRET_KEY: Final = re.compile(r"passw|secret|token|credential|jaas|\.key$|private", re.IGNORECASE)
+
+
+class Reporter:
+    """Makes and writes the status records of one attempt."""
+
+    def __init__(self, launch: TaskLaunch) -> None:
+        self._launch = launch
+        self._topics: set[str] = set()
+        self._tracking = launch.worker.get("topic.tracking.enable", "true").lower() == "true"
+        self.version: str | None = None
+        self.told_failure = False
+
+    def record(self, state: State, trace: str | None = None) -> NewRecord:
+        """Says that the task is in `state`."""
+        launch = self._launch
+        status = Status(
+            state=state,
+            worker_id=launch.worker_id,
+            generation=launch.leader_term,
+            trace=trace,
+            version=self.version,
+        )
+        return task_record(launch.topics.status, launch.id, status)
+
+    def new_topics(self, topics: Iterable[str]) -> list[NewRecord]:
+        """Records for topics that this attempt uses for the first time; none if tracking is off."""
+        found = [t for t in topics if t not in self._topics]
+        if not self._tracking or not found:
+            return []
+        self._topics.update(found)
+        launch = self._launch
+        return [
+            topic_in_use_record(
+                launch.topics.status,
+                topic,
+                launch.id.connector,
+                task=launch.id.task,
+                discovered_ms=int(time.time() * 1000),
+            )
+            for topic in found
+        ]
+
+    def write(self, *records: NewRecord) -> None:
+        """Writes records outside any transaction. Raises KafkaException."""
+        failed: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _: Any) -> None:
+            if error is not None:
+                failed.append(error)
+
+        properties = client_properties.control(self._launch, "statuses")
+        producer = clients.producer(
+            properties,
+            {"acks": "all", "message.timeout.ms": int(_WRITE_TIMEOUT_S * 1000), "linger.ms": 0},
+        )
+        for record in records:
+            producer.produce(record.topic, record.value, record.key, on_delivery=delivered)
+        # longer than a message may take: each of them has been answered by then
+        producer.flush(_WRITE_TIMEOUT_S + 1)
+        if failed:
+            raise KafkaException(failed[0])
+
+
+def trace_of(error: BaseException, launch: TaskLaunch) -> str:
+    """The traceback's text without the secrets that the task's config holds.
+
+    Secrets are known by their keys' names; a message that changes a secret before it shows it gets
+    past this.
+    """
+    text = "".join(traceback.format_exception(error)).rstrip()
+    configs = (launch.config, launch.connector_config, launch.worker)
+    secrets = {v for c in configs for k, v in c.items() if _SECRET_KEY.search(k) and len(v) > 3}
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, str(Password(secret)))
+    return text
