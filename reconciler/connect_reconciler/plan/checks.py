@@ -1,0 +1,184 @@
+"""What makes a plan impossible, or needs a warning: ownership, guards, pins. Every problem at once.
+
+Decides from the same values as the plan; a connector with errors keeps its other changes shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from connect_reconciler.plan.diff import Changes
+from connect_reconciler.plan.live import Kind, Live
+from connect_reconciler.plan.offset_moves import records, sink_offset, sink_partition
+from connect_specs.desired import Desired, OffsetEntry, Pin
+from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.offsets import content_hash, is_sink_partition
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """What was found. `blocked` connectors get no actions, `unpinned` ones none for offsets."""
+
+    errors: tuple[Diagnostic, ...]
+    warnings: tuple[Diagnostic, ...]
+    blocked: frozenset[str]
+    unpinned: frozenset[str]
+
+
+def check_changes(changes: tuple[Changes, ...], desired: Desired, live: Live) -> Problems:
+    """All problems, in the order of the connectors."""
+    errors: list[Diagnostic] = []
+    warnings: list[Diagnostic] = list(_whole_project(changes, desired, live))
+    blocked, unpinned = set(), set()
+    for each in changes:
+        refused = _ownership(each, desired.project) or _protection(each)
+        if refused is not None:
+            errors.append(refused)
+            blocked.add(each.name)
+            continue
+        pin = each.spec.pin if each.spec else None
+        if pin is None:
+            continue
+        wrong = list(_pin_errors(each, pin, live))
+        errors.extend(wrong)
+        if wrong:
+            unpinned.add(each.name)
+        elif each.pin is not None:
+            warnings.extend(_pin_warnings(each, pin, live))
+    return Problems(tuple(errors), tuple(warnings), frozenset(blocked), frozenset(unpinned))
+
+
+def _whole_project(
+    changes: tuple[Changes, ...], desired: Desired, live: Live
+) -> Iterator[Diagnostic]:
+    deleted = sum(each.existence == "delete" for each in changes)
+    if deleted and not desired.connectors:
+        yield Diagnostic(
+            "plan.no-specs",
+            f"no spec was found, so every connector of project {desired.project} is to be deleted",
+            hint="check 'specs' in connect.yaml if that is not what you want",
+        )
+    for apply_id in live.ledger.unfinished:
+        yield Diagnostic(
+            "plan.unfinished-apply",
+            f"apply {apply_id} ended early; this plan goes on from where it stopped",
+        )
+
+
+def _ownership(changes: Changes, project: str) -> Diagnostic | None:
+    owned = changes.owned
+    if owned is None or owned.project == project:
+        return None
+    return Diagnostic(
+        "plan.owned-by-other",
+        f"connector {changes.name} belongs to project {owned.project}",
+        _where(changes),
+        hint=f"remove this spec, or remove the connector from project {owned.project} first",
+    )
+
+
+def _protection(changes: Changes) -> Diagnostic | None:
+    if changes.existence != "delete" or changes.owned is None or not changes.owned.prevent_delete:
+        return None
+    return Diagnostic(
+        "plan.protected",
+        f"connector {changes.name} has no spec any more, but is protected against deletion",
+        changes.name,
+        hint="put the spec back with prevent_delete: false and apply, then remove the file",
+    )
+
+
+def _pin_errors(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic]:
+    applied = live.ledger.pins.get((changes.name, pin.id))
+    if applied is not None and applied.content_hash != content_hash(pin):
+        yield Diagnostic(
+            "plan.pin-reused",
+            f"pin {pin.id} of {changes.name} was applied before with other offsets",
+            pin.where or changes.name,
+            why="a pin is applied once, and its id says which one it was",
+            hint="give the new offsets a new id",
+        )
+        return
+    if changes.pin is None:
+        return
+    if changes.kind == "unknown":
+        yield Diagnostic(
+            "plan.unknown-kind",
+            f"whether {changes.name} is a source or a sink is not known, so its offsets are not",
+            pin.where or changes.name,
+            why=f"no class {_class(changes)} is known here",
+            hint="check connector.class, or make the plan where the plugin is installed",
+        )
+        return
+    for entry in changes.pin.entries or ():
+        problem = _shape_error(changes.kind, entry) or (
+            _log_error(entry, live) if changes.kind == "sink" else None
+        )
+        if problem is not None:
+            code, what, hint = problem
+            place = pin.where or changes.name
+            yield Diagnostic(code, f"pin {pin.id} of {changes.name}: {what}", place, hint=hint)
+
+
+def _shape_error(kind: Kind, entry: OffsetEntry) -> tuple[str, str, str] | None:
+    if is_sink_partition(entry.partition) is (kind == "sink"):
+        return None
+    if kind == "sink":
+        hint = "write partition: {kafka_topic, kafka_partition}, offset: {kafka_offset}"
+        return "plan.pin-shape", "a sink's offsets are those of topic partitions", hint
+    hint = "write partition and offset as `connect offsets` shows them"
+    return "plan.pin-shape", "a source has offsets of its own, not those of topics", hint
+
+
+def _log_error(entry: OffsetEntry, live: Live) -> tuple[str, str, str] | None:
+    partition = sink_partition(entry.partition)
+    log = None if partition is None else live.logs.get(partition)
+    if partition is None or log is None:
+        topic, number = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
+        return "plan.no-partition", f"{topic}-{number} does not exist", "check topic and partition"
+    wanted = sink_offset(entry.offset)
+    label = f"{partition[0]}-{partition[1]}"
+    if entry.offset is not None and (wanted is None or wanted < 0):
+        return "plan.bad-offset", f"{label} needs a whole number of at least 0 as offset", ""
+    if wanted is not None and wanted > log.latest:
+        what = f"{label} ends at {log.latest}, and {wanted} lies {wanted - log.latest} beyond"
+        hint = f"write {log.latest} to pass over everything that is there"
+        return "plan.beyond-end", what, hint
+    return None
+
+
+def _pin_warnings(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic]:
+    if changes.kind != "sink" or changes.pin is None:
+        return
+    where = pin.where or changes.name
+    read = {topic.strip() for topic in (changes.written or {}).get("topics", "").split(",")} - {""}
+    for entry in changes.pin.entries or ():
+        partition, wanted = sink_partition(entry.partition), sink_offset(entry.offset)
+        if partition is None:
+            continue
+        label = f"{partition[0]}-{partition[1]}"
+        log = live.logs.get(partition)
+        if log is not None and wanted is not None and wanted < log.earliest:
+            gone = log.earliest - wanted
+            yield Diagnostic(
+                "plan.below-start",
+                f"pin {pin.id} of {changes.name}: {label} starts at {log.earliest} by now, so"
+                f" {records(gone)} that the pin asks for {'are' if gone != 1 else 'is'} gone",
+                where,
+            )
+        if read and partition[0] not in read:
+            yield Diagnostic(
+                "plan.pin-not-read",
+                f"pin {pin.id} of {changes.name}: the sink does not read topic {partition[0]}",
+                where,
+            )
+
+
+def _class(changes: Changes) -> str:
+    config: Mapping[str, str] = changes.written or {}
+    return config.get("connector.class", "")
+
+
+def _where(changes: Changes) -> Location | str:
+    return changes.spec.where if changes.spec else changes.name

@@ -1,0 +1,216 @@
+"""What differs between desired and live, connector by connector, as values. No order, no words.
+
+Flat configs are compared as the maps of strings that Connect stores; offsets, which are nested, by
+deepdiff. Passing statuses do not count. Whether a change is allowed is for checks.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias
+
+from deepdiff import DeepDiff
+
+from connect_reconciler.plan.actions import FieldChange
+from connect_reconciler.plan.kinds import kind_of
+from connect_reconciler.plan.live import AppliedPin, Kind, Live, LiveConnector, Owned
+from connect_reconciler.plan.predict import OFFSETS_HOME_KEYS
+from connect_reconciler.plan.reserved import without_reserved
+from connect_reconciler.plan.sensitive import Veil, veil
+from connect_reconciler.plan.values import Value
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
+from connect_specs.offsets import canonical_partition, content_hash
+from connect_specs.states import TargetState
+
+Existence: TypeAlias = Literal["create", "adopt", "keep", "delete", "forget"]
+
+
+@dataclass(frozen=True, slots=True)
+class PinChange:
+    """Offsets that are to be set; `entries` None resets all.
+
+    `again`: the pin is recorded, and the offsets drifted since.
+    """
+
+    pin: str
+    content_hash: str
+    entries: tuple[OffsetEntry, ...] | None
+    again: bool
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """All that differs for one connector.
+
+    `goal` is the target state that it is to end in. `written` is the whole config as it is to be,
+    `config` what of it differs from live. `offsets` are those it has where its new config points.
+    `guard` None: the guard stays as it is.
+    """
+
+    name: str
+    existence: Existence
+    kind: Kind
+    cover: Veil
+    goal: TargetState
+    spec: DesiredConnector | None = None
+    live: LiveConnector | None = None
+    owned: Owned | None = None
+    written: Mapping[str, str] | None = None
+    config: tuple[FieldChange, ...] = ()
+    offsets: tuple[OffsetEntry, ...] = ()
+    pin: PinChange | None = None
+    guard: bool | None = None
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """The config to be written, as a plan may hold it."""
+        return veil(self.written or {}, self.cover)
+
+
+def diff(desired: Desired, live: Live) -> tuple[Changes, ...]:
+    """The changes of every connector that a spec names or this project owns, by name.
+
+    A connector that another project owns is among them too: its changes say what would differ.
+    """
+    return tuple(sorted(_changes(desired, live), key=lambda changes: changes.name))
+
+
+def written_config(spec: DesiredConnector, live: Mapping[str, str] | None) -> dict[str, str]:
+    """The config that an apply writes: the spec's, but ignored keys as they are on the cluster."""
+    wanted = {**spec.config, "name": spec.name}
+    if live is None:
+        return wanted
+    kept = {key: text for key, text in live.items() if _ignored(spec, f"config.{key}")}
+    managed = {key: text for key, text in wanted.items() if not _ignored(spec, f"config.{key}")}
+    return managed | kept | {"name": spec.name}
+
+
+def field_changes(
+    old: Mapping[str, str], new: Mapping[str, str], cover: Veil
+) -> tuple[FieldChange, ...]:
+    """The keys that differ, sorted. Secrets are compared here, and leave only as fingerprints."""
+    return tuple(
+        FieldChange(
+            key,
+            cover.value(key, old[key]) if key in old else None,
+            cover.value(key, new[key]) if key in new else None,
+        )
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
+    )
+
+
+def offsets_drifted(applied: AppliedPin, offsets: tuple[OffsetEntry, ...]) -> bool:
+    """Whether offsets are not the ones that the pin was resolved to."""
+    now = {canonical_partition(entry.partition): entry.offset for entry in offsets}
+    if applied.resolved is None:
+        return any(offset is not None for offset in now.values())
+    wanted = {canonical_partition(entry.partition): entry.offset for entry in applied.resolved}
+    here = {partition: now.get(partition) for partition in wanted}
+    return bool(DeepDiff(here, wanted, ignore_numeric_type_changes=True))
+
+
+def _changes(desired: Desired, live: Live) -> Iterator[Changes]:
+    for spec in desired.connectors.values():
+        yield _of_spec(spec, desired.project, live)
+    for name, owned in live.ledger.connectors.items():
+        if owned.project != desired.project or name in desired.connectors:
+            continue
+        connector = live.connectors.get(name)
+        cover = Veil(name, live.ledger.fingerprint_key)
+        yield Changes(
+            name,
+            "forget" if connector is None else "delete",
+            "unknown" if connector is None else connector.kind,
+            cover,
+            TargetState.STOPPED,
+            live=connector,
+            owned=owned,
+            offsets=() if connector is None else connector.offsets,
+        )
+
+
+def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
+    name = spec.name
+    connector, owned = live.connectors.get(name), live.ledger.connectors.get(name)
+    cover = Veil(
+        name,
+        live.ledger.fingerprint_key,
+        frozenset(spec.sensitive) | live.password_keys.get(name, frozenset()),
+    )
+    stored = None if connector is None else {**without_reserved(connector.config), "name": name}
+    written = written_config(spec, stored)
+    fields = () if stored is None else field_changes(stored, written, cover)
+    guarded = owned is not None and owned.prevent_delete
+    existence: Existence = "keep"
+    if connector is None:
+        existence = "create"
+    elif owned is None:
+        existence = "adopt"
+    kind = kind_of(written, connector, live.kinds)
+    offsets = live.orphan_offsets.get(name, ()) if connector is None else connector.offsets
+    other_kind = connector is not None and {kind, connector.kind} == {"source", "sink"}
+    if other_kind or any(change.key in OFFSETS_HOME_KEYS for change in fields):
+        offsets = ()
+    return Changes(
+        name,
+        existence,
+        kind,
+        cover,
+        _goal(spec, connector, owned if owned and owned.project == project else None),
+        spec=spec,
+        live=connector,
+        owned=owned,
+        written=written,
+        config=fields,
+        offsets=offsets,
+        pin=_pin_change(spec, live, offsets),
+        guard=None if spec.prevent_delete == guarded else spec.prevent_delete,
+    )
+
+
+def _goal(
+    spec: DesiredConnector, connector: LiveConnector | None, owned: Owned | None
+) -> TargetState:
+    """The target state to end in: the spec's, else the one before an apply held it, else as is."""
+    wanted = managed_state(spec)
+    if wanted is not None:
+        return wanted
+    if connector is None:
+        return TargetState.RUNNING
+    if connector.target is TargetState.STOPPED and owned and owned.held_from is not None:
+        return owned.held_from
+    return connector.target
+
+
+def managed_state(spec: DesiredConnector) -> TargetState | None:
+    """The target state that the spec manages, if any."""
+    return None if _ignored(spec, "state") else spec.state
+
+
+def _pin_change(
+    spec: DesiredConnector, live: Live, offsets: tuple[OffsetEntry, ...]
+) -> PinChange | None:
+    pin = spec.pin
+    if pin is None:
+        return None
+    applied = live.ledger.pins.get((spec.name, pin.id))
+    held = managed_state(spec) is TargetState.STOPPED
+    known = content_hash(pin)
+    entries = None if pin.reset else pin.set
+    if applied is None:
+        return PinChange(pin.id, known, entries, again=False, held=held)
+    # Once-only: a pin with other content is for checks.py to refuse, and one that was let go of
+    # stays satisfied however far the connector has moved
+    if applied.content_hash != known or not (held and applied.held):
+        return None
+    if not offsets_drifted(applied, offsets):
+        return None
+    return PinChange(pin.id, known, applied.resolved, again=True, held=True)
+
+
+def _ignored(spec: DesiredConnector, path: str) -> bool:
+    return path != "config.name" and any(fnmatchcase(path, glob) for glob in spec.ignore)

@@ -1,0 +1,180 @@
+"""What does moving an offset do to the data, in a reviewer's units?
+
+For sinks in records, from the ranges of the logs; for sources by the shapes of offsets that are
+known, else opaque. Says nothing about whether a move is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from connect_reconciler.plan.actions import Direction, OffsetMove
+from connect_reconciler.plan.live import Kind, Live, LogRange, TopicPartition
+from connect_reconciler.plan.source_offsets import source_effect
+from connect_specs.desired import Offset, OffsetEntry, Partition
+from connect_specs.offsets import canonical_partition, is_sink_partition
+
+
+@dataclass(frozen=True, slots=True)
+class MoveContext:
+    """What effects are told from. `start` is where a sink begins without an offset."""
+
+    kind: Kind
+    before: Mapping[str, OffsetEntry]
+    live: Live
+    start: str = "earliest"
+
+    @classmethod
+    def of(
+        cls, kind: Kind, offsets: Iterable[OffsetEntry], live: Live, start: str = "earliest"
+    ) -> MoveContext:
+        """The context with the offsets that the connector has before the move."""
+        before = {
+            canonical_partition(entry.partition): entry
+            for entry in offsets
+            if entry.offset is not None
+        }
+        return cls(kind, before, live, start)
+
+
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    text: str
+    direction: Direction
+    again: int = 0
+    skipped: int = 0
+    gone: int = 0
+
+
+def sink_partition(partition: Partition) -> TopicPartition | None:
+    """The topic partition that a sink's entry names, or None if it is of another shape."""
+    if not is_sink_partition(partition):
+        return None
+    topic, number = partition["kafka_topic"], _whole(partition["kafka_partition"])
+    return None if topic is None or number is None else (str(topic), number)
+
+
+def sink_offset(offset: Offset | None) -> int | None:
+    """The number in a sink's offset."""
+    return None if offset is None else _whole(offset.get("kafka_offset"))
+
+
+def move(entry: OffsetEntry, context: MoveContext) -> OffsetMove:
+    """The move to `entry`, with its effect."""
+    before = context.before.get(canonical_partition(entry.partition))
+    effect = _effect(entry, before, context)
+    return OffsetMove(entry, before, effect.text, effect.direction)
+
+
+def totals(moves: Iterable[OffsetMove], context: MoveContext) -> str:
+    """One line over several partitions, where records can be counted."""
+    effects = [_effect(each.entry, each.before, context) for each in moves]
+    again = sum(effect.again for effect in effects)
+    skipped = sum(effect.skipped for effect in effects)
+    gone = sum(effect.gone for effect in effects)
+    parts = [
+        f"{verb} {records(count)}{rest}"
+        for verb, count, rest in (("delivers", again, " again"), ("skips", skipped, ""))
+        if count
+    ]
+    if gone:
+        parts.append(f"{records(gone)} {'are' if gone != 1 else 'is'} gone")
+    if len(effects) < 2 or not parts:
+        return ""
+    return f"{len(effects)} partitions in all: {', '.join(parts)}"
+
+
+def records(count: int) -> str:
+    """`1 record`, `2 records`."""
+    return f"{count} record{'' if count == 1 else 's'}"
+
+
+def _effect(entry: OffsetEntry, before: OffsetEntry | None, context: MoveContext) -> _Effect:
+    tp = sink_partition(entry.partition)
+    was = None if before is None else before.offset
+    if context.kind != "sink" or tp is None:
+        text, direction = source_effect(entry.partition, was, entry.offset)
+        return _Effect(text, direction)
+    label = f"{tp[0]}-{tp[1]}"
+    log = context.live.logs.get(tp)
+    old, new = sink_offset(was), sink_offset(entry.offset)
+    if new is None:
+        return _forgotten(label, old, log, context.start)
+    if old is None:
+        return _started(label, new, log)
+    if old == new:
+        return _Effect(f"{label} stays at {new}", "same")
+    head = f"{label} {old} → {new}"
+    if new > old:
+        return _Effect(f"{head}: skips {records(new - old)}", "ahead", skipped=new - old)
+    gone = max(0, min(log.earliest, old) - new) if log else 0
+    again = old - new - gone
+    lasted = duration(context.live, tp, new + gone, old) if again else ""
+    text = f"{head}: delivers {records(again)} again{lasted}"
+    return _Effect(text + _gone(gone), "back", again=again, gone=gone)
+
+
+def _forgotten(label: str, old: int | None, log: LogRange | None, start: str) -> _Effect:
+    if old is None:
+        return _Effect(f"{label} has no offset: nothing to forget", "same")
+    head = f"{label} {old} → none: offset is forgotten"
+    if log is None or start not in ("earliest", "latest"):
+        return _Effect(f"{head}: starts where auto.offset.reset={start} says", "forgotten")
+    if start == "latest":
+        skipped = max(0, log.latest - old)
+        text = f"{head}: starts at the log's end, {log.latest}: skips {records(skipped)}"
+        return _Effect(text, "forgotten", skipped=skipped)
+    again = max(0, old - log.earliest)
+    text = f"{head}: starts at the log's start, {log.earliest}: delivers {records(again)} again"
+    return _Effect(text, "forgotten", again=again)
+
+
+def _started(label: str, new: int, log: LogRange | None) -> _Effect:
+    head = f"{label} none → {new}"
+    if log is None:
+        return _Effect(f"{head}: starts there", "start")
+    gone = max(0, log.earliest - new)
+    first = new + gone
+    skipped, ahead = first - log.earliest, max(0, log.latest - first)
+    passed = f", {records(skipped)} before it {'are' if skipped != 1 else 'is'} not delivered"
+    text = f"{head}: starts there, {records(ahead)} to deliver{passed if skipped else ''}"
+    return _Effect(text + _gone(gone), "start", skipped=skipped, gone=gone)
+
+
+def _gone(count: int) -> str:
+    if not count:
+        return ""
+    return f"; below the log's start: {records(count)} {'are' if count != 1 else 'is'} gone"
+
+
+def duration(live: Live, partition: TopicPartition, first: int, end: int) -> str:
+    """` (about 2 h 13 min)` between two records, where their timestamps are known."""
+    since = live.record_times.get((*partition, first))
+    log = live.logs.get(partition)
+    at_end = log is not None and end >= log.latest
+    until = live.now_ms if at_end else live.record_times.get((*partition, end))
+    if not since or not until or until < since:
+        return ""
+    return f" (about {_span((until - since) // 1000)})"
+
+
+_UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+
+
+def _span(seconds: int) -> str:
+    for (unit, size), (smaller, smaller_size) in pairwise(_UNITS):
+        if seconds >= size:
+            rest = seconds % size // smaller_size
+            return f"{seconds // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{seconds} s"
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        return int(str(value))
+    except ValueError:
+        return None

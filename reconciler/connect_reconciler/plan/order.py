@@ -1,0 +1,239 @@
+"""In which order do one connector's changes happen, and which connector comes first?
+
+Rules, cited below:
+R1 offsets move only while stopped, and a stop happens only for offsets or a spec that says so;
+R2 config before offsets: it names the group, the topic and the class that judges them;
+R3 the pin is recorded before anything resumes;
+R4 what was held goes back to its state from before, which the ledger has since before the stop;
+R5 on the way to paused, pause first: the new config must not run for a moment;
+R6 what ends comes before what starts: a slot, server id or group can have one owner only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from connect_reconciler.plan.actions import (
+    Absent,
+    Action,
+    Adopt,
+    AlterOffsets,
+    Create,
+    Delete,
+    Exists,
+    Forget,
+    InsideLog,
+    NotProtected,
+    OwnerIs,
+    Pause,
+    PinNotRecorded,
+    PinRecorded,
+    Precondition,
+    Protect,
+    ResetOffsets,
+    Restart,
+    Resume,
+    Stop,
+    TargetIs,
+    UpdateConfig,
+)
+from connect_reconciler.plan.diff import Changes
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
+from connect_reconciler.plan.predict import ConnectorState, predict, state_of
+from connect_reconciler.plan.sensitive import config_fingerprint
+from connect_reconciler.plan.values import Secret
+from connect_reconciler.plan.wording import Wording
+from connect_specs.offsets import content_hash
+from connect_specs.states import TargetState
+
+
+def ordered(
+    changes: Iterable[Changes], live: Live, *, project: str, worker: Mapping[str, str]
+) -> tuple[Action, ...]:
+    """The actions of all connectors, grouped by connector, each with what it relies on."""
+    groups = [
+        (each.name, _with_preconditions(each, live, project, Wording(each, live, worker)))
+        for each in changes
+    ]
+    groups.sort(key=lambda group: (_rank(group[1]), group[0]))
+    return tuple(action for _, actions in groups for action in actions)
+
+
+def _rank(actions: tuple[Action, ...]) -> int:
+    """R6, within which names decide. Deleting first loses nothing: offsets outlive a connector."""
+    ends = (Delete, Forget)
+    if any(isinstance(action, ends) for action in actions):
+        return 0
+    if actions and isinstance(actions[0], Create):
+        return 3
+    if any(isinstance(action, Stop) and action.held_from is None for action in actions):
+        return 1
+    return 1 if any(isinstance(action, Pause) for action in actions) else 2
+
+
+def _with_preconditions(
+    changes: Changes, live: Live, project: str, wording: Wording
+) -> tuple[Action, ...]:
+    state = state_of(changes.name, live, project=project)
+    actions: list[Action] = []
+    for bare in _steps(changes, wording):
+        action = replace(bare, requires=_requires(bare, state, changes))
+        actions.append(action)
+        state = predict(state, action)
+    return tuple(actions)
+
+
+def _steps(changes: Changes, wording: Wording) -> Iterator[Action]:
+    match changes.existence:
+        case "delete":
+            yield wording.delete()
+        case "forget":
+            yield wording.forget()
+        case "create":
+            yield from _creation(changes, wording)
+        case "adopt" | "keep":
+            yield from _update(changes, wording)
+        case _:
+            assert_never(changes.existence)
+
+
+def _creation(changes: Changes, wording: Wording) -> Iterator[Action]:
+    held = changes.pin is not None and changes.goal is not TargetState.STOPPED
+    initial = TargetState.STOPPED if held else changes.goal
+    yield wording.create(initial, changes.goal if held else None)
+    yield from _guard(changes, wording)
+    yield from _offsets(changes, wording)
+    yield from _go_to(changes.goal, initial, wording)
+
+
+def _update(changes: Changes, wording: Wording) -> Iterator[Action]:
+    if changes.live is None:
+        return
+    if changes.existence == "adopt":
+        yield wording.adopt()
+    yield from _guard(changes, wording)
+    target, goal = changes.live.target, changes.goal
+    stopped, paused = TargetState.STOPPED, TargetState.PAUSED
+    failed = "FAILED" in (changes.live.state, *changes.live.task_states)
+    if target is not stopped and (changes.pin is not None or goal is stopped):  # R1
+        yield wording.stop(None if goal is stopped else target)
+        # A stop ends failed tasks too, so nothing is left to restart
+        target, failed = stopped, False
+    elif target is stopped and goal is stopped and _held(changes):
+        yield wording.stay_stopped()
+    if changes.config and goal is paused and target is TargetState.RUNNING:  # R5
+        yield wording.pause()
+        target = paused
+        if failed:
+            yield wording.restart()
+    if changes.config:
+        yield wording.update_config()  # R2
+    yield from _offsets(changes, wording)
+    if target is paused and goal is TargetState.RUNNING and failed:
+        # Resuming leaves failed tasks failed; before it, so that a kill in between forgets nothing
+        yield wording.restart()
+    yield from _go_to(goal, target, wording)  # R3, R4
+    if target is TargetState.RUNNING and goal is paused and failed:
+        # A failed task does not obey a pause
+        yield wording.restart()
+
+
+def _held(changes: Changes) -> bool:
+    return changes.owned is not None and changes.owned.held_from is not None
+
+
+def _guard(changes: Changes, wording: Wording) -> Iterator[Action]:
+    if changes.guard is not None:
+        yield wording.protect(prevent_delete=changes.guard)
+
+
+def _offsets(changes: Changes, wording: Wording) -> Iterator[Action]:
+    if changes.pin is not None:
+        yield wording.alter_offsets(changes.pin)
+
+
+def _go_to(goal: TargetState, target: TargetState, wording: Wording) -> Iterator[Action]:
+    if goal is target:
+        return
+    match goal:
+        case TargetState.RUNNING:
+            yield wording.resume()
+        case TargetState.PAUSED:
+            yield wording.pause()
+        case TargetState.STOPPED:
+            yield wording.stop(None)
+        case _:
+            assert_never(goal)
+
+
+def _requires(action: Action, state: ConnectorState, changes: Changes) -> tuple[Precondition, ...]:
+    """What the action relies on, in the state that the plan predicts there."""
+    owner = OwnerIs(state.owner)
+    match action:
+        case Create():
+            return (Absent(), owner)
+        case Forget():
+            return (Absent(), owner)
+        case Protect():
+            return (owner,)
+        case Adopt() | UpdateConfig():
+            return (_exists(state, changes), *_stopped(action, state), owner)
+        case Stop() | Restart():
+            return (_exists(state, changes), *_target(state), owner)
+        case Delete():
+            return (_exists(state, changes), owner, NotProtected())
+        case AlterOffsets() | ResetOffsets():
+            pin: Precondition = PinNotRecorded(action.pin)
+            if action.pin in state.pins:
+                pin = PinRecorded(action.pin, action.pin_hash)
+            return (_exists(state, changes), *_target(state), owner, pin, *_inside(action, state))
+        case Pause() | Resume():
+            return (_exists(state, changes), *_target(state), owner, *_recorded(state, changes))
+        case _:
+            assert_never(action)
+
+
+def _exists(state: ConnectorState, changes: Changes) -> Exists:
+    config = state.config or {}
+    leaving_out: tuple[str, ...] = ()
+    if state.key is None:
+        named = changes.cover.named
+        leaving_out = tuple(
+            sorted(
+                key for key, value in config.items() if isinstance(value, Secret) or key in named
+            )
+        )
+    mark = config_fingerprint(config, connector=state.name, key=state.key, leaving_out=leaving_out)
+    return Exists(mark, leaving_out)
+
+
+def _target(state: ConnectorState) -> tuple[TargetIs, ...]:
+    return () if state.target is None else (TargetIs(state.target),)
+
+
+def _stopped(action: Adopt | UpdateConfig, state: ConnectorState) -> tuple[TargetIs, ...]:
+    """A config may change in any state, but where offsets follow it must not run them."""
+    if isinstance(action, UpdateConfig) and state.target is TargetState.STOPPED:
+        return _target(state)
+    return ()
+
+
+def _inside(action: AlterOffsets | ResetOffsets, state: ConnectorState) -> Iterator[InsideLog]:
+    if isinstance(action, ResetOffsets):
+        return
+    for move in action.moves:
+        partition, offset = sink_partition(move.entry.partition), sink_offset(move.entry.offset)
+        log = None if partition is None else state.logs.get(partition)
+        # Below the log's start is allowed, with a warning: nothing there can be relied on
+        if partition and log and offset is not None and offset >= log.earliest:
+            yield InsideLog(partition, offset)
+
+
+def _recorded(state: ConnectorState, changes: Changes) -> tuple[PinRecorded, ...]:
+    pin = changes.spec.pin if changes.spec else None
+    if pin is None or pin.id not in state.pins:
+        return ()
+    return (PinRecorded(pin.id, content_hash(pin)),)

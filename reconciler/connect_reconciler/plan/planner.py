@@ -1,0 +1,45 @@
+"""Makes the plan: what differs, what forbids it, in which order. Pure: same values, same plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from connect_reconciler.plan.checks import check_changes
+from connect_reconciler.plan.diff import diff
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.order import ordered
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.sensitive import key_id
+from connect_specs.desired import Desired
+
+
+def make_plan(
+    desired: Desired,
+    live: Live,
+    *,
+    group_id: str,
+    worker: Mapping[str, str] | None = None,
+) -> Plan:
+    """What an apply would do, with every error and warning.
+
+    `worker` holds the worker's properties, as far as they are known: they can name a sink's group
+    and say where it begins. A plan with errors shows what it can, and is never applied.
+    """
+    changes = diff(desired, live)
+    problems = check_changes(changes, desired, live)
+    allowed = (
+        replace(each, pin=None) if each.name in problems.unpinned else each
+        for each in changes
+        if each.name not in problems.blocked
+    )
+    return Plan(
+        project=desired.project,
+        group_id=group_id,
+        cluster_id=live.cluster_id,
+        observed_ms=live.now_ms,
+        actions=ordered(allowed, live, project=desired.project, worker=worker or {}),
+        warnings=(*live.warnings, *problems.warnings),
+        errors=(*live.errors, *problems.errors),
+        key_id=key_id(live.ledger.fingerprint_key),
+    )

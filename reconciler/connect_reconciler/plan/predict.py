@@ -1,0 +1,257 @@
+"""Where does an action leave its connector, and does what it relies on hold there?
+
+A pure fold over one connector's state. The same `check` judges the live state before the first
+action, the state that the plan predicts before each later one, and what apply reads just then.
+Progress of a running connector is no part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import assert_never
+
+from connect_reconciler.plan.actions import (
+    Absent,
+    Action,
+    Adopt,
+    AlterOffsets,
+    Create,
+    Delete,
+    Exists,
+    Forget,
+    InsideLog,
+    NotProtected,
+    OffsetMove,
+    OwnerIs,
+    Pause,
+    PinNotRecorded,
+    PinRecorded,
+    Precondition,
+    Protect,
+    ResetOffsets,
+    Restart,
+    Resume,
+    Stop,
+    TargetIs,
+    UpdateConfig,
+)
+from connect_reconciler.plan.live import AppliedPin, Live, LogRange, TopicPartition
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.reserved import without_reserved
+from connect_reconciler.plan.sensitive import Veil, config_fingerprint, key_id, veil
+from connect_reconciler.plan.values import Value
+from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import Diagnostic
+from connect_specs.offsets import canonical_partition
+from connect_specs.states import TargetState
+
+# A change of one of these makes Connect look for the offsets elsewhere
+OFFSETS_HOME_KEYS = frozenset(
+    {
+        "consumer.override.bootstrap.servers",
+        "consumer.override.group.id",
+        "offsets.storage.topic",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorState:
+    """One connector as preconditions see it. `config` None: it is not there.
+
+    `project` is the one that acts, `owner` the one that the ledger names. `offsets` are known only
+    while it is stopped, and only where its config still points.
+    """
+
+    name: str
+    project: str
+    config: Mapping[str, Value] | None = None
+    target: TargetState | None = None
+    owner: str | None = None
+    prevent_delete: bool = False
+    held_from: TargetState | None = None
+    pins: Mapping[str, AppliedPin] = field(default_factory=dict)
+    offsets: tuple[OffsetEntry, ...] = ()
+    logs: Mapping[TopicPartition, LogRange] = field(default_factory=dict)
+    key: bytes | None = field(default=None, repr=False)
+
+
+def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
+    """The connector as it was observed."""
+    connector, owned = live.connectors.get(name), live.ledger.connectors.get(name)
+    key = live.ledger.fingerprint_key
+    cover = Veil(name, key, live.password_keys.get(name, frozenset()))
+    return ConnectorState(
+        name=name,
+        project=project,
+        config=None if connector is None else veil(without_reserved(connector.config), cover),
+        target=None if connector is None else connector.target,
+        owner=None if owned is None else owned.project,
+        prevent_delete=owned is not None and owned.prevent_delete,
+        held_from=None if owned is None else owned.held_from,
+        pins={pin: applied for (of, pin), applied in live.ledger.pins.items() if of == name},
+        offsets=connector.offsets if connector else live.orphan_offsets.get(name, ()),
+        logs=live.logs,
+        key=key,
+    )
+
+
+def predict(state: ConnectorState, action: Action) -> ConnectorState:
+    """The connector and its ledger records once the action is done."""
+    match action:
+        case Create(config=config, initial_state=target, held_from=held_from):
+            return replace(
+                state, config=config, target=target, held_from=held_from, owner=state.project
+            )
+        case Adopt():
+            return replace(state, owner=state.project)
+        case UpdateConfig(config=config, changes=changes):
+            moved = any(change.key in OFFSETS_HOME_KEYS for change in changes)
+            return replace(state, config=config, offsets=() if moved else state.offsets)
+        case Stop(held_from=held_from):
+            return replace(state, target=TargetState.STOPPED, held_from=held_from)
+        case AlterOffsets(moves=moves):
+            resolved = tuple(move.entry for move in moves)
+            return replace(_recorded(state, action, resolved), offsets=_moved(state.offsets, moves))
+        case ResetOffsets():
+            return replace(_recorded(state, action, None), offsets=())
+        case Pause():
+            return replace(_let_go(state), target=TargetState.PAUSED)
+        case Resume():
+            return replace(_let_go(state), target=TargetState.RUNNING)
+        case Restart():
+            return state
+        case Protect(prevent_delete=prevent_delete):
+            return replace(state, prevent_delete=prevent_delete)
+        case Delete() | Forget():
+            return ConnectorState(
+                state.name, state.project, offsets=state.offsets, logs=state.logs, key=state.key
+            )
+        case _:
+            assert_never(action)
+
+
+def check(precondition: Precondition, state: ConnectorState) -> Diagnostic | None:
+    """What is wrong if the precondition does not hold in this state."""
+    match precondition:
+        case Exists():
+            return _check_exists(precondition, state)
+        case Absent():
+            broken = state.config is not None and "the connector exists already"
+        case TargetIs(state=target):
+            now = state.target.value if state.target else "not there"
+            broken = state.target != target and f"its target state is {now}, not {target.value}"
+        case OwnerIs(project=project):
+            broken = state.owner != project and (
+                f"the ledger names {_owner(state.owner)} as its owner, not {_owner(project)}"
+            )
+        case NotProtected():
+            broken = state.prevent_delete and "it is protected against deletion"
+        case PinNotRecorded(pin=pin):
+            broken = pin in state.pins and f"pin {pin} has been applied already"
+        case PinRecorded(pin=pin, content_hash=content_hash):
+            applied = state.pins.get(pin)
+            known = applied is not None and applied.content_hash == content_hash
+            broken = not known and f"the ledger does not hold pin {pin} as the spec has it"
+        case InsideLog(partition=(topic, number), offset=offset):
+            log = state.logs.get((topic, number))
+            if log is None:
+                broken = f"{topic}-{number} does not exist"
+            else:
+                inside = log.earliest <= offset <= log.latest
+                kept = f"{log.earliest} to {log.latest}"
+                broken = not inside and f"{topic}-{number} holds {kept}: {offset} lies outside"
+        case _:
+            assert_never(precondition)
+    return _stale(precondition, broken, state) if broken else None
+
+
+def unmet(action: Action, state: ConnectorState) -> tuple[Diagnostic, ...]:
+    """What an action relies on that does not hold in this state."""
+    found = (check(precondition, state) for precondition in action.requires)
+    return tuple(problem for problem in found if problem is not None)
+
+
+def check_plan(plan: Plan, live: Live) -> tuple[Diagnostic, ...]:
+    """Why the plan is stale on this cluster; empty if all that it relies on holds.
+
+    Each precondition is checked where its action comes, on what the plan predicts from `live`.
+    """
+    if plan.cluster_id != live.cluster_id:
+        what = f"the plan is for the Kafka cluster {plan.cluster_id}, and this is {live.cluster_id}"
+        return (Diagnostic("stale.cluster", what),)
+    if plan.key_id != key_id(live.ledger.fingerprint_key):
+        what = "the plan's fingerprints were made with another key"
+        hint = "make the plan again, with the same CONNECT_FINGERPRINT_KEY if you set one"
+        return (Diagnostic("stale.key", what, hint=hint),)
+    problems: list[Diagnostic] = []
+    for name, actions in groupby(plan.actions, key=lambda action: action.connector):
+        state = state_of(name, live, project=plan.project)
+        for action in actions:
+            found = unmet(action, state)
+            problems.extend(found)
+            if found:
+                # Whatever follows relies on this action, and would only repeat its problem
+                break
+            state = predict(state, action)
+    return tuple(problems)
+
+
+def _check_exists(precondition: Exists, state: ConnectorState) -> Diagnostic | None:
+    if state.config is None:
+        return _stale(precondition, "the connector is not there", state)
+    now = config_fingerprint(
+        state.config,
+        connector=state.name,
+        key=state.key,
+        leaving_out=precondition.leaving_out,
+    )
+    if now == precondition.config_fingerprint:
+        return None
+    return _stale(precondition, "its config is not the one that the plan relies on", state)
+
+
+def _stale(precondition: Precondition, what: str, state: ConnectorState) -> Diagnostic:
+    hint = "make the plan again"
+    return Diagnostic(f"stale.{_CODES[type(precondition)]}", what, state.name, hint=hint)
+
+
+_CODES: Mapping[type[Precondition], str] = {
+    Exists: "config",
+    Absent: "exists",
+    TargetIs: "state",
+    OwnerIs: "owner",
+    NotProtected: "protected",
+    PinNotRecorded: "pin-applied",
+    PinRecorded: "pin-missing",
+    InsideLog: "outside-log",
+}
+
+
+def _owner(project: str | None) -> str:
+    return "nobody" if project is None else f"project {project}"
+
+
+def _recorded(
+    state: ConnectorState,
+    action: AlterOffsets | ResetOffsets,
+    resolved: tuple[OffsetEntry, ...] | None,
+) -> ConnectorState:
+    applied = AppliedPin(action.pin_hash, resolved, held=action.held)
+    return replace(state, pins={**state.pins, action.pin: applied})
+
+
+def _let_go(state: ConnectorState) -> ConnectorState:
+    """Once it may run, its offsets move, and nothing holds it any more."""
+    pins = {pin: replace(applied, held=False) for pin, applied in state.pins.items()}
+    return replace(state, held_from=None, pins=pins)
+
+
+def _moved(
+    offsets: tuple[OffsetEntry, ...], moves: tuple[OffsetMove, ...]
+) -> tuple[OffsetEntry, ...]:
+    entries = {canonical_partition(entry.partition): entry for entry in offsets}
+    entries |= {canonical_partition(move.entry.partition): move.entry for move in moves}
+    return tuple(entry for entry in entries.values() if entry.offset is not None)

@@ -1,0 +1,230 @@
+"""Makes one connector's actions, with their reasons and their effects in a reviewer's words.
+
+What is to be done, and when, is for order.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect_reconciler.plan.actions import (
+    Adopt,
+    AlterOffsets,
+    Create,
+    Delete,
+    Forget,
+    OffsetMove,
+    Pause,
+    Protect,
+    ResetOffsets,
+    Restart,
+    Resume,
+    Stop,
+    UpdateConfig,
+)
+from connect_reconciler.plan.consequences import Setting, consequences, first_start, sink_start
+from connect_reconciler.plan.diff import Changes, PinChange, managed_state
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.offset_moves import MoveContext, move, totals
+from connect_specs.desired import OffsetEntry
+from connect_specs.names import sink_group
+from connect_specs.offsets import canonical_partition
+from connect_specs.states import TargetState
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """One connector's changes and what surrounds them, to be put into actions."""
+
+    changes: Changes
+    live: Live
+    worker: Mapping[str, str]
+
+    def create(self, initial: TargetState, held_from: TargetState | None) -> Create:
+        """Its first state is `initial`; `held_from` if it waits there for its offsets."""
+        owned = self.changes.owned is not None
+        reason = "its spec is new"
+        if owned:
+            reason = "it is gone from the cluster, and its spec is still there"
+        lines = []
+        if held_from is not None:
+            lines.append(f"created stopped, for its offsets; {held_from.value} after that")
+        elif initial is not TargetState.RUNNING:
+            lines.append(f"created {initial.value}: it does not start")
+        if self.changes.pin is None:
+            lines.append(self._beginning())
+        return Create(
+            connector=self.changes.name,
+            reason=reason,
+            effect=_lines(lines),
+            config=self.changes.values,
+            initial_state=initial,
+            held_from=held_from,
+        )
+
+    def adopt(self) -> Adopt:
+        """It is live, named by a spec, and nobody's."""
+        return Adopt(
+            connector=self.changes.name,
+            reason="it is live, and no project owns it",
+            effect="managed by this project from now on: removing its spec will delete it",
+        )
+
+    def update_config(self) -> UpdateConfig:
+        """The whole config, with what changes in it."""
+        count = len(self.changes.config)
+        return UpdateConfig(
+            connector=self.changes.name,
+            reason=f"{count} {'key differs' if count == 1 else 'keys differ'} from its spec",
+            effect=_lines(consequences(self.changes, self.live, self.worker)),
+            config=self.changes.values,
+            changes=self.changes.config,
+        )
+
+    def stop(self, held_from: TargetState | None) -> Stop:
+        """For good, or for its offsets."""
+        if held_from is None:
+            reason, effect = "its spec says stopped", "its tasks end; nothing is read or written"
+        else:
+            goal = self.changes.goal.value
+            reason = "offsets move only while it is stopped"
+            effect = f"its tasks end; {goal} again after that"
+            if self.changes.goal is not held_from:
+                effect = f"its tasks end; {goal} after that"
+        return Stop(connector=self.changes.name, reason=reason, effect=effect, held_from=held_from)
+
+    def stay_stopped(self) -> Stop:
+        """Stopped already, but by an apply that meant to bring it back."""
+        return Stop(
+            connector=self.changes.name,
+            reason="an earlier apply held it stopped; now its spec says so",
+            effect="it stays stopped",
+        )
+
+    def alter_offsets(self, pin: PinChange) -> AlterOffsets | ResetOffsets:
+        """The pin's offsets, or none at all."""
+        name, reason = self.changes.name, f"pin {pin.pin} is new"
+        if pin.again:
+            reason = f"its offsets are no longer those of pin {pin.pin}, which holds it stopped"
+        context = self._context()
+        if pin.entries is None:
+            entries = [OffsetEntry(each.partition, None) for each in context.before.values()]
+            moves = _moves(entries, context)
+            effect = totals(moves, context) or ("" if moves else "it has no offsets to forget")
+            return ResetOffsets(
+                connector=name,
+                reason=reason,
+                effect=effect,
+                pin=pin.pin,
+                pin_hash=pin.content_hash,
+                moves=moves,
+                held=pin.held,
+            )
+        moves = _moves(pin.entries, context)
+        return AlterOffsets(
+            connector=name,
+            reason=reason,
+            effect=totals(moves, context),
+            pin=pin.pin,
+            pin_hash=pin.content_hash,
+            moves=moves,
+            held=pin.held,
+        )
+
+    def pause(self) -> Pause:
+        """As its spec says, or as it was."""
+        effect = "its tasks stay, and read and write nothing"
+        if self._stopped_before():
+            effect = "no tasks until it resumes"
+        return Pause(connector=self.changes.name, reason=self._state_reason(), effect=effect)
+
+    def resume(self) -> Resume:
+        """As its spec says, or as it was."""
+        effect = "goes on where its offsets are"
+        if self._stopped_before():
+            effect = "its tasks start where its offsets are"
+        return Resume(connector=self.changes.name, reason=self._state_reason(), effect=effect)
+
+    def restart(self) -> Restart:
+        """Its tasks failed, and neither a pause nor a resume changes that."""
+        return Restart(
+            connector=self.changes.name,
+            reason="it failed, and only a restart ends that",
+            effect="its failed tasks start again where their offsets are",
+        )
+
+    def delete(self) -> Delete:
+        """It is ours, and its spec is gone."""
+        name, kind = self.changes.name, self.changes.kind
+        lines = ["its tasks end"]
+        if kind == "sink" and self.changes.live is not None:
+            group = sink_group(name, self.changes.live.config, self.worker)
+            lines.append(f"its offsets stay in consumer group {group}")
+        else:
+            lines.append("its offsets stay: a new connector of its name goes on from there")
+        pins = sum(connector == name for connector, _ in self.live.ledger.pins)
+        if pins:
+            lines.append("its pins are forgotten: the same pin would be applied again")
+        return Delete(connector=name, reason="its spec is gone", effect=_lines(lines))
+
+    def forget(self) -> Forget:
+        """It is ours, and neither spec nor connector is left."""
+        return Forget(
+            connector=self.changes.name,
+            reason="its spec is gone, and it is not on the cluster either",
+            effect="only the ledger changes",
+        )
+
+    def protect(self, *, prevent_delete: bool) -> Protect:
+        """Sets or lifts its guard."""
+        value = "true" if prevent_delete else "false"
+        effect = "removing its spec will delete it"
+        if prevent_delete:
+            effect = "removing its spec will be refused, and will not delete it"
+        return Protect(
+            connector=self.changes.name,
+            reason=f"its spec says prevent_delete: {value}",
+            effect=effect,
+            prevent_delete=prevent_delete,
+        )
+
+    def _beginning(self) -> str:
+        """Where a new connector starts to read."""
+        changes = self.changes
+        if changes.offsets:
+            return "goes on from the offsets that an earlier connector of its name left"
+        if changes.kind == "sink":
+            return first_start(Setting.of(changes, self.live, self.worker))
+        return "reads from the start of its source" if changes.kind == "source" else ""
+
+    def _context(self) -> MoveContext:
+        changes = self.changes
+        start = sink_start(changes.written or {}, self.worker)
+        return MoveContext.of(changes.kind, changes.offsets, self.live, start)
+
+    def _stopped_before(self) -> bool:
+        live = self.changes.live
+        stopped = live is None or live.target is TargetState.STOPPED
+        return stopped or self.changes.pin is not None
+
+    def _state_reason(self) -> str:
+        changes = self.changes
+        if changes.spec is not None and managed_state(changes.spec) is not None:
+            return f"its spec says {changes.goal.value}"
+        if changes.live is None:
+            return "a new connector runs unless its spec says otherwise"
+        if changes.live.target is TargetState.STOPPED:
+            return f"an earlier apply held it stopped; it was {changes.goal.value} before"
+        return f"it was {changes.goal.value} before the stop"
+
+
+def _moves(
+    entries: list[OffsetEntry] | tuple[OffsetEntry, ...], context: MoveContext
+) -> tuple[OffsetMove, ...]:
+    in_order = sorted(entries, key=lambda entry: canonical_partition(entry.partition))
+    return tuple(move(entry, context) for entry in in_order)
+
+
+def _lines(lines: list[str] | tuple[str, ...]) -> str:
+    return "\n".join(line for line in lines if line)
