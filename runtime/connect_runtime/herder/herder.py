@@ -54,6 +54,11 @@ class Candidate(Protocol):
 
     @property
     def leading(self) -> bool: ...
+    @property
+    def term(self) -> int:
+        """Grows each time that leadership is won."""
+        ...
+
     def poll(self, timeout_s: float = 0.0) -> None: ...
     def close(self) -> None: ...
 
@@ -84,6 +89,7 @@ class Herder:
         self._thread = threading.Thread(target=self._loop, name="herder", daemon=True)
         self._stopping = threading.Event()
         self._leading = False
+        self._won: int | None = None
         self._opened = False
         self._not_before = 0.0
         self._term = 0
@@ -180,10 +186,12 @@ class Herder:
         self._log.poll()
         self._refresh()
         self._election.poll(0.0)
-        if self._election.leading and not self._leading:
-            self._lead()
-        elif self._leading and not self._election.leading:
+        won = self._election.term if self._election.leading else None
+        if self._leading and won != self._won:
             self._follow()
+        if won is not None and not self._leading:
+            self._lead()
+            self._won = won
         if self._leading and not self._log.usable:
             self._log.claim(leader_transactional_id(self._group_id))
             self._refresh()

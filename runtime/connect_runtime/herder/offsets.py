@@ -21,6 +21,7 @@ from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.offsets_body import parse_sink_offsets, parse_source_offsets
 from connect_runtime.herder.reads import NOT_FOUND
 from connect_runtime.herder.source_offsets import SourceOffsets
+from connect_runtime.kafka.groups import GroupActive
 from connect_runtime.plugins import Plugin
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.snapshots import ConnectorState
@@ -31,10 +32,6 @@ from connect_specs.names import ClusterTopics, sink_group
 _log = logging.getLogger(__name__)
 
 Group = Mapping[tuple[str, int], int]
-
-
-class GroupActive(Failed):
-    """The consumer group has members, so its offsets cannot be moved."""
 
 
 class Groups(Protocol):
