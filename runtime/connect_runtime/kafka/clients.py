@@ -25,6 +25,12 @@ _log = logging.getLogger("connect.kafka")
 # Without a handler of any kind Python prints warnings to the terminal.
 _log.addHandler(logging.NullHandler())
 
+# A request that comes before its connection stands waits for the next attempt: 50 ms by default,
+# in most of the short-lived clients. And a broker that was restarted should be found in a second.
+QUICK_CONNECTING: Mapping[str, Any] = {
+    "reconnect.backoff.ms": 1,
+    "reconnect.backoff.max.ms": 1000,
+}
 _QUOTED_VALUE = re.compile(r'Invalid value ".*" for', re.DOTALL)
 _already_named: set[str] = set()
 
@@ -100,7 +106,7 @@ def _made(kind: Any, properties: Mapping[str, str], settings: Mapping[str, Any])
         _already_named.update(unnamed)
         _log.warning("These Kafka client properties have no effect: %s", ", ".join(sorted(unnamed)))
     try:
-        return kind({**translated.settings, **settings}, logger=_log)
+        return kind({**QUICK_CONNECTING, **translated.settings, **settings}, logger=_log)
     except KafkaException as error:
         # the text quotes the value, which may be a secret
         why = _QUOTED_VALUE.sub("Invalid value for", reason(error_of(error)))

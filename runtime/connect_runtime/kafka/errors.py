@@ -14,6 +14,9 @@ from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
 MAX_POLL_EXCEEDED = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001
 
+# What describing a group of Apache's Connect workers is answered with.
+NOT_A_CONSUMER_GROUP = KafkaError._INVALID_ARG  # noqa: SLF001
+
 # A newer producer of the same transactional id exists.
 FENCED = frozenset(
     {

@@ -39,7 +39,6 @@ _SETTINGS = {
     "fetch.queue.backoff.ms": 5,
     "fetch.error.backoff.ms": 50,
     "fetch.wait.max.ms": 100,
-    "reconnect.backoff.ms": 10,
 }
 # librdkafka looks for the group's coordinator even though the group is never used.
 _PASSING = SILENT | {KafkaError.GROUP_AUTHORIZATION_FAILED}

@@ -1,0 +1,151 @@
+"""Where are the consumer groups of sink connectors, and how are they moved?
+
+Also how far the partitions' logs reach. Kafka refuses to touch the offsets of a group that has
+members; that is `GroupActive`, which a caller may want to try again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import OffsetSpec
+
+from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.delete_offsets import delete_partition_offsets
+from connect_runtime.kafka.errors import (
+    GROUP_IN_USE,
+    NO_SUCH_GROUP,
+    NO_SUCH_TOPIC,
+    as_failure,
+    error_of,
+    reason,
+)
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
+
+Partition: TypeAlias = tuple[str, int]
+
+_REQUEST_S = 15.0
+
+
+class GroupActive(Failed):
+    """The group still has members, so its offsets were not touched."""
+
+
+def list_group_offsets(properties: Mapping[str, str], group: str) -> dict[Partition, int]:
+    """The group's committed offsets; none if there is no such group."""
+    return list_offsets_of_groups(properties, (group,))[group]
+
+
+def list_offsets_of_groups(
+    properties: Mapping[str, str], groups: Iterable[str]
+) -> dict[str, dict[Partition, int]]:
+    """The committed offsets of many groups, asked for at the same time."""
+    client = admin(properties)
+    asked = {
+        group: client.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group)], request_timeout=_REQUEST_S
+        )[group]
+        for group in groups
+    }
+    found: dict[str, dict[Partition, int]] = {}
+    for group, answer in asked.items():
+        try:
+            listed = answer.result().topic_partitions
+        except KafkaException as exception:
+            if error_of(exception).code() not in NO_SUCH_GROUP:
+                raise _failure(error_of(exception), "The offsets cannot be read", group) from None
+            listed = []
+        found[group] = {
+            (at.topic, at.partition): at.offset
+            for at in listed
+            if at.error is None and at.offset >= 0
+        }
+    return found
+
+
+def alter_group_offsets(
+    properties: Mapping[str, str], group: str, offsets: Mapping[Partition, int]
+) -> None:
+    """Sets the group's offsets of these partitions. Raises GroupActive, Failed."""
+    if not offsets:
+        return
+    if min(offsets.values()) < 0:
+        raise Failed(Diagnostic("group.negative-offset", "Offsets are 0 or greater", group))
+    client = admin(properties)
+    wanted = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
+    request = [ConsumerGroupTopicPartitions(group, wanted)]
+    try:
+        answer = client.alter_consumer_group_offsets(request, request_timeout=_REQUEST_S)
+        altered = answer[group].result().topic_partitions
+    except KafkaException as exception:
+        raise _failure(error_of(exception), "The offsets cannot be altered", group) from None
+    for at in altered:
+        if at.error is not None:
+            where = f"{group}, {at.topic}-{at.partition}"
+            raise _failure(at.error, "The offset cannot be altered", where)
+
+
+def delete_group_offsets(
+    properties: Mapping[str, str], group: str, partitions: Sequence[Partition]
+) -> None:
+    """Deletes the group's offsets of these partitions; having none is as good.
+
+    Raises GroupActive, Failed.
+    """
+    if not partitions:
+        return
+    for error in delete_partition_offsets(properties, group, partitions):
+        if error.code() not in NO_SUCH_GROUP:
+            raise _failure(error, "The offsets cannot be deleted", group)
+
+
+def delete_group(properties: Mapping[str, str], group: str) -> None:
+    """Deletes the group and its offsets; having none is as good. Raises GroupActive, Failed."""
+    # held in a variable: a client that is collected never answers
+    client = admin(properties)
+    answer = client.delete_consumer_groups([group], request_timeout=_REQUEST_S)
+    try:
+        answer[group].result()
+    except KafkaException as exception:
+        if error_of(exception).code() not in NO_SUCH_GROUP:
+            raise _failure(error_of(exception), "The group cannot be deleted", group) from None
+
+
+def log_ranges(
+    properties: Mapping[str, str], partitions: Iterable[Partition]
+) -> dict[Partition, tuple[int, int]]:
+    """Each partition's first offset and the one after its last; without those that do not exist."""
+    wanted = [TopicPartition(topic, number) for topic, number in partitions]
+    if not wanted:
+        return {}
+    client = admin(properties)
+    earliest, latest = (
+        client.list_offsets(dict.fromkeys(wanted, spec), request_timeout=_REQUEST_S)
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+    )
+    found = {}
+    for at in wanted:
+        try:
+            reach = (earliest[at].result().offset, latest[at].result().offset)
+        except KafkaException as exception:
+            if error_of(exception).code() in NO_SUCH_TOPIC:
+                continue
+            where = f"{at.topic}-{at.partition}"
+            raise _failure(error_of(exception), "The log's ends cannot be read", where) from None
+        found[at.topic, at.partition] = reach
+    return found
+
+
+def _failure(error: KafkaError, what: str, where: str) -> ConnectError:
+    if error.code() in GROUP_IN_USE:
+        return GroupActive(
+            Diagnostic("group.active", f"{what}: the group has members", where, reason(error))
+        )
+    return as_failure(error, what, where)
