@@ -5,7 +5,7 @@ Decides from the same values as the plan; a connector with errors keeps its othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from connect_reconciler.plan.diff import Changes
@@ -152,7 +152,8 @@ def _pin_warnings(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic
     if changes.kind != "sink" or changes.pin is None:
         return
     where = pin.where or changes.name
-    read = {topic.strip() for topic in (changes.written or {}).get("topics", "").split(",")} - {""}
+    topics = (changes.written or {}).get("topics", "")
+    read = {topic.strip() for topic in topics.split(",")} - {""}
     for entry in changes.pin.entries or ():
         partition, wanted = sink_partition(entry.partition), sink_offset(entry.offset)
         if partition is None:
@@ -176,8 +177,7 @@ def _pin_warnings(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic
 
 
 def _class(changes: Changes) -> str:
-    config: Mapping[str, str] = changes.written or {}
-    return config.get("connector.class", "")
+    return changes.cover.shown(changes.written or {}).get("connector.class", "(none)")
 
 
 def _where(changes: Changes) -> Location | str:

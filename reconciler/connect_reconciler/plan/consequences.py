@@ -19,7 +19,10 @@ from connect_specs.states import TargetState
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What rules look at: one connector's configs before and after, and the cluster around it."""
+    """What rules look at: one connector's configs before and after, and the cluster around it.
+
+    Secrets are not in it: nothing that a rule says can tell one.
+    """
 
     name: str
     kind: Kind
@@ -32,9 +35,9 @@ class Setting:
     @classmethod
     def of(cls, changes: Changes, live: Live, worker: Mapping[str, str]) -> Setting:
         """The setting of one connector's changes."""
-        old = changes.live.config if changes.live else {}
+        old = changes.cover.shown(changes.live.config if changes.live else {})
         old_kind = changes.live.kind if changes.live else "unknown"
-        new = changes.written or {}
+        new = changes.cover.shown(changes.written or {})
         return cls(changes.name, changes.kind, old_kind, old, new, live, worker)
 
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.diagnostics import Diagnostic, Stale
 
+SENSITIVE = "(sensitive)"
+
 _REFERENCE = re.compile(r"\$\{[^{}]+\}")
 _SECRET_NAME = re.compile(
     r"passw(or)?d|passphrase|passcode|secret|token(?!iz|is)|credential"
@@ -85,6 +87,13 @@ class Veil:
         if is_sensitive(config_key, text, self.named):
             return Secret(fingerprint(self.key, self.connector, config_key, text))
         return Plain(text)
+
+    def shown(self, config: Mapping[str, str]) -> dict[str, str]:
+        """The config in words: what is secret says only that it is."""
+        return {
+            key: SENSITIVE if is_sensitive(key, text, self.named) else text
+            for key, text in config.items()
+        }
 
 
 def veil(config: Mapping[str, str], cover: Veil) -> dict[str, Value]:

@@ -159,7 +159,8 @@ class Wording:
         name, kind = self.changes.name, self.changes.kind
         lines = ["its tasks end"]
         if kind == "sink" and self.changes.live is not None:
-            group = sink_group(name, self.changes.live.config, self.worker)
+            config = self.changes.cover.shown(self.changes.live.config)
+            group = sink_group(name, config, self.worker)
             lines.append(f"its offsets stay in consumer group {group}")
         else:
             lines.append("its offsets stay: a new connector of its name goes on from there")

@@ -1,0 +1,128 @@
+"""A plan as a JSON file, and back. The file is bound to its content by a hash.
+
+Reading refuses what it does not know rather than guessing: another format or version, a changed
+file, an unknown field. Files of version 1 load for ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TypeAlias
+
+from pydantic import ValidationError
+
+from connect_reconciler.plan import plan_file_models as models
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.plan_file_actions import (
+    action_from,
+    action_to,
+    diagnostic_from,
+    diagnostic_to,
+)
+from connect_specs.diagnostics import Diagnostic, Invalid
+
+Document: TypeAlias = dict[str, object]
+
+_AGAIN = "make the plan again"
+
+
+def plan_document(plan: Plan) -> Document:
+    """The plan as the JSON object that a plan file holds."""
+    body = models.PlanModel(
+        hash="",
+        project=plan.project,
+        group_id=plan.group_id,
+        cluster_id=plan.cluster_id,
+        observed_ms=plan.observed_ms,
+        key_id=plan.key_id,
+        actions=tuple(action_to(action) for action in plan.actions),
+        warnings=tuple(diagnostic_to(each) for each in plan.warnings),
+        errors=tuple(diagnostic_to(each) for each in plan.errors),
+    ).model_dump(mode="json")
+    return {**body, "hash": _content_hash(body)}
+
+
+def dump_plan(plan: Plan) -> str:
+    """The text of a plan file."""
+    return json.dumps(plan_document(plan), indent=2, ensure_ascii=False) + "\n"
+
+
+def load_plan(text: str, file: str = "plan") -> Plan:
+    """The plan in a plan file; `file` names it in errors. Raises Invalid."""
+    document = _document(text, file)
+    _check_version(document, file)
+    if document.get("hash") != _content_hash(document):
+        what = "the plan is not as it was written: its content does not fit its hash"
+        raise Invalid(Diagnostic("plan-file.changed", what, file, hint=_AGAIN))
+    try:
+        model = models.PlanModel.model_validate_json(text)
+    except ValidationError as error:
+        raise Invalid(*_field_problems(error, file)) from None
+    return Plan(
+        project=model.project,
+        group_id=model.group_id,
+        cluster_id=model.cluster_id,
+        observed_ms=model.observed_ms,
+        actions=tuple(action_from(action) for action in model.actions),
+        warnings=tuple(diagnostic_from(each) for each in model.warnings),
+        errors=tuple(diagnostic_from(each) for each in model.errors),
+        key_id=model.key_id,
+    )
+
+
+def plan_schema() -> str:
+    """The JSON Schema of a plan file, as docs/plan.schema.json holds it."""
+    schema = models.PlanModel.model_json_schema(mode="serialization")
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "A plan of connect",
+    }
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def _document(text: str, file: str) -> Document:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        what = f"this is no plan: it is not JSON ({error})"
+        raise Invalid(Diagnostic("plan-file.not-json", what, file)) from None
+    if not isinstance(document, dict) or document.get("format") != models.FORMAT:
+        what = f'this is no plan: it has no "format": "{models.FORMAT}"'
+        hint = "`connect plan --out <file>` writes one"
+        raise Invalid(Diagnostic("plan-file.not-a-plan", what, file, hint=hint))
+    return document
+
+
+def _check_version(document: Document, file: str) -> None:
+    version = document.get("format_version")
+    if version != models.FORMAT_VERSION or isinstance(version, bool):
+        raise Invalid(
+            Diagnostic(
+                "plan-file.version",
+                f"the plan has format version {version}, and this connect reads version"
+                f" {models.FORMAT_VERSION}",
+                file,
+                hint=f"use the connect that wrote it, or {_AGAIN}",
+            )
+        )
+
+
+def _field_problems(error: ValidationError, file: str) -> list[Diagnostic]:
+    """One diagnostic a field. Its value is left out: what does not fit may be anything."""
+    return [
+        Diagnostic(
+            "plan-file.field",
+            f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}",
+            file,
+            hint=_AGAIN,
+        )
+        for each in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+
+
+def _content_hash(document: Document) -> str:
+    body = {key: value for key, value in document.items() if key != "hash"}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,250 @@
+"""Actions, preconditions and values to their twins in the plan file, and back. Nothing is decided.
+
+Each direction matches exhaustively: an action that the file does not know cannot be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from connect_reconciler.plan import actions as act
+from connect_reconciler.plan import plan_file_models as models
+from connect_reconciler.plan.values import Plain, Secret, Value
+from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.states import TargetState
+
+
+def action_to(action: act.Action) -> models.ActionModel:
+    """The action as the file holds it."""
+    common: dict[str, Any] = {
+        "connector": action.connector,
+        "reason": action.reason,
+        "effect": action.effect,
+        "requires": tuple(_precondition_to(each) for each in action.requires),
+    }
+    match action:
+        case act.Create():
+            return models.CreateModel(
+                **common,
+                config=_config_to(action.config),
+                initial_state=action.initial_state.value,
+                held_from=_state_to(action.held_from),
+            )
+        case act.Adopt():
+            return models.AdoptModel(**common)
+        case act.UpdateConfig():
+            changes = tuple(_change_to(change) for change in action.changes)
+            config = _config_to(action.config)
+            return models.UpdateConfigModel(**common, config=config, changes=changes)
+        case act.Stop():
+            return models.StopModel(**common, held_from=_state_to(action.held_from))
+        case act.AlterOffsets():
+            return models.AlterOffsetsModel(**common, **_offsets_to(action))
+        case act.ResetOffsets():
+            return models.ResetOffsetsModel(**common, **_offsets_to(action))
+        case act.Pause():
+            return models.PauseModel(**common)
+        case act.Resume():
+            return models.ResumeModel(**common)
+        case act.Restart():
+            return models.RestartModel(**common)
+        case act.Delete():
+            return models.DeleteModel(**common)
+        case act.Protect():
+            return models.ProtectModel(**common, prevent_delete=action.prevent_delete)
+        case act.Forget():
+            return models.ForgetModel(**common)
+        case _:
+            assert_never(action)
+
+
+def action_from(model: models.ActionModel) -> act.Action:
+    """The action that the file holds."""
+    common: dict[str, Any] = {
+        "connector": model.connector,
+        "reason": model.reason,
+        "effect": model.effect,
+        "requires": tuple(_precondition_from(each) for each in model.requires),
+    }
+    match model:
+        case models.CreateModel():
+            return act.Create(
+                **common,
+                config=_config_from(model.config),
+                initial_state=TargetState(model.initial_state),
+                held_from=_state_from(model.held_from),
+            )
+        case models.AdoptModel():
+            return act.Adopt(**common)
+        case models.UpdateConfigModel():
+            changes = tuple(_change_from(change) for change in model.changes)
+            return act.UpdateConfig(**common, config=_config_from(model.config), changes=changes)
+        case models.StopModel():
+            return act.Stop(**common, held_from=_state_from(model.held_from))
+        case models.AlterOffsetsModel():
+            return act.AlterOffsets(**common, **_offsets_from(model))
+        case models.ResetOffsetsModel():
+            return act.ResetOffsets(**common, **_offsets_from(model))
+        case models.PauseModel():
+            return act.Pause(**common)
+        case models.ResumeModel():
+            return act.Resume(**common)
+        case models.RestartModel():
+            return act.Restart(**common)
+        case models.DeleteModel():
+            return act.Delete(**common)
+        case models.ProtectModel():
+            return act.Protect(**common, prevent_delete=model.prevent_delete)
+        case models.ForgetModel():
+            return act.Forget(**common)
+        case _:
+            assert_never(model)
+
+
+def diagnostic_to(diagnostic: Diagnostic) -> models.DiagnosticModel:
+    """The diagnostic as the file holds it."""
+    where: models.PlaceModel | str | None
+    if isinstance(diagnostic.where, Location):
+        place = diagnostic.where
+        where = models.PlaceModel(file=place.file, line=place.line, column=place.column)
+    else:
+        where = diagnostic.where
+    return models.DiagnosticModel(
+        code=diagnostic.code,
+        what=diagnostic.what,
+        where=where,
+        why=diagnostic.why,
+        hint=diagnostic.hint,
+    )
+
+
+def diagnostic_from(model: models.DiagnosticModel) -> Diagnostic:
+    """The diagnostic that the file holds."""
+    where: Location | str | None
+    if isinstance(model.where, models.PlaceModel):
+        where = Location(model.where.file, model.where.line, model.where.column)
+    else:
+        where = model.where
+    return Diagnostic(model.code, model.what, where, model.why, model.hint)
+
+
+def value_to(value: Value) -> models.ValueModel:
+    """The value as JSON holds it: text, or a fingerprint."""
+    return value.text if isinstance(value, Plain) else models.SecretModel(secret=value.fingerprint)
+
+
+def _precondition_to(precondition: act.Precondition) -> models.PreconditionModel:
+    match precondition:
+        case act.Exists(config_fingerprint=mark, leaving_out=leaving_out):
+            return models.ExistsModel(config_fingerprint=mark, leaving_out=leaving_out)
+        case act.Absent():
+            return models.AbsentModel()
+        case act.TargetIs(state=state):
+            return models.TargetIsModel(state=state.value)
+        case act.OwnerIs(project=project):
+            return models.OwnerIsModel(project=project)
+        case act.NotProtected():
+            return models.NotProtectedModel()
+        case act.PinNotRecorded(pin=pin):
+            return models.PinNotRecordedModel(pin=pin)
+        case act.PinRecorded(pin=pin, content_hash=content_hash):
+            return models.PinRecordedModel(pin=pin, content_hash=content_hash)
+        case act.InsideLog(partition=(topic, partition), offset=offset):
+            return models.InsideLogModel(topic=topic, partition=partition, offset=offset)
+        case _:
+            assert_never(precondition)
+
+
+def _precondition_from(model: models.PreconditionModel) -> act.Precondition:
+    match model:
+        case models.ExistsModel():
+            return act.Exists(model.config_fingerprint, model.leaving_out)
+        case models.AbsentModel():
+            return act.Absent()
+        case models.TargetIsModel():
+            return act.TargetIs(TargetState(model.state))
+        case models.OwnerIsModel():
+            return act.OwnerIs(model.project)
+        case models.NotProtectedModel():
+            return act.NotProtected()
+        case models.PinNotRecordedModel():
+            return act.PinNotRecorded(model.pin)
+        case models.PinRecordedModel():
+            return act.PinRecorded(model.pin, model.content_hash)
+        case models.InsideLogModel():
+            return act.InsideLog((model.topic, model.partition), model.offset)
+        case _:
+            assert_never(model)
+
+
+def _value_from(model: models.ValueModel) -> Value:
+    return Plain(model) if isinstance(model, str) else Secret(model.secret)
+
+
+def _config_to(config: Mapping[str, Value]) -> dict[str, models.ValueModel]:
+    return {key: value_to(value) for key, value in sorted(config.items())}
+
+
+def _config_from(config: Mapping[str, models.ValueModel]) -> dict[str, Value]:
+    return {key: _value_from(value) for key, value in config.items()}
+
+
+def _change_to(change: act.FieldChange) -> models.ChangeModel:
+    return models.ChangeModel(
+        key=change.key,
+        old=None if change.old is None else value_to(change.old),
+        new=None if change.new is None else value_to(change.new),
+    )
+
+
+def _change_from(model: models.ChangeModel) -> act.FieldChange:
+    return act.FieldChange(
+        model.key,
+        None if model.old is None else _value_from(model.old),
+        None if model.new is None else _value_from(model.new),
+    )
+
+
+def _offsets_to(action: act.AlterOffsets | act.ResetOffsets) -> dict[str, Any]:
+    moves = tuple(
+        models.MoveModel(
+            entry=_entry_to(move.entry),
+            before=None if move.before is None else _entry_to(move.before),
+            effect=move.effect,
+            direction=move.direction,
+        )
+        for move in action.moves
+    )
+    return {"pin": action.pin, "pin_hash": action.pin_hash, "moves": moves, "held": action.held}
+
+
+def _offsets_from(model: models.AlterOffsetsModel | models.ResetOffsetsModel) -> dict[str, Any]:
+    moves = tuple(
+        act.OffsetMove(
+            _entry_from(move.entry),
+            None if move.before is None else _entry_from(move.before),
+            move.effect,
+            move.direction,
+        )
+        for move in model.moves
+    )
+    return {"pin": model.pin, "pin_hash": model.pin_hash, "moves": moves, "held": model.held}
+
+
+def _entry_to(entry: OffsetEntry) -> models.EntryModel:
+    offset = None if entry.offset is None else dict(entry.offset)
+    return models.EntryModel(partition=dict(entry.partition), offset=offset)
+
+
+def _entry_from(model: models.EntryModel) -> OffsetEntry:
+    return OffsetEntry(model.partition, model.offset)
+
+
+def _state_to(state: TargetState | None) -> models.State | None:
+    return None if state is None else state.value
+
+
+def _state_from(state: models.State | None) -> TargetState | None:
+    return None if state is None else TargetState(state)

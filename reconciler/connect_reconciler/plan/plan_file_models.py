@@ -1,0 +1,274 @@
+"""The plan file, format version 1, as pydantic models: the border where a plan is read or written.
+
+Twins of the plan's own values, so that those can change without a word of an old file changing.
+A later format gets models of its own. Secrets are here only as fingerprints.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+FORMAT: Literal["connect-plan"] = "connect-plan"
+FORMAT_VERSION: Literal[1] = 1
+
+State: TypeAlias = Literal["running", "paused", "stopped"]
+Scalar: TypeAlias = StrictBool | StrictInt | StrictFloat | StrictStr | None
+
+
+class Model(BaseModel):
+    """What all parts of the file share."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class SecretModel(Model):
+    """A value that is not shown: its fingerprint, empty where the project had no key."""
+
+    secret: str
+
+
+ValueModel: TypeAlias = str | SecretModel
+
+
+class EntryModel(Model):
+    """An offset of one partition, as KIP-875 writes it."""
+
+    partition: dict[str, Scalar]
+    offset: dict[str, Scalar] | None
+
+
+class ChangeModel(Model):
+    """One config key; null where it is not set."""
+
+    key: str
+    old: ValueModel | None
+    new: ValueModel | None
+
+
+class MoveModel(Model):
+    """One partition's offset, before and after. `before` is information."""
+
+    entry: EntryModel
+    before: EntryModel | None
+    effect: str
+    direction: Literal["back", "ahead", "same", "start", "forgotten", "unclear"]
+
+
+class ExistsModel(Model):
+    """The connector is there with this config."""
+
+    type: Literal["exists"] = "exists"
+    config_fingerprint: str
+    leaving_out: tuple[str, ...] = ()
+
+
+class AbsentModel(Model):
+    """The connector is not there."""
+
+    type: Literal["absent"] = "absent"
+
+
+class TargetIsModel(Model):
+    """The connector's target state."""
+
+    type: Literal["target-is"] = "target-is"
+    state: State
+
+
+class OwnerIsModel(Model):
+    """The owner in the ledger; null: nobody."""
+
+    type: Literal["owner-is"] = "owner-is"
+    project: str | None
+
+
+class NotProtectedModel(Model):
+    """No guard against deletion."""
+
+    type: Literal["not-protected"] = "not-protected"
+
+
+class PinNotRecordedModel(Model):
+    """The pin was not applied yet."""
+
+    type: Literal["pin-not-recorded"] = "pin-not-recorded"
+    pin: str
+
+
+class PinRecordedModel(Model):
+    """The pin was applied, with this content."""
+
+    type: Literal["pin-recorded"] = "pin-recorded"
+    pin: str
+    content_hash: str
+
+
+class InsideLogModel(Model):
+    """The offset lies in the partition's log."""
+
+    type: Literal["inside-log"] = "inside-log"
+    topic: str
+    partition: int
+    offset: int
+
+
+PreconditionModel: TypeAlias = Annotated[
+    ExistsModel
+    | AbsentModel
+    | TargetIsModel
+    | OwnerIsModel
+    | NotProtectedModel
+    | PinNotRecordedModel
+    | PinRecordedModel
+    | InsideLogModel,
+    Field(discriminator="type"),
+]
+
+
+class Common(Model):
+    """What all actions share."""
+
+    action: str
+    connector: str
+    reason: str
+    effect: str
+    requires: tuple[PreconditionModel, ...]
+
+
+class CreateModel(Common):
+    """Creates a connector."""
+
+    action: Literal["create"] = "create"
+    config: dict[str, ValueModel]
+    initial_state: State
+    held_from: State | None = None
+
+
+class AdoptModel(Common):
+    """Records a live connector as this project's."""
+
+    action: Literal["adopt"] = "adopt"
+
+
+class UpdateConfigModel(Common):
+    """Writes a whole config."""
+
+    action: Literal["update-config"] = "update-config"
+    config: dict[str, ValueModel]
+    changes: tuple[ChangeModel, ...]
+
+
+class StopModel(Common):
+    """Stops a connector, for good or for what follows."""
+
+    action: Literal["stop"] = "stop"
+    held_from: State | None = None
+
+
+class _Offsets(Common):
+    pin: str
+    pin_hash: str
+    moves: tuple[MoveModel, ...]
+    held: bool = False
+
+
+class AlterOffsetsModel(_Offsets):
+    """Sets offsets."""
+
+    action: Literal["alter-offsets"] = "alter-offsets"
+
+
+class ResetOffsetsModel(_Offsets):
+    """Forgets all offsets."""
+
+    action: Literal["reset-offsets"] = "reset-offsets"
+
+
+class PauseModel(Common):
+    """Pauses a connector."""
+
+    action: Literal["pause"] = "pause"
+
+
+class ResumeModel(Common):
+    """Resumes a connector."""
+
+    action: Literal["resume"] = "resume"
+
+
+class RestartModel(Common):
+    """Restarts what failed."""
+
+    action: Literal["restart"] = "restart"
+
+
+class DeleteModel(Common):
+    """Deletes a connector."""
+
+    action: Literal["delete"] = "delete"
+
+
+class ProtectModel(Common):
+    """Sets or lifts the guard against deletion."""
+
+    action: Literal["protect"] = "protect"
+    prevent_delete: bool
+
+
+class ForgetModel(Common):
+    """Removes a connector that is gone from the ledger."""
+
+    action: Literal["forget"] = "forget"
+
+
+ActionModel: TypeAlias = Annotated[
+    CreateModel
+    | AdoptModel
+    | UpdateConfigModel
+    | StopModel
+    | AlterOffsetsModel
+    | ResetOffsetsModel
+    | PauseModel
+    | ResumeModel
+    | RestartModel
+    | DeleteModel
+    | ProtectModel
+    | ForgetModel,
+    Field(discriminator="action"),
+]
+
+
+class PlaceModel(Model):
+    """A place in a file, counted from 1; line 0 means all of it."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+
+class DiagnosticModel(Model):
+    """An error or a warning."""
+
+    code: str
+    what: str
+    where: PlaceModel | str | None = None
+    why: str = ""
+    hint: str = ""
+
+
+class PlanModel(Model):
+    """A plan: what an apply would do, in order, and what it relies on."""
+
+    format: Literal["connect-plan"] = FORMAT
+    format_version: Literal[1] = FORMAT_VERSION
+    hash: str = Field(description="SHA-256 over the rest, as JSON with sorted keys and no spaces")
+    project: str
+    group_id: str
+    cluster_id: str
+    observed_ms: int
+    key_id: str = ""
+    actions: tuple[ActionModel, ...]
+    warnings: tuple[DiagnosticModel, ...]
+    errors: tuple[DiagnosticModel, ...]
