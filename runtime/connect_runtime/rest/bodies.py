@@ -1,0 +1,233 @@
+"""Request bodies as Connect reads them, with its answers to those that it cannot read.
+
+Those answers are odd: what Jackson cannot map is a 500 with Jackson's text (connect-facts 4.1), and
+scalars in a config become the strings that were written. Texts begin as Jackson's do; where they
+name a place in the body, ours may differ.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from connect_runtime.herder.errors import RequestError
+from connect_specs.desired import OffsetEntry
+from connect_specs.states import TargetState
+
+RawConfig = dict[str, str | None]
+
+_ENTITIES = "org.apache.kafka.connect.runtime.rest.entities"
+_MAP = "java.util.LinkedHashMap<java.lang.String,java.lang.String>"
+_PLACE = "\n at [Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled);"
+_NO_CONFIG = 'Cannot invoke "java.util.Map.get(Object)" because "connectorConfig" is null'
+_NO_OFFSETS = "Partitions / offsets need to be provided for an alter offsets request"
+
+
+class _Number(str):
+    """A JSON number as it was written."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRequest:
+    """The body of POST /connectors, the name trimmed and put into the config."""
+
+    name: str
+    config: RawConfig
+    initial_state: TargetState | None
+
+
+def create_request(body: bytes) -> CreateRequest:
+    """Raises RequestError."""
+    kind = f"{_ENTITIES}.CreateConnectorRequest"
+    fields = _object(_parsed(body), kind, ("config", "name", "initial_state"))
+    if fields is None:
+        raise _refused(f'Cannot invoke "{kind}.name()" because "createRequest" is null')
+    name = (_string(fields.get("name")) or "").strip()
+    state = _initial_state(fields.get("initial_state"), kind)
+    config = _config(fields.get("config"))
+    if config is None:
+        raise _refused(_NO_CONFIG)
+    return CreateRequest(name, named(config, name), state)
+
+
+def config_request(body: bytes, name: str) -> RawConfig:
+    """The body of PUT config, with the connector's name. Raises RequestError."""
+    config = _config(_parsed(body))
+    if config is None:
+        raise _refused(_NO_CONFIG)
+    return named(config, name)
+
+
+def patch_request(body: bytes) -> RawConfig:
+    """The body of PATCH config; None removes a key. Raises RequestError."""
+    patch = _config(_parsed(body))
+    if patch is None:
+        raise _refused(
+            'Cannot invoke "java.util.Map.forEach(java.util.function.BiConsumer)" because "patch"'
+            " is null"
+        )
+    return patch
+
+
+def validate_request(body: bytes) -> RawConfig:
+    """The body of PUT config/validate. Raises RequestError."""
+    config = _config(_parsed(body))
+    if config is None:
+        raise _refused(
+            'Cannot invoke "java.util.Map.get(Object)" because "connectorConfig" is null'
+        )
+    return config
+
+
+def offsets_request(body: bytes) -> Sequence[OffsetEntry]:
+    """The body of PATCH offsets: never empty. Raises RequestError."""
+    kind = f"{_ENTITIES}.ConnectorOffsets"
+    fields = _object(_parsed(body, numbers_as_written=False), kind, ("offsets",))
+    if fields is None:
+        raise _refused(f'Cannot invoke "{kind}.offsets()" because "offsets" is null')
+    entries = fields.get("offsets")
+    if entries is None or entries == []:
+        raise RequestError(400, _NO_OFFSETS)
+    if not isinstance(entries, list):
+        raise _mismatch(f"java.util.ArrayList<{_ENTITIES}.ConnectorOffset>", entries)
+    return [_offset_entry(entry) for entry in entries]
+
+
+def named(config: RawConfig, name: str) -> RawConfig:
+    """The config with the connector's name. Raises RequestError when it has another one."""
+    included = config.get("name")
+    if included is None:
+        return {**config, "name": name}
+    if included != name:
+        raise RequestError(
+            400,
+            f"Connector name configuration ({included}) doesn't match connector name in the URL "
+            f"({name})",
+        )
+    return config
+
+
+def _offset_entry(entry: Any) -> OffsetEntry:
+    kind = f"{_ENTITIES}.ConnectorOffset"
+    fields = _object(entry, kind, ("offset", "partition"))
+    if fields is None:
+        raise _refused(f'Cannot invoke "{kind}.partition()" because "offset" is null')
+    for key in ("partition", "offset"):
+        if not isinstance(fields.get(key), dict | None):
+            raise _mismatch(
+                "java.util.LinkedHashMap<java.lang.String,java.lang.Object>", fields[key]
+            )
+    # the herder says what is wrong with a partition that is missing
+    return OffsetEntry(fields.get("partition"), fields.get("offset"))  # type: ignore[arg-type]
+
+
+def _initial_state(value: Any, kind: str) -> TargetState | None:
+    text = _string(value)
+    if text is None:
+        return None
+    if text.upper() not in TargetState.__members__:
+        raise _refused(
+            f"Cannot construct instance of `{kind}$InitialState`, problem: No enum constant "
+            f"{kind}.InitialState.{text.upper()}{_PLACE} line: 1, column: 1]"
+        )
+    return TargetState[text.upper()]
+
+
+def _config(value: Any) -> RawConfig | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise _mismatch(_MAP, value)
+    return {key: _string(entry) for key, entry in value.items()}
+
+
+def _string(value: Any) -> str | None:
+    """Scalars become strings."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list):
+        raise _mismatch("java.lang.String", value)
+    return None if value is None else str(value)
+
+
+def _object(value: Any, kind: str, fields: tuple[str, ...]) -> Mapping[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise _mismatch(kind, value)
+    unknown = next((key for key in value if key not in fields), None)
+    if unknown is not None:
+        count = "one known property" if len(fields) == 1 else f"{len(fields)} known properties"
+        known = ", ".join(f'"{field}"' for field in fields)
+        raise _refused(
+            f'Unrecognized field "{unknown}" (class {kind}), not marked as ignorable '
+            f"({count}: {known}]){_PLACE} line: 1, column: 1]"
+        )
+    return value
+
+
+def _parsed(body: bytes, *, numbers_as_written: bool = True) -> Any:
+    """JSON by Jackson's rules: no body is null, and what follows the value is not looked at."""
+    try:
+        text = body.decode().lstrip(" \t\r\n")
+    except UnicodeDecodeError as error:
+        byte = body[error.start]
+        raise _refused(f"Invalid UTF-8 start byte 0x{byte:x}{_PLACE} line: 1, column: 1]") from None
+    if not text:
+        return None
+    number: Callable[[str], Any] | None = _Number if numbers_as_written else None
+    decoder = json.JSONDecoder(parse_float=number, parse_int=number, parse_constant=_no_constant)
+    try:
+        return decoder.raw_decode(text)[0]
+    except (ValueError, RecursionError) as error:
+        raise _refused(_syntax_text(text, error)) from None
+
+
+def _no_constant(name: str) -> NoReturn:
+    token = name.lstrip("-")
+    raise _refused(
+        f"Non-standard token '{token}': enable `JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS`"
+    )
+
+
+def _syntax_text(text: str, error: Exception) -> str:
+    if not isinstance(error, json.JSONDecodeError):
+        return f"Document nesting depth or number length exceeds the maximum allowed{_PLACE}"
+    at = error.pos
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    place = f"{_PLACE} line: {line}, column: {column}]"
+    if at >= len(text) or error.msg.startswith("Unterminated string"):
+        marker = "Array" if text[:1] == "[" else "Object"
+        return f"Unexpected end-of-input: expected close marker for {marker}{place}"
+    if error.msg == "Expecting value" and text[at].isalpha():
+        token = text[at:].split()[0].rstrip(",}]")
+        expected = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
+        return f"Unrecognized token '{token}': was expecting {expected}{place}"
+    return f"Unexpected character ('{text[at]}' (code {ord(text[at])})){place}"
+
+
+def _mismatch(kind: str, value: Any) -> RequestError:
+    place = f"{_PLACE} line: 1, column: 1]"
+    if isinstance(value, str) and not isinstance(value, _Number):
+        return _refused(
+            f"Cannot construct instance of `{kind}` (although at least one Creator exists): no "
+            "String-argument constructor/factory method to deserialize from String value "
+            f"('{value}'){place}"
+        )
+    if isinstance(value, dict):
+        token = "Object value (token `JsonToken.START_OBJECT`)"
+    elif isinstance(value, list):
+        token = "Array value (token `JsonToken.START_ARRAY`)"
+    else:
+        token = "a JSON scalar"
+    return _refused(f"Cannot deserialize value of type `{kind}` from {token}{place}")
+
+
+def _refused(message: str) -> RequestError:
+    return RequestError(500, message)

@@ -1,0 +1,190 @@
+"""The resources below /connectors: each asks the herder one thing and answers as Connect does.
+
+Status codes and shapes only; what is refused, and why, is the herder's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+from urllib.parse import quote
+
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import Verbs
+from connect_runtime.rest import bodies, wire
+from connect_runtime.rest.exchange import Ask, Reply, Resource
+from connect_runtime.storage.snapshots import TaskId
+
+# what Java's UriBuilder leaves as it is
+_UNQUOTED = "/!$&'()*+,;=:@~"
+_UNSIGNED = "Internal request missing required signature"
+
+
+class Connectors:
+    """The resources, by method and path. `verbs` raises RequestError while there are none."""
+
+    def __init__(self, verbs: Callable[[], Verbs]) -> None:
+        self._ask = verbs
+
+    @property
+    def _verbs(self) -> Verbs:
+        return self._ask()
+
+    def routes(self) -> dict[tuple[str, str], Resource]:
+        """`{name}` is a connector, `{task}` a number."""
+        one = "/connectors/{name}"
+        return {
+            ("GET", "/connectors"): self.all,
+            ("POST", "/connectors"): self.create,
+            ("GET", one): self.info,
+            ("DELETE", one): self.delete,
+            ("GET", f"{one}/config"): self.config,
+            ("PUT", f"{one}/config"): self.put_config,
+            ("PATCH", f"{one}/config"): self.patch_config,
+            ("GET", f"{one}/status"): self.status,
+            ("PUT", f"{one}/pause"): self.pause,
+            ("PUT", f"{one}/resume"): self.resume,
+            ("PUT", f"{one}/stop"): self.stop,
+            ("POST", f"{one}/restart"): self.restart,
+            ("GET", f"{one}/tasks"): self.tasks,
+            ("POST", f"{one}/tasks"): self.internal,
+            ("PUT", f"{one}/fence"): self.internal,
+            ("GET", one + "/tasks/{task}/status"): self.task_status,
+            ("POST", one + "/tasks/{task}/restart"): self.restart_task,
+            ("GET", f"{one}/topics"): self.topics,
+            ("PUT", f"{one}/topics/reset"): self.reset_topics,
+            ("GET", f"{one}/offsets"): self.offsets,
+            ("PATCH", f"{one}/offsets"): self.alter_offsets,
+            ("DELETE", f"{one}/offsets"): self.reset_offsets,
+        }
+
+    def all(self, ask: Ask) -> Reply:
+        names = list(self._verbs.connectors())
+        expansions = ask.values("expand")
+        if not expansions:
+            return Reply(200, names)
+        found = {}
+        for name in names:
+            expanded = self._expanded(name, expansions)
+            if expanded is not None:
+                found[name] = expanded
+        return Reply(200, found)
+
+    def _expanded(self, name: str, expansions: list[str]) -> dict[str, Any] | None:
+        """None for a connector without a status, which Connect leaves out."""
+        found = {}
+        try:
+            for expansion in expansions:
+                if expansion == "status":
+                    found[expansion] = wire.connector_status_json(self._verbs.status(name))
+                elif expansion == "info":
+                    found[expansion] = wire.connector_info_json(self._verbs.info(name))
+        except RequestError as error:
+            if error.status != 404:
+                raise
+            return None
+        return found
+
+    def create(self, ask: Ask) -> Reply:
+        request = bodies.create_request(ask.body)
+        # a null value is for validation to refuse, so it has to get there
+        config = cast("dict[str, str]", request.config)
+        info = self._verbs.create(request.name, config, request.initial_state)
+        return _created(ask, request.name, wire.connector_info_json(info))
+
+    def info(self, ask: Ask) -> Reply:
+        return Reply(200, wire.connector_info_json(self._verbs.info(ask.path["name"])))
+
+    def delete(self, ask: Ask) -> Reply:
+        self._verbs.delete(ask.path["name"])
+        return Reply(204)
+
+    def config(self, ask: Ask) -> Reply:
+        return Reply(200, dict(self._verbs.config(ask.path["name"])))
+
+    def put_config(self, ask: Ask) -> Reply:
+        name = ask.path["name"]
+        config = cast("dict[str, str]", bodies.config_request(ask.body, name))
+        info, created = self._verbs.put_config(name, config)
+        if created:
+            return _created(ask, name, wire.connector_info_json(info))
+        return Reply(200, wire.connector_info_json(info))
+
+    def patch_config(self, ask: Ask) -> Reply:
+        name = ask.path["name"]
+        self._verbs.config(name)  # an unknown connector comes before a bad body
+        info = self._verbs.patch_config(name, bodies.patch_request(ask.body))
+        return Reply(200, wire.connector_info_json(info))
+
+    def status(self, ask: Ask) -> Reply:
+        return Reply(200, wire.connector_status_json(self._verbs.status(ask.path["name"])))
+
+    def pause(self, ask: Ask) -> Reply:
+        self._verbs.pause(ask.path["name"])
+        return Reply(202)
+
+    def resume(self, ask: Ask) -> Reply:
+        self._verbs.resume(ask.path["name"])
+        return Reply(202)
+
+    def stop(self, ask: Ask) -> Reply:
+        self._verbs.stop(ask.path["name"])
+        return Reply(204)
+
+    def restart(self, ask: Ask) -> Reply:
+        status = self._verbs.restart(
+            ask.path["name"],
+            include_tasks=ask.flag("includeTasks"),
+            only_failed=ask.flag("onlyFailed"),
+        )
+        if status is None:
+            return Reply(204)
+        return Reply(202, wire.connector_status_json(status))
+
+    def tasks(self, ask: Ask) -> Reply:
+        return Reply(200, wire.tasks_json(self._verbs.tasks(ask.path["name"])))
+
+    def internal(self, ask: Ask) -> Reply:
+        """What Apache's workers ask each other; ours talk through topics."""
+        raise RequestError(400, _UNSIGNED)
+
+    def task_status(self, ask: Ask) -> Reply:
+        task = _task(ask)
+        missing = RequestError(404, f"No status found for task {task}")
+        try:
+            found = self._verbs.status(task.connector).tasks.get(task.task)
+        except RequestError as error:
+            raise missing if error.status == 404 else error from error
+        if found is None:
+            raise missing
+        return Reply(200, wire.task_status_json(task.task, found))
+
+    def restart_task(self, ask: Ask) -> Reply:
+        task = _task(ask)
+        self._verbs.restart_task(task.connector, task.task)
+        return Reply(204)
+
+    def topics(self, ask: Ask) -> Reply:
+        name = ask.path["name"]
+        return Reply(200, {name: {"topics": list(self._verbs.topics(name))}})
+
+    def reset_topics(self, ask: Ask) -> Reply:
+        raise RequestError(403, "Topic tracking reset is disabled.")
+
+    def offsets(self, ask: Ask) -> Reply:
+        return Reply(200, wire.offsets_json(self._verbs.offsets(ask.path["name"])))
+
+    def alter_offsets(self, ask: Ask) -> Reply:
+        entries = bodies.offsets_request(ask.body)
+        return Reply(200, {"message": self._verbs.alter_offsets(ask.path["name"], entries)})
+
+    def reset_offsets(self, ask: Ask) -> Reply:
+        return Reply(200, {"message": self._verbs.reset_offsets(ask.path["name"])})
+
+
+def _task(ask: Ask) -> TaskId:
+    return TaskId(ask.path["name"], int(ask.path["task"]))
+
+
+def _created(ask: Ask, name: str, json: Any) -> Reply:
+    return Reply(201, json, {"Location": f"{ask.base}/connectors/{quote(name, safe=_UNQUOTED)}"})

@@ -1,0 +1,51 @@
+"""A request as a resource sees it, and its reply: plain values, so that resources need no HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+
+class _Nothing:
+    """No body at all, where None would be JSON's null."""
+
+
+NOTHING: Final = _Nothing()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request: decoded path parameters, query parameters in order, the raw body. `base` is the
+    scheme and host that the client used."""
+
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Sequence[tuple[str, str]] = ()
+    body: bytes = b""
+    base: str = ""
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """A boolean query parameter; as in Java, whatever is not `true` is false."""
+        found = [value for key, value in self.query if key == name]
+        return found[0].lower() == "true" if found else default
+
+    def values(self, name: str) -> list[str]:
+        """All values of a query parameter."""
+        return [value for key, value in self.query if key == name]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A status and JSON, or no body."""
+
+    status: int
+    json: Any = NOTHING
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Resource: TypeAlias = Callable[[Ask], Reply]
+
+
+def error_reply(status: int, message: str | None) -> Reply:
+    """Connect's error body."""
+    return Reply(status, {"error_code": status, "message": message})

@@ -1,0 +1,89 @@
+"""Serves the REST API over HTTP on a thread of this process.
+
+The port is bound before anything is served, so that whoever starts a runtime knows its address,
+also when any free port will do. Touches no signal handlers.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from dataclasses import dataclass
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from connect_specs.diagnostics import Diagnostic, Unreachable
+
+_START_S = 10.0
+_STOP_S = 3.0
+_BACKLOG = 128
+_POLL_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A socket that has its port, but does not listen yet."""
+
+    socket: socket.socket
+    port: int
+
+    @classmethod
+    def at(cls, host: str, port: int) -> Bound:
+        """Takes the port. Raises Unreachable when it cannot be had."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        made = socket.socket(family, socket.SOCK_STREAM)
+        # a runtime that was killed a moment ago must not keep the next one from its port
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind((host, port))
+        except OSError as error:
+            made.close()
+            what = "REST cannot listen there"
+            hint = "end what listens there, or name another port in 'listeners'"
+            where = f"{host}:{port}"
+            raise Unreachable(
+                Diagnostic("rest.port", what, where, error.strerror or str(error), hint)
+            ) from error
+        return cls(made, int(made.getsockname()[1]))
+
+    def close(self) -> None:
+        """Gives the port back."""
+        self.socket.close()
+
+
+class RestServer:
+    """Serves `app` on a bound socket between `start` and `stop`."""
+
+    def __init__(self, app: ASGIApp, bound: Bound) -> None:
+        self._bound = bound
+        config = uvicorn.Config(
+            app,
+            access_log=False,
+            lifespan="off",
+            log_config=None,
+            server_header=False,
+            timeout_graceful_shutdown=int(_STOP_S),
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._serve, name="rest", daemon=True)
+
+    def start(self) -> None:
+        """Returns when requests are answered."""
+        self._bound.socket.listen(_BACKLOG)
+        self._thread.start()
+        deadline = time.monotonic() + _START_S
+        while not self._server.started and self._thread.is_alive():
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_POLL_S)
+
+    def stop(self) -> None:
+        """Lets running requests end for a few seconds; the port is free after it."""
+        self._server.should_exit = True
+        self._thread.join(_STOP_S * 2)
+        self._bound.close()
+
+    def _serve(self) -> None:
+        self._server.run(sockets=[self._bound.socket])

@@ -1,0 +1,140 @@
+"""Connect's JSON and our values, both ways: the server answers with it, an HTTP client reads it.
+
+Reading takes what newer servers add, and what older ones leave out. Field order is Connect's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect_runtime.herder.values import (
+    ConnectorInfo,
+    ConnectorStatus,
+    InstanceStatus,
+    Runtime,
+    TaskInfo,
+)
+from connect_runtime.storage.snapshots import State, TaskId
+from connect_specs.desired import OffsetEntry
+
+Json = dict[str, Any]
+
+# What a plugin says that has no version of its own: Connect leaves the field out then.
+UNDEFINED_VERSION = "undefined"
+
+
+def task_id_json(task: TaskId) -> Json:
+    return {"connector": task.connector, "task": task.task}
+
+
+def task_id_from_json(value: Mapping[str, Any]) -> TaskId:
+    return TaskId(value["connector"], value["task"])
+
+
+def connector_info_json(info: ConnectorInfo) -> Json:
+    return {
+        "name": info.name,
+        "config": dict(info.config),
+        "tasks": [task_id_json(task) for task in info.tasks],
+        "type": info.type,
+    }
+
+
+def connector_info_from_json(value: Mapping[str, Any]) -> ConnectorInfo:
+    return ConnectorInfo(
+        name=value["name"],
+        config=dict(value["config"]),
+        tasks=tuple(map(task_id_from_json, value["tasks"])),
+        type=value.get("type") or "unknown",
+    )
+
+
+def tasks_json(tasks: Sequence[TaskInfo]) -> list[Json]:
+    return [{"id": task_id_json(task.id), "config": dict(task.config)} for task in tasks]
+
+
+def tasks_from_json(value: Sequence[Mapping[str, Any]]) -> tuple[TaskInfo, ...]:
+    return tuple(TaskInfo(task_id_from_json(task["id"]), dict(task["config"])) for task in value)
+
+
+def connector_status_json(status: ConnectorStatus) -> Json:
+    return {
+        "name": status.name,
+        "connector": _instance_json(status.connector),
+        "tasks": [
+            task_status_json(number, status.tasks[number]) for number in sorted(status.tasks)
+        ],
+        "type": status.type,
+    }
+
+
+def connector_status_from_json(value: Mapping[str, Any]) -> ConnectorStatus:
+    return ConnectorStatus(
+        name=value["name"],
+        connector=_instance_from_json(value["connector"]),
+        tasks={task["id"]: _instance_from_json(task) for task in value["tasks"]},
+        type=value.get("type") or "unknown",
+    )
+
+
+def task_status_json(number: int, status: InstanceStatus) -> Json:
+    return {"id": number, **_instance_json(status)}
+
+
+def _instance_json(status: InstanceStatus) -> Json:
+    found: Json = {"state": status.state.value, "worker_id": status.worker_id}
+    if status.version != UNDEFINED_VERSION:
+        found["version"] = status.version
+    if status.trace:
+        found["trace"] = status.trace
+    return found
+
+
+def _instance_from_json(value: Mapping[str, Any]) -> InstanceStatus:
+    return InstanceStatus(
+        state=State(value["state"]),
+        worker_id=value.get("worker_id") or "",
+        trace=value.get("trace"),
+        version=value.get("version"),
+    )
+
+
+def offsets_json(offsets: Sequence[OffsetEntry]) -> Json:
+    return {
+        "offsets": [
+            {
+                "partition": None if entry.partition is None else dict(entry.partition),
+                "offset": None if entry.offset is None else dict(entry.offset),
+            }
+            for entry in offsets
+        ]
+    }
+
+
+def offsets_from_json(value: Mapping[str, Any]) -> tuple[OffsetEntry, ...]:
+    return tuple(
+        OffsetEntry(entry.get("partition"), entry.get("offset")) for entry in value["offsets"]
+    )
+
+
+def runtime_json(runtime: Runtime) -> Json:
+    return {
+        "leader": runtime.leader,
+        "leading": runtime.leading,
+        "term": runtime.term,
+        "slots": runtime.slots,
+        "running": runtime.running,
+        "waiting": [task_id_json(task) for task in runtime.waiting],
+    }
+
+
+def runtime_from_json(value: Mapping[str, Any]) -> Runtime:
+    return Runtime(
+        leader=value["leader"],
+        leading=value["leading"],
+        term=value["term"],
+        slots=value["slots"],
+        running=value["running"],
+        waiting=tuple(map(task_id_from_json, value["waiting"])),
+    )
