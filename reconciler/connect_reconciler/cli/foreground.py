@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from connect_runtime.server import Runtime
 
 from connect_reconciler.cli.output import progress, result
 from connect_reconciler.cli.rows import Row, changes, row_of
+from connect_reconciler.cli.signals import told_to_stop
 from connect_runtime.herder.errors import RequestError
 
 if TYPE_CHECKING:
@@ -43,7 +41,7 @@ def run_until_told(
     _log_to_stderr()
     for warning in warnings:
         progress(f"warning: {warning}")
-    with _told_to_stop() as told:
+    with told_to_stop() as told:
         runtime = Runtime(config)
         try:
             runtime.start()
@@ -79,24 +77,6 @@ def _tell_changes(told: threading.Event, verbs: Verbs, *, as_json: bool) -> None
         for line in changes(before, after):
             result(json.dumps({"event": line}) if as_json else line)
         before = after
-
-
-@contextmanager
-def _told_to_stop() -> Iterator[threading.Event]:
-    """Set by SIGINT and SIGTERM while the context lasts."""
-    told = threading.Event()
-
-    def tell(number: int, frame: FrameType | None) -> None:
-        if told.is_set():
-            raise KeyboardInterrupt
-        told.set()
-
-    before = {each: signal.signal(each, tell) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield told
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _log_to_stderr() -> None:

@@ -12,13 +12,13 @@ from connect_specs.nodes import Map, Node, Scalar
 from connect_specs.spec_offsets import read_pin
 from connect_specs.text_files import read_text
 
-_STDIN = "-"
+STDIN = "-"
 
 
 def read_offsets(file: Path) -> tuple[OffsetEntry, ...]:
     """The entries of `{"offsets": [...]}`; `-` reads stdin. Raises Invalid with every mistake."""
-    name = "stdin" if str(file) == _STDIN else file.name
-    text = sys.stdin.read() if str(file) == _STDIN else read_text(file, name)
+    name = "stdin" if str(file) == STDIN else file.name
+    text = sys.stdin.read() if str(file) == STDIN else read_text(file, name)
     parsed = parse_json(text, name)
     problems = list(parsed.problems)
     entries = _entries(parsed.documents, name, problems)

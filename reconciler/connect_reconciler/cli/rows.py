@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect_reconciler.apply.health import last_line
@@ -18,7 +18,8 @@ _UNKNOWN = "-"
 class Row:
     """One connector. `short` counts tasks that wait for a slot; `why` is why it or a task failed.
 
-    `running` and `short` None: no runtime is up, so nobody knows, and nothing runs.
+    `running` and `short` None: no runtime is up, so nothing runs. `target` is what was asked of it,
+    where that is shown.
     """
 
     name: str
@@ -28,9 +29,10 @@ class Row:
     running: int | None
     short: int | None
     why: tuple[str, ...] = ()
+    target: str = ""
 
 
-def row_of(status: ConnectorStatus, waiting: Sequence[TaskId] = ()) -> Row:
+def row_of(status: ConnectorStatus, waiting: Sequence[TaskId] = (), *, target: str = "") -> Row:
     """The row of a connector whose runtime is up."""
     return Row(
         name=status.name,
@@ -40,20 +42,26 @@ def row_of(status: ConnectorStatus, waiting: Sequence[TaskId] = ()) -> Row:
         running=sum(task.state == _RUNNING for task in status.tasks.values()),
         short=sum(task.connector == status.name for task in waiting),
         why=_why(status),
+        target=target,
     )
 
 
 def draw(rows: Sequence[Row], rates: Mapping[str, str] | None = None) -> str:
     """The rows as a table, with what failed below it."""
-    head = ["CONNECTOR", "TYPE", "STATE", "TASKS", "SLOTS SHORT"]
-    cells = [[row.name, row.kind, row.state, _tasks(row), _number(row.short)] for row in rows]
+    columns: dict[str, Callable[[Row], str]] = {
+        "CONNECTOR": lambda row: row.name,
+        "TYPE": lambda row: row.kind,
+        "STATE": lambda row: row.state,
+        "TASKS": _tasks,
+        "SLOTS SHORT": lambda row: _number(row.short),
+    }
+    if any(row.target for row in rows):
+        columns = {"CONNECTOR": columns["CONNECTOR"], "TARGET": lambda row: row.target} | columns
     if rates is not None:
-        head.append("RATE")
-        cells = [
-            [*cell, rates.get(row.name, _UNKNOWN)] for cell, row in zip(cells, rows, strict=True)
-        ]
+        columns["RATE"] = lambda row: rates.get(row.name, _UNKNOWN)
+    cells = [[cell(row) for cell in columns.values()] for row in rows]
     failures = [f"{row.name}: {line}\n" for row in rows for line in row.why]
-    return table(head, cells) + ("\n" + "".join(failures) if failures else "")
+    return table(list(columns), cells) + ("\n" + "".join(failures) if failures else "")
 
 
 def changes(before: Mapping[str, Row], after: Mapping[str, Row]) -> list[str]:

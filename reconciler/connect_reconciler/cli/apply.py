@@ -1,0 +1,135 @@
+"""`connect apply`: shows the plan, asks, and makes it so.
+
+With a runtime up, through its leader; with none, this process leads for as long as it takes and
+writes what the next runtime finds.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.output import progress, result, result_json
+from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from connect_reconciler.apply.report import ApplyReport
+    from connect_reconciler.plan.plan import Plan
+    from connect_specs.desired import Desired, Project
+
+
+def apply(
+    context: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A plan that `connect plan --out` saved."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Make the cluster what the specs say: shows the plan, asks, and carries it out.
+
+    Can be killed and run again: nothing is done twice, and no connector is left unfinished.
+    """
+    from connect_reconciler.cli.connecting import client
+    from connect_specs.loader import load_specs
+
+    _need_someone_to_ask(yes=yes)
+    call = invocation(context)
+    project = call.project()
+    desired = load_specs(project)
+    with client(project) as properties:
+        plan = _plan(None if file is None else call.path(file), project, desired, properties)
+        return _show_and_apply(plan, project, desired, properties, yes=yes, as_json=as_json)
+
+
+def _need_someone_to_ask(*, yes: bool) -> None:
+    if not yes and not sys.stdin.isatty():
+        what = "stdin is not a terminal, so nobody can be asked whether to apply the plan"
+        raise Invalid(
+            Diagnostic(
+                "apply.nobody-to-ask",
+                what,
+                hint="look at it first with `connect plan`, then run `connect apply --yes`",
+            )
+        )
+
+
+def _plan(
+    saved: Path | None, project: Project, desired: Desired, properties: Mapping[str, str]
+) -> Plan:
+    if saved is not None:
+        from connect_reconciler.cli.plan_output import read_saved
+
+        return read_saved(saved)
+    from connect_reconciler.cli.plan import observed, planned
+
+    return planned(project, desired, observed(project, desired, properties))
+
+
+def _show_and_apply(
+    plan: Plan,
+    project: Project,
+    desired: Desired,
+    properties: Mapping[str, str],
+    *,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    from connect_reconciler.cli.plan_output import show
+    from connect_reconciler.render.plan_json import render_plan_json
+
+    document: dict[str, object] = {"plan": render_plan_json(plan), "report": None}
+    if not as_json:
+        show(plan, as_json=False)
+    if plan.errors or plan.empty:
+        if as_json:
+            result_json(document)
+        return ExitCode.INVALID if plan.errors else ExitCode.OK
+    if not yes and not _agreed():
+        progress("not applied")
+        return ExitCode.FAILED
+    report = _carry_out(plan, project, desired, properties)
+    _tell(report, document, as_json=as_json)
+    return report.exit_code
+
+
+def _agreed() -> bool:
+    # On stderr, like all that is not the result: the question must be seen when stdout is a file.
+    return typer.confirm("Apply this plan?", default=False, err=True)
+
+
+def _carry_out(
+    plan: Plan, project: Project, desired: Desired, properties: Mapping[str, str]
+) -> ApplyReport:
+    from connect_reconciler.apply.run import apply_plan
+    from connect_reconciler.cli.apply_edges import edges_for
+    from connect_reconciler.cli.plan import observed
+    from connect_reconciler.cli.signals import told_to_stop
+
+    with told_to_stop() as told, edges_for(project, properties, told.is_set) as edges:
+        return apply_plan(
+            plan,
+            desired,
+            project,
+            edges,
+            observe=lambda: observed(project, desired, properties),
+        )
+
+
+def _tell(report: ApplyReport, document: dict[str, object], *, as_json: bool) -> None:
+    from connect_reconciler.cli.apply_output import render_report, report_json
+    from connect_specs.diagnostics_text import render_diagnostics
+
+    if report.ended_by:
+        sys.stderr.write(render_diagnostics(report.ended_by))
+    if as_json:
+        result_json(document | {"report": report_json(report)})
+    else:
+        result(render_report(report))

@@ -1,0 +1,60 @@
+"""What an apply reaches the world through, opened in the order that keeps two applies apart.
+
+The cluster first, because a new one has no topics yet; then the lease; and the ledger last, because
+opening it ends whatever apply wrote before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from connect_reconciler.apply.edges import Edges, Settings
+from connect_reconciler.apply.readback import ConfigTopic
+from connect_reconciler.cli.apply_output import tell
+from connect_reconciler.cluster.choose import open_cluster
+from connect_reconciler.ledger.lease import Lease, acquire, identity
+from connect_reconciler.ledger.ledger import PURPOSE, Ledger
+from connect_runtime.kafka.election import Election, find_leader
+from connect_runtime.kafka.log import KafkaLogs
+from connect_specs.names import ledger_group
+
+if TYPE_CHECKING:
+    from connect_specs.desired import Project
+
+# One that was killed keeps its lease until Kafka notices, after 6 s.
+_LEASE_S = 12.0
+_HOLDER_S = 2.0
+
+
+@contextmanager
+def edges_for(
+    project: Project, properties: Mapping[str, str], stop: Callable[[], bool]
+) -> Iterator[Edges]:
+    """The edges of one apply. Raises LeaseRefused while another one is at work."""
+    by = identity(time.time_ns() // 1_000_000)
+    with ExitStack() as stack:
+        cluster = open_cluster(project, properties)
+        stack.callback(cluster.close)
+        logs = KafkaLogs(properties)
+        stack.callback(logs.close)
+        lease = _lease(project, properties, logs, by)
+        stack.callback(lease.release)
+        ledger = Ledger.open(logs, project.topics.ledger, project.group_id)
+        stack.callback(ledger.close)
+        read_back = ConfigTopic(logs.reader(project.topics.config))
+        stack.callback(read_back.close)
+        yield Edges(cluster, ledger, lease, read_back, Settings(by=by, progress=tell, stop=stop))
+
+
+def _lease(project: Project, properties: Mapping[str, str], logs: KafkaLogs, by: str) -> Lease:
+    topic, group = project.topics.ledger, ledger_group(project.group_id)
+    logs.ensure_compacted(topic, 1, PURPOSE, key="cluster.topics.ledger")
+
+    def holder() -> str | None:
+        found = find_leader(properties, group, topic, _HOLDER_S)
+        return None if found is None else found.identity
+
+    return acquire(Election(properties, group, topic, by), holder, timeout_s=_LEASE_S)

@@ -1,0 +1,108 @@
+"""What an apply tells while it is at it, and what became of it in the end."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, assert_never
+
+from connect_reconciler.apply.progress import (
+    Began,
+    ConnectorDone,
+    Event,
+    Finished,
+    Performed,
+    Started,
+    Waiting,
+)
+from connect_reconciler.apply.report import (
+    LATER,
+    ApplyReport,
+    ConnectorReport,
+    Health,
+    Outcome,
+)
+from connect_reconciler.cli.output import progress
+from connect_reconciler.plan.actions import Action
+
+_HEALTH = {
+    Health.NOT_ASKED: "",
+    Health.RUNNING: "running",
+    Health.LATER: LATER,
+    Health.FAILED: "failed",
+    Health.TIMED_OUT: "not running yet",
+    Health.NOT_AWAITED: "not waited for",
+}
+
+
+def tell(event: Event) -> None:
+    """One line for each thing that is done or waited for."""
+    match event:
+        case Finished(result=done):
+            detail = f": {done.detail}" if done.detail else ""
+            text = f"{_name(done.action)} {done.outcome.value}{detail}"
+            progress(f"  {done.action.connector}: {text}")
+        case Waiting(connector=connector, what=what):
+            progress(f"  {connector}: waiting until {what}")
+        case Began() | Started() | Performed() | ConnectorDone():
+            pass
+        case _:
+            assert_never(event)
+
+
+def render_report(report: ApplyReport) -> str:
+    """The apply as text: how many actions had which outcome, then each connector."""
+    counts = [f"{count} {outcome.value}" for outcome, count in report.counts.items() if count]
+    lines = [f"Applied: {', '.join(counts) or 'nothing to do'}"]
+    if report.interrupted:
+        lines[0] += " (interrupted; apply again to finish)"
+    for each in report.connectors:
+        lines += _connector(each)
+    return "\n".join(lines) + "\n"
+
+
+def report_json(report: ApplyReport) -> dict[str, Any]:
+    """The apply for programs."""
+    return {
+        "apply_id": report.apply_id,
+        "interrupted": report.interrupted,
+        "exit_code": int(report.exit_code),
+        "counts": {outcome.value: count for outcome, count in report.counts.items()},
+        "connectors": [
+            {
+                "name": each.name,
+                "ok": each.ok,
+                "left": each.left,
+                "health": each.health.value,
+                "health_detail": each.health_detail,
+                "actions": [
+                    {
+                        "action": _name(done.action),
+                        "outcome": done.outcome.value,
+                        "detail": done.detail,
+                    }
+                    for done in each.results
+                ],
+            }
+            for each in report.connectors
+        ],
+    }
+
+
+def _connector(report: ConnectorReport) -> list[str]:
+    state = _HEALTH[report.health]
+    if report.health_detail:
+        state += f": {report.health_detail}"
+    lines = [f"  {report.name}: {state}"] if state else []
+    for done in report.results:
+        if done.outcome in (Outcome.FAILED, Outcome.UNKNOWN):
+            lines.append(
+                f"  {report.name}: {_name(done.action)} {done.outcome.value}: {done.detail}"
+            )
+    if report.left:
+        lines.append(f"  {report.name}: left as it is: {report.left}")
+    return lines
+
+
+def _name(action: Action) -> str:
+    """`AlterOffsets` as `alter offsets`."""
+    return re.sub(r"(?<=[a-z])([A-Z])", r" \1", type(action).__name__).lower()

@@ -1,0 +1,65 @@
+"""`connect plan`: what would an apply do, and what does that mean for the data?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_specs.diagnostics import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from connect_reconciler.plan.live import Live
+    from connect_reconciler.plan.plan import Plan
+    from connect_specs.desired import Desired, Project
+
+
+def plan(
+    context: typer.Context,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Save the plan, for `connect apply FILE`."),
+    ] = None,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="End with 4 if there are changes.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show what apply would change. Changes nothing.
+
+    Every change says why, and what it does to the data: how many records are delivered again, or
+    never. Secrets are not shown.
+    """
+    from connect_reconciler.cli.connecting import client
+    from connect_reconciler.cli.plan_output import save, show
+    from connect_specs.loader import load_specs
+
+    call = invocation(context)
+    project = call.project()
+    desired = load_specs(project)
+    with client(project) as properties:
+        made = planned(project, desired, observed(project, desired, properties))
+    show(made, as_json=as_json)
+    if made.errors:
+        return ExitCode.INVALID
+    if out is not None:
+        save(made, call.path(out))
+    return ExitCode.CHANGES if detailed_exitcode and not made.empty else ExitCode.OK
+
+
+def observed(project: Project, desired: Desired, properties: Mapping[str, str]) -> Live:
+    """The cluster as it is now."""
+    from connect_reconciler.observe import observe
+
+    return observe(project, desired, properties)
+
+
+def planned(project: Project, desired: Desired, live: Live) -> Plan:
+    """The plan from there to the specs."""
+    from connect_reconciler.plan.planner import make_plan
+
+    return make_plan(desired, live, group_id=project.group_id, worker=project.worker)

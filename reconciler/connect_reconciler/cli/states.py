@@ -1,0 +1,87 @@
+"""Connect's own verbs on one connector, by hand: stop, pause, resume, restart, delete.
+
+They change the cluster and no file: the next plan shows what differs from the specs.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.output import result, result_json
+from connect_specs.diagnostics import Diagnostic, Failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from connect_reconciler.cluster.port import Cluster
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The connector's name.")]
+
+_STOP_S = 30.0
+_LOOK_EVERY_S = 0.1
+
+
+def stop(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    """Stop a connector and wait until its tasks are gone; then its offsets may be altered."""
+
+    def act(cluster: Cluster) -> None:
+        cluster.stop(name)
+        if cluster.runs_tasks:
+            _wait_until_stopped(cluster, name)
+
+    _act(context, name, "stopped", act, as_json=as_json)
+
+
+def pause(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    """Pause a connector: its tasks stay, and do nothing until it is resumed."""
+    _act(context, name, "paused", lambda cluster: cluster.pause(name), as_json=as_json)
+
+
+def resume(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    """Let a connector run that is paused or stopped."""
+    _act(context, name, "running", lambda cluster: cluster.resume(name), as_json=as_json)
+
+
+def restart(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    """Restart a connector and its tasks, as far as they failed."""
+    _act(context, name, "restarted", lambda cluster: cluster.restart(name), as_json=as_json)
+
+
+def delete(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    """Delete a connector from the cluster. Its spec stays, so the next apply creates it again."""
+    _act(context, name, "deleted", lambda cluster: cluster.delete(name), as_json=as_json)
+
+
+def _act(
+    context: typer.Context,
+    name: str,
+    done: str,
+    act: Callable[[Cluster], None],
+    *,
+    as_json: bool,
+) -> None:
+    from connect_reconciler.cli.clusters import cluster_of
+
+    with cluster_of(invocation(context).project()) as cluster:
+        act(cluster)
+        runs = cluster.runs_tasks
+    if as_json:
+        result_json({"connector": name, "asked": done, "runtime_up": runs})
+    else:
+        result(f"{name}: {done}{'' if runs else ' (no runtime is up: it counts when one starts)'}")
+
+
+def _wait_until_stopped(cluster: Cluster, name: str) -> None:
+    from connect_reconciler.apply.health import still_running
+
+    deadline = time.monotonic() + _STOP_S
+    while left := still_running(cluster.status(name)):
+        if time.monotonic() > deadline:
+            what = f"it did not stop within {_STOP_S:.0f} s"
+            hint = "it is asked to stop and still may; `connect status` shows it"
+            raise Failed(Diagnostic("stop.timeout", what, name, why=left, hint=hint))
+        time.sleep(_LOOK_EVERY_S)

@@ -1,0 +1,112 @@
+"""`connect status`: what each connector is asked to do, and what it does.
+
+Read from the topics, so it works whoever runs them; a connector that nobody runs is not shown as
+running, whatever its last status says. Configs are not shown: they hold secrets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.output import progress, result, result_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from connect_reconciler.cli.rows import Row
+    from connect_runtime.herder.decide import View
+    from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+    from connect_runtime.storage.snapshots import ConnectorState
+    from connect_specs.desired import Project
+
+_ELECTION_S = 3.0
+
+
+def status(context: typer.Context, as_json: AsJson = False) -> None:
+    """Show connectors: target state, state, tasks, slots that are short, and why one failed."""
+    from connect_reconciler.cli.connecting import client
+    from connect_reconciler.cli.rows import draw
+
+    project = invocation(context).project()
+    with client(project) as properties:
+        leader, view = _read(project, properties)
+    if as_json:
+        connectors = [_connector(view, name, leader) for name in sorted(view.config.connectors)]
+        result_json({"project": project.name, "leader": leader, "connectors": connectors})
+        return
+    if leader is None:
+        progress("no runtime is up: nothing runs now")
+    rows = [_row(view, name, leader) for name in sorted(view.config.connectors)]
+    result(draw(rows) if rows else "there are no connectors")
+
+
+def _read(project: Project, properties: Mapping[str, str]) -> tuple[str | None, View]:
+    from connect_reconciler.kafka_view import KafkaView
+    from connect_runtime.herder.decide import View
+    from connect_runtime.kafka.election import find_leader
+    from connect_runtime.storage import config_topic, status_topic
+    from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
+    from connect_specs.diagnostics import Diagnostic, Invalid
+
+    if not properties:
+        what = "the state of a Connect cluster is read from its Kafka, which connect.yaml omits"
+        hint = "add cluster.kafka with its bootstrap.servers"
+        raise Invalid(Diagnostic("project.kafka-needed", what, str(project.file), hint=hint))
+    topics = project.topics
+    kafka = KafkaView(properties)
+    kafka.cluster_id()
+    leader = find_leader(properties, project.group_id, topics.config, _ELECTION_S)
+    config = config_topic.reduce_all(ConfigSnapshot(), kafka.records(topics.config))
+    found = status_topic.reduce_all(StatusSnapshot(), kafka.records(topics.status))
+    return leader.identity if leader else None, View(config=config, status=found)
+
+
+def _status(view: View, name: str) -> ConnectorStatus | None:
+    from connect_runtime.herder import reads
+    from connect_runtime.herder.errors import RequestError
+
+    try:
+        return reads.status(view, name, lambda class_name: _kind(view, name))
+    except RequestError:
+        return None
+
+
+def _kind(view: View, name: str) -> str:
+    from connect_reconciler.plan.kinds import kind_of
+
+    return kind_of(view.config.connectors[name].config, None, {})
+
+
+def _row(view: View, name: str, leader: str | None) -> Row:
+    from connect_reconciler.cli.rows import Row, row_of
+    from connect_runtime.storage.snapshots import State
+
+    asked = view.config.connectors[name]
+    found = _status(view, name) if leader else None
+    if found is None:
+        tasks = len(asked.task_configs)
+        return Row(name, _kind(view, name), "-", tasks, None, None, target=asked.target)
+    waiting = [task for task, each in view.status.tasks.items() if each.state is State.UNASSIGNED]
+    return row_of(found, waiting, target=asked.target)
+
+
+def _connector(view: View, name: str, leader: str | None) -> dict[str, Any]:
+    asked: ConnectorState = view.config.connectors[name]
+    found = _status(view, name)
+    tasks = sorted(found.tasks.items()) if found else []
+    return {
+        "name": name,
+        "type": _kind(view, name),
+        "target": asked.target.value,
+        "running": leader is not None,
+        "connector": None if found is None else _instance(found.connector),
+        "tasks": [{"id": number, **_instance(task)} for number, task in tasks],
+        "generation": asked.generation,
+    }
+
+
+def _instance(part: InstanceStatus) -> dict[str, Any]:
+    return {"state": part.state.value, "worker_id": part.worker_id, "trace": part.trace}
