@@ -11,13 +11,19 @@ from typing import Protocol
 
 from connect_runtime.herder.values import ConnectorStatus
 from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import Failed
 from connect_specs.states import TargetState
+
+
+class OutcomeUnknown(Failed):
+    """A change was asked for and no answer came: it may have taken place, or may still."""
 
 
 class Cluster(Protocol):
     """What apply can do to a cluster. All raise RequestError with Connect's status and text.
 
-    An HTTP call whose answer never came raises `OutcomeUnknown`: the change may be live.
+    An HTTP call whose answer never came raises `OutcomeUnknown`; one that was never sent, and a
+    read without an answer, raises `Unreachable`.
     """
 
     @property

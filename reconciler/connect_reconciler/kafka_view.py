@@ -1,0 +1,140 @@
+"""What observing asks of a real Kafka cluster. Reads only; nothing is created.
+
+Everything above takes these as values or functions, so that it can be tested without a broker.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from connect_reconciler.plan.live import LogRange, TopicPartition
+from connect_runtime.kafka.clients import check_reachable, consumer
+from connect_runtime.kafka.groups import list_offsets_of_groups, log_ranges
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.storage.log import LogRecord, Logs
+from connect_specs.diagnostics import Failed
+
+READ_TIMEOUT_S = 15.0
+
+_REACH_S = 8.0
+# Durations are a courtesy: without them a plan is as right.
+_TIMES_S = 3.0
+_SLICE_S = 0.05
+
+Moment = tuple[str, int, int]
+
+
+class View(Protocol):
+    """A Kafka cluster as observing sees it. `records` of a topic that does not exist are none."""
+
+    def cluster_id(self) -> str: ...
+    def records(self, topic: str) -> Sequence[LogRecord]: ...
+    def group_offsets(
+        self, groups: Iterable[str]
+    ) -> Mapping[str, Mapping[TopicPartition, int]]: ...
+    def log_ranges(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, LogRange]: ...
+    def record_times(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]: ...
+
+
+def records_of(logs: Logs, topic: str) -> Sequence[LogRecord]:
+    """The topic, read to its end; nothing where there is no such topic. Raises LogBlocked."""
+    try:
+        reader = logs.reader(topic)
+    except Failed as error:
+        if error.diagnostics[0].code == "topic.missing":
+            return ()
+        raise
+    try:
+        return reader.read_to_end(READ_TIMEOUT_S)
+    finally:
+        reader.close()
+
+
+class KafkaView:
+    """The cluster that client properties under Java's names lead to. One object, many threads."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = dict(properties)
+        self._logs = KafkaLogs(self._properties)
+
+    def cluster_id(self) -> str:
+        return check_reachable(self._properties, _REACH_S)
+
+    def records(self, topic: str) -> Sequence[LogRecord]:
+        return records_of(self._logs, topic)
+
+    def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
+        return list_offsets_of_groups(self._properties, groups)
+
+    def log_ranges(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogRange]:
+        found = log_ranges(self._properties, partitions)
+        return {at: LogRange(earliest, latest) for at, (earliest, latest) in found.items()}
+
+    def record_times(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]:
+        """The timestamps of the first records at or after these offsets, as far as they come."""
+        deadline = time.monotonic() + _TIMES_S
+        found: dict[Moment, int] = {}
+        for round_ in _rounds(wanted):
+            found |= self._times(round_, deadline)
+        return found
+
+    def _times(self, offsets: Mapping[TopicPartition, int], deadline: float) -> dict[Moment, int]:
+        reader = consumer(self._properties, {"group.id": "connect-times", **_READER})
+        found: dict[Moment, int] = {}
+        missing = dict(offsets)
+        try:
+            reader.assign([KafkaPartition(*at, offset) for at, offset in offsets.items()])
+            while missing and time.monotonic() < deadline:
+                message = reader.poll(_SLICE_S)
+                if message is None:
+                    continue
+                at = (message.topic(), message.partition())
+                offset = missing.pop(at, None)
+                if offset is not None:
+                    if message.error() is None:
+                        found[(*at, offset)] = message.timestamp()[1]
+                    reader.pause([KafkaPartition(*at)])
+        finally:
+            reader.close()
+        return found
+
+
+_READER = {
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "enable.partition.eof": True,
+    "fetch.message.max.bytes": 65536,
+    "queued.max.messages.kbytes": 1024,
+    "reconnect.backoff.ms": 10,
+}
+
+
+def _rounds(wanted: Iterable[Moment]) -> list[dict[TopicPartition, int]]:
+    """A consumer stands at one offset of a partition at a time."""
+    rounds: list[dict[TopicPartition, int]] = []
+    for topic, number, offset in sorted(set(wanted)):
+        at = (topic, number)
+        free = next((each for each in rounds if at not in each), None)
+        if free is None:
+            rounds.append({at: offset})
+        else:
+            free[at] = offset
+    return rounds
+
+
+def fingerprint_key_given() -> bytes | None:
+    """The key that CONNECT_FINGERPRINT_KEY holds, in hex or as any text."""
+    text = os.environ.get("CONNECT_FINGERPRINT_KEY", "").strip()
+    if not text:
+        return None
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return text.encode()

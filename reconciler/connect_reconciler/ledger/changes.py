@@ -1,0 +1,165 @@
+"""What must the ledger say before an action runs, and what after it? Pure.
+
+Before: whatever brings a connector back if the process dies in the middle. After: what was done.
+Each is written in one transaction with the journal's record of that step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from connect_reconciler.ledger.topic import owned_record, pin_record
+from connect_reconciler.plan.actions import (
+    Action,
+    Adopt,
+    AlterOffsets,
+    Create,
+    Delete,
+    Forget,
+    Pause,
+    Protect,
+    ResetOffsets,
+    Restart,
+    Resume,
+    Stop,
+    UpdateConfig,
+)
+from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
+from connect_reconciler.plan.values import Plain, Value
+from connect_runtime.storage.log import NewRecord
+from connect_specs.states import TargetState
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What an action's records are made from, besides the action and the ledger.
+
+    `config` is the connector's config as it is, or will be once this action wrote it, and
+    `live_state` its target state; `state` and `prevent_delete` are the spec's.
+    """
+
+    topic: str
+    project: str
+    now_ms: int
+    config: Mapping[str, Value]
+    live_state: TargetState | None = None
+    state: TargetState | None = None
+    prevent_delete: bool = False
+
+
+def before(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRecord, ...]:
+    """Records that must be there when the action begins."""
+    name = action.connector
+    match action:
+        case Create(held_from=held_from):
+            # A connector that is created and then not recorded would be nobody's, and one that is
+            # created stopped would stay so.
+            owned = replace(_created(context), held_from=held_from)
+            return (owned_record(context.topic, name, owned),)
+        case Stop(held_from=held_from):
+            owned = replace(_owned(ledger, name, context), held_from=held_from)
+            return (owned_record(context.topic, name, owned),)
+        case Resume() | Pause():
+            # Its offsets may move from now on.
+            return tuple(
+                pin_record(context.topic, name, pin, replace(applied, held=False))
+                for (connector, pin), applied in ledger.pins.items()
+                if connector == name and applied.held
+            )
+        case (
+            Adopt()
+            | UpdateConfig()
+            | AlterOffsets()
+            | ResetOffsets()
+            | Restart()
+            | Delete()
+            | Protect()
+            | Forget()
+        ):
+            return ()
+        case _:
+            assert_never(action)
+
+
+def after(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRecord, ...]:
+    """Records of what the action did."""
+    name, topic = action.connector, context.topic
+    match action:
+        case Create(held_from=held_from):
+            owned = replace(_created(context), held_from=held_from)
+            if held_from is None:
+                owned = replace(owned, state=context.state)
+            return (owned_record(topic, name, owned),)
+        case Adopt():
+            state = context.state if context.state is context.live_state else None
+            return (owned_record(topic, name, replace(_created(context), state=state)),)
+        case UpdateConfig():
+            owned = replace(
+                _owned(ledger, name, context),
+                config=_recorded(context.config),
+                applied_ms=context.now_ms,
+            )
+            return (owned_record(topic, name, owned),)
+        case Stop(held_from=held_from):
+            return () if held_from is not None else _settled(name, ledger, context)
+        case Pause() | Resume():
+            return _settled(name, ledger, context)
+        case AlterOffsets(pin=pin, pin_hash=pin_hash, moves=moves, held=held):
+            resolved = tuple(move.entry for move in moves)
+            applied = AppliedPin(pin_hash, resolved, context.now_ms, held)
+            return (pin_record(topic, name, pin, applied),)
+        case ResetOffsets(pin=pin, pin_hash=pin_hash, held=held):
+            applied = AppliedPin(pin_hash, None, context.now_ms, held)
+            return (pin_record(topic, name, pin, applied),)
+        case Protect(prevent_delete=prevent_delete):
+            owned = replace(_owned(ledger, name, context), prevent_delete=prevent_delete)
+            return (owned_record(topic, name, owned),)
+        case Delete() | Forget():
+            return _forgotten(name, ledger, topic)
+        case Restart():
+            return ()
+        case _:
+            assert_never(action)
+
+
+def _owned(ledger: LedgerState, name: str, context: Context) -> Owned:
+    return ledger.connectors.get(name) or _created(context)
+
+
+def _created(context: Context) -> Owned:
+    return Owned(
+        project=context.project,
+        config=_recorded(context.config),
+        state=None,
+        prevent_delete=context.prevent_delete,
+        applied_ms=context.now_ms,
+    )
+
+
+def _settled(name: str, ledger: LedgerState, context: Context) -> tuple[NewRecord, ...]:
+    """The connector is where the spec wants it, or where it was before it was stopped."""
+    owned = replace(
+        _owned(ledger, name, context),
+        state=context.state,
+        held_from=None,
+        applied_ms=context.now_ms,
+    )
+    return (owned_record(context.topic, name, owned),)
+
+
+def _forgotten(name: str, ledger: LedgerState, topic: str) -> tuple[NewRecord, ...]:
+    pins = [pin for connector, pin in ledger.pins if connector == name]
+    return (
+        *(pin_record(topic, name, pin, None) for pin in pins),
+        owned_record(topic, name, None),
+    )
+
+
+def _recorded(config: Mapping[str, Value]) -> dict[str, str]:
+    """Fingerprints in place of secrets."""
+    return {
+        key: value.text if isinstance(value, Plain) else value.fingerprint
+        for key, value in config.items()
+    }

@@ -1,0 +1,149 @@
+"""What the ledger says before and after each kind of action."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from connect_reconciler.ledger.changes import Context, after, before
+from connect_reconciler.ledger.topic import (
+    LedgerSnapshot,
+    owned_record,
+    pin_record,
+    reduce_all,
+)
+from connect_reconciler.plan.actions import (
+    Action,
+    Adopt,
+    AlterOffsets,
+    Create,
+    Delete,
+    Forget,
+    OffsetMove,
+    Pause,
+    Protect,
+    ResetOffsets,
+    Restart,
+    Resume,
+    Stop,
+    UpdateConfig,
+)
+from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
+from connect_reconciler.plan.values import Plain, Secret
+from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_specs.desired import OffsetEntry
+from connect_specs.states import TargetState
+
+RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
+CONFIG = {"name": Plain("a"), "password": Secret("f00d")}
+STORED = {"name": "a", "password": "f00d"}
+ENTRY = OffsetEntry({"p": 1}, {"at": 2})
+PIN = AppliedPin("h", (ENTRY,), 3, True)
+
+
+def context(state: TargetState | None = RUNNING, live: TargetState | None = RUNNING) -> Context:
+    return Context("ledger", "orders", 9, CONFIG, live, state, prevent_delete=True)
+
+
+def ledger(owned: Owned | None = None, **pins: AppliedPin) -> LedgerState:
+    records = [pin_record("ledger", "a", pin, applied) for pin, applied in pins.items()]
+    return fold(LedgerState(), [owned_record("ledger", "a", owned), *records])
+
+
+def fold(state: LedgerState, records: Sequence[NewRecord]) -> LedgerState:
+    logged = [LogRecord(r.topic, 0, n, 0, r.key, r.value) for n, r in enumerate(records)]
+    return reduce_all(LedgerSnapshot(state), logged).state
+
+
+def test_what_is_created_is_ours_before_it_is_there() -> None:
+    create = Create(
+        connector="a", reason="", config=CONFIG, initial_state=STOPPED, held_from=RUNNING
+    )
+    owned = Owned("orders", STORED, None, True, RUNNING, 9)
+    begun = fold(ledger(), before(create, ledger(), context()))
+    assert begun.connectors == {"a": owned}
+    assert fold(begun, after(create, begun, context())).connectors == {"a": owned}
+
+
+def test_what_is_created_as_the_spec_wants_it_is_settled() -> None:
+    create = Create(connector="a", reason="", config=CONFIG, initial_state=PAUSED)
+    found = fold(ledger(), after(create, ledger(), context(PAUSED)))
+    assert found.connectors == {"a": Owned("orders", STORED, PAUSED, True, None, 9)}
+
+
+@pytest.mark.parametrize(
+    ("spec", "live", "state"),
+    [(None, RUNNING, None), (PAUSED, RUNNING, None), (PAUSED, PAUSED, PAUSED)],
+)
+def test_adopting_records_what_is_there(
+    spec: TargetState | None, live: TargetState, state: TargetState | None
+) -> None:
+    adopt = Adopt(connector="a", reason="")
+    assert before(adopt, ledger(), context(spec, live)) == ()
+    found = fold(ledger(), after(adopt, ledger(), context(spec, live)))
+    assert found.connectors == {"a": Owned("orders", STORED, state, True, None, 9)}
+
+
+def test_a_hold_is_there_before_the_stop_and_until_the_connector_is_back() -> None:
+    state = ledger(Owned("orders", {}, RUNNING), p=PIN)
+    stop = Stop(connector="a", reason="", held_from=RUNNING)
+    state = fold(state, before(stop, state, context()))
+    assert state.connectors["a"].held_from is RUNNING
+    state = fold(state, after(stop, state, context()))
+    assert state.connectors["a"].held_from is RUNNING
+    resume = Resume(connector="a", reason="")
+    state = fold(state, before(resume, state, context(None)))
+    assert state.connectors["a"].held_from is RUNNING
+    assert not state.pins["a", "p"].held
+    state = fold(state, after(resume, state, context(None)))
+    assert state.connectors["a"] == Owned("orders", {}, None, False, None, 9)
+
+
+def test_a_stop_for_good_clears_an_earlier_hold() -> None:
+    state = ledger(Owned("orders", {}, RUNNING, held_from=RUNNING))
+    stop = Stop(connector="a", reason="")
+    state = fold(state, before(stop, state, context(STOPPED)))
+    assert state.connectors["a"].held_from is None
+    state = fold(state, after(stop, state, context(STOPPED)))
+    assert state.connectors["a"].state is STOPPED
+
+
+def test_pins_are_recorded_with_what_they_resolved_to() -> None:
+    alter = AlterOffsets(
+        connector="a", reason="", pin="p", pin_hash="h", moves=(OffsetMove(ENTRY, None),), held=True
+    )
+    reset = ResetOffsets(connector="a", reason="", pin="q", pin_hash="h", moves=())
+    state = fold(ledger(), (*after(alter, ledger(), context()), *after(reset, ledger(), context())))
+    assert state.pins == {
+        ("a", "p"): AppliedPin("h", (ENTRY,), 9, True),
+        ("a", "q"): AppliedPin("h", None, 9, False),
+    }
+
+
+@pytest.mark.parametrize(
+    "action", [Delete(connector="a", reason=""), Forget(connector="a", reason="")]
+)
+def test_what_is_gone_leaves_nothing(action: Action) -> None:
+    state = ledger(Owned("orders", {}, RUNNING), p=PIN, q=PIN)
+    assert before(action, state, context()) == ()
+    assert fold(state, after(action, state, context())) == LedgerState()
+
+
+def test_a_new_config_is_recorded_without_its_secrets() -> None:
+    state = ledger(Owned("orders", {}, RUNNING, held_from=PAUSED))
+    update = UpdateConfig(connector="a", reason="", config=CONFIG, changes=())
+    state = fold(state, after(update, state, context()))
+    assert state.connectors["a"] == Owned("orders", STORED, RUNNING, False, PAUSED, 9)
+
+
+def test_guards_are_set_and_lifted() -> None:
+    state = ledger(Owned("orders", {}, RUNNING, prevent_delete=True))
+    lift = Protect(connector="a", reason="", prevent_delete=False)
+    assert not fold(state, after(lift, state, context())).connectors["a"].prevent_delete
+
+
+def test_a_pause_settles_and_a_restart_changes_nothing() -> None:
+    state = ledger(Owned("orders", {}, RUNNING, held_from=RUNNING))
+    restart, pause = Restart(connector="a", reason=""), Pause(connector="a", reason="")
+    assert (before(restart, state, context()), after(restart, state, context())) == ((), ())
+    paused = fold(state, after(pause, state, context(PAUSED))).connectors["a"]
+    assert (paused.state, paused.held_from) == (PAUSED, None)

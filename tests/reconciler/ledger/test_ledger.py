@@ -1,0 +1,93 @@
+"""The ledger's pen, on logs in memory and on a real broker."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from connect_reconciler.ledger.lease import LeaseLost
+from connect_reconciler.ledger.ledger import Ledger, NotRecorded, read_ledger
+from connect_reconciler.ledger.topic import Ending, Journal, Step, owned_record, pin_record
+from connect_reconciler.plan.live import AppliedPin, Owned
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.storage.log import Logs
+from connect_runtime.storage.memory import MemoryLogs
+
+JOURNAL = Journal("one", "orders", "me@here pid 1", 5, 2)
+STEP = Step(1, "a", "Stop")
+OWNED = Owned("orders", {"name": "a"}, None)
+
+
+@pytest.fixture(params=["memory", "kafka"])
+def logs(request: pytest.FixtureRequest) -> Iterator[Logs]:
+    if request.param == "memory":
+        opened: Logs = MemoryLogs()
+    else:
+        broker = request.getfixturevalue("broker")
+        opened = KafkaLogs({"bootstrap.servers": broker.bootstrap_servers})
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def topic(unique: str) -> str:
+    return f"{unique}-ledger"
+
+
+def test_what_was_written_is_there_for_the_next(logs: Logs, topic: str, unique: str) -> None:
+    ledger = Ledger.open(logs, topic, unique)
+    ledger.begin(JOURNAL, new_fingerprint_key=b"key")
+    ledger.started(STEP, [owned_record(topic, "a", OWNED)])
+    ledger.done(STEP, [pin_record(topic, "a", "p", AppliedPin("h", None))])
+    assert ledger.snapshot == read_ledger(logs, topic)
+    assert ledger.state.connectors == {"a": OWNED}
+    assert ledger.state.pins == {("a", "p"): AppliedPin("h", None)}
+    assert ledger.state.fingerprint_key == b"key"
+    assert ledger.state.unfinished == ("one",)
+    assert ledger.snapshot.applies["one"] == replace(JOURNAL, step=replace(STEP, done=True))
+    ledger.finish(Ending.DONE)
+    assert read_ledger(logs, topic).state.unfinished == ()
+    ledger.close()
+
+
+def test_a_taken_over_apply_writes_nothing_more(logs: Logs, topic: str, unique: str) -> None:
+    first = Ledger.open(logs, topic, unique)
+    first.begin(JOURNAL, new_fingerprint_key=b"key")
+    second = Ledger.open(logs, topic, unique)
+    with pytest.raises(LeaseLost):
+        first.started(STEP, [owned_record(topic, "a", OWNED)])
+    assert read_ledger(logs, topic).state.connectors == {}
+    second.begin(replace(JOURNAL, id="two"), new_fingerprint_key=b"other")
+    found = read_ledger(logs, topic)
+    assert found.applies["one"].ending is Ending.INTERRUPTED
+    assert found.state.unfinished == ("two",)
+    assert found.state.fingerprint_key == b"key"
+    first.close()
+    second.close()
+
+
+def test_a_key_of_the_users_own_is_not_replaced(logs: Logs, topic: str, unique: str) -> None:
+    ledger = Ledger.open(logs, topic, unique)
+    ledger.begin(JOURNAL, new_fingerprint_key=None)
+    assert ledger.state.fingerprint_key is None
+    ledger.close()
+
+
+def test_old_journals_go(topic: str, unique: str) -> None:
+    logs = MemoryLogs()
+    for number in range(30):
+        ledger = Ledger.open(logs, topic, unique)
+        journal = replace(JOURNAL, id=f"apply-{number:02}", since_ms=number)
+        ledger.begin(journal, new_fingerprint_key=b"key")
+        ledger.finish(Ending.DONE)
+    kept = read_ledger(logs, topic).applies
+    assert sorted(kept) == [f"apply-{number:02}" for number in range(10, 30)]
+
+
+def test_a_ledger_that_cannot_be_written_says_so(topic: str, unique: str) -> None:
+    logs = MemoryLogs()
+    ledger = Ledger.open(logs, topic, unique)
+    ledger.begin(JOURNAL, new_fingerprint_key=None)
+    ledger.close()
+    with pytest.raises(NotRecorded):
+        ledger.started(STEP)

@@ -1,0 +1,116 @@
+"""The ledger topic's codec: what is written is read again, and nothing is guessed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_reconciler.ledger.topic import (
+    Ending,
+    Journal,
+    LedgerSnapshot,
+    LedgerUnreadable,
+    Step,
+    fingerprint_key_record,
+    journal_record,
+    journal_removal,
+    owned_record,
+    pin_record,
+    reduce_all,
+    with_fingerprint_key,
+)
+from connect_reconciler.plan.live import AppliedPin, Owned
+from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_specs.desired import OffsetEntry
+from connect_specs.states import TargetState
+
+TOPIC = "orders-ledger"
+OWNED = Owned(
+    project="orders",
+    config={"name": "a", "connector.class": "X"},
+    state=TargetState.PAUSED,
+    prevent_delete=True,
+    held_from=TargetState.RUNNING,
+    applied_ms=7,
+)
+SET = AppliedPin(
+    "hash", (OffsetEntry({"p": 1}, {"at": 2.5}), OffsetEntry({"p": "2"}, None)), 5, True
+)
+RESET = AppliedPin("hash", None, 5)
+JOURNAL = Journal("id-1", "orders", "me@here pid 1", 9, 3, Step(2, "a/b", "Stop", True))
+
+
+def read(*records: NewRecord, start: LedgerSnapshot | None = None) -> LedgerSnapshot:
+    return reduce_all(start or LedgerSnapshot(), logged(*records))
+
+
+def logged(*records: NewRecord) -> list[LogRecord]:
+    return [LogRecord(r.topic, 0, n, 0, r.key, r.value) for n, r in enumerate(records)]
+
+
+def test_everything_is_read_as_it_was_written() -> None:
+    found = read(
+        owned_record(TOPIC, "a", OWNED),
+        pin_record(TOPIC, "a", "set", SET),
+        pin_record(TOPIC, "a", "reset", RESET),
+        journal_record(TOPIC, JOURNAL),
+        fingerprint_key_record(TOPIC, b"\x00\xff"),
+    )
+    assert found.state.connectors == {"a": OWNED}
+    assert found.state.pins == {("a", "set"): SET, ("a", "reset"): RESET}
+    assert found.state.unfinished == ("id-1",)
+    assert found.state.fingerprint_key == b"\x00\xff"
+    assert found.applies == {"id-1": JOURNAL}
+
+
+def test_tombstones_remove() -> None:
+    full = read(
+        owned_record(TOPIC, "a", OWNED),
+        pin_record(TOPIC, "a", "p", SET),
+        journal_record(TOPIC, JOURNAL),
+    )
+    empty = read(
+        owned_record(TOPIC, "a", None),
+        pin_record(TOPIC, "a", "p", None),
+        journal_removal(TOPIC, "id-1"),
+        start=full,
+    )
+    assert empty == LedgerSnapshot()
+
+
+def test_an_ended_apply_is_not_unfinished() -> None:
+    ended = Journal("id-1", "orders", "me", 9, 3, None, Ending.INTERRUPTED)
+    assert read(journal_record(TOPIC, JOURNAL), journal_record(TOPIC, ended)).state.unfinished == ()
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), min_size=2, max_size=2, unique=True))
+def test_no_two_names_share_a_key(names: list[tuple[str, str]]) -> None:
+    printable = [(a, b) for a, b in names if (a + b).encode("utf-8", "ignore").decode() == a + b]
+    for name, pin in printable:
+        assert read(pin_record(TOPIC, name, pin, RESET)).state.pins == {(name, pin): RESET}
+    keys = {pin_record(TOPIC, name, pin, RESET).key for name, pin in printable}
+    assert len(keys) == len(printable)
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        (NewRecord(TOPIC, b"other/a", b'{"v":1}'), "known kind"),
+        (NewRecord(TOPIC, b"pin/a", b'{"v":1}'), "known kind"),
+        (NewRecord(TOPIC, b"meta/other", b'{"v":1}'), "known kind"),
+        (NewRecord(TOPIC, b"connector/a", b"{"), "not JSON"),
+        (NewRecord(TOPIC, b"connector/a", b"[]"), "format is None"),
+        (NewRecord(TOPIC, b"connector/a", b'{"v":2,"project":"p"}'), "format is 2"),
+        (NewRecord(TOPIC, b"connector/a", b'{"v":1}'), "a field"),
+        (NewRecord(TOPIC, b"pin/a/p", b'{"v":1,"content_hash":1}'), "a field"),
+    ],
+)
+def test_what_cannot_be_read_is_never_skipped(record: NewRecord, why: str) -> None:
+    with pytest.raises(LedgerUnreadable, match=why) as error:
+        read(owned_record(TOPIC, "b", OWNED), record)
+    assert error.value.diagnostics[0].where == "orders-ledger-0, offset 1"
+
+
+def test_a_given_fingerprint_key_wins() -> None:
+    held = read(fingerprint_key_record(TOPIC, b"held"))
+    assert with_fingerprint_key(held, b"given").state.fingerprint_key == b"given"
+    assert with_fingerprint_key(held, None) == held
