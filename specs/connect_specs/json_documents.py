@@ -139,9 +139,10 @@ class _Reader:
             mark = self._text[at : at + 1]
             if mark == '"':
                 break
+            if not mark:
+                raise _Stop("the string has no end", offset)
             if mark != "\\":
-                what = "a line break or control character inside a string" if mark else ""
-                raise _Stop(what or "the string has no end", at if mark else offset)
+                raise _Stop("a line break or control character inside a string", at)
             escaped, at = self._escape(at)
             parts.append(escaped)
         text = _joined_surrogates("".join(parts))

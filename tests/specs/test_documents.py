@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_specs import yaml_documents
@@ -265,6 +265,19 @@ def test_json_problem(text: str, expected: str) -> None:
 def test_json_nested_too_deep() -> None:
     assert problem(parse_json("[" * 51 + "]" * 51, "f")) == "file.syntax 1:51"
     assert problem(parse_json("[" * 100_000, "f")) == "file.syntax 1:51"
+    assert parse_json('{"a":' * 49 + "1" + "}" * 49, "f").problems == ()
+    assert problem(parse_json('{"a":' * 51, "f")) == "file.syntax 1:251"
+
+
+def test_what_a_json_problem_says() -> None:
+    for text, what in [
+        ('"a', "the string has no end"),
+        ('"a\n"', "a line break or control character inside a string"),
+        ("[1 2]", "',' or ']' is expected here"),
+        ('{"a" 1}', "':' is expected here"),
+    ]:
+        assert [found.what for found in parse_json(text, "f").problems] == [what]
+    assert parse_json("abc", "f").problems[0].hint == "strings need double quotes"
 
 
 def test_json_duplicates() -> None:
@@ -282,17 +295,21 @@ JSON_SCALARS = (
 )
 JSON_VALUES = st.recursive(
     JSON_SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=50), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
 
+@settings(deadline=None)
 @given(JSON_VALUES, st.booleans(), st.sampled_from([None, 0, 3, "\t"]))
 def test_json_agrees_with_the_library(value: Any, ascii_only: bool, indent: Any) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     assert repr(plain_value(only(parse_json(text, "f")))) == repr(json.loads(text))
 
 
+@settings(deadline=None)
 @given(st.text(alphabet='{}[]",:\\u0123eE+-.truefalsn \n\t\x00é', max_size=12))
 def test_json_refuses_what_the_library_refuses(text: str) -> None:
     parsed = parse_json(text, "f")
@@ -304,6 +321,7 @@ def test_json_refuses_what_the_library_refuses(text: str) -> None:
         assert all(found.code == "file.duplicate-key" for found in parsed.problems)
 
 
+@settings(deadline=None)
 @given(JSON_VALUES.filter(lambda value: isinstance(value, dict)))
 def test_yaml_reads_json_written_in_ascii(value: Any) -> None:
     """Not that YAML is JSON; but what both can say, both readers read alike."""
@@ -351,11 +369,13 @@ def as_properties(mapping: dict[str, str]) -> str:
     return "".join(f"{escape(k, key=True)}={escape(v, key=False)}\n" for k, v in mapping.items())
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(), st.text(), max_size=5))
 def test_properties_round_trip(mapping: dict[str, str]) -> None:
     assert texts(only(parse_properties(as_properties(mapping), "f"))) == mapping
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab=: #!\\u0\n\r\t\f", max_size=20), st.text(max_size=20))
 def test_no_text_breaks_a_reader(text: str, other: str) -> None:
     for parse in (parse_yaml, parse_json, parse_properties):

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_specs.desired import OffsetEntry, Pin
@@ -39,12 +39,14 @@ def test_canonical_partition() -> None:
     assert len({canonical_partition({"k": value}) for value in different}) == len(different)
 
 
+@settings(deadline=None)
 @given(MAPS)
 def test_the_order_of_keys_does_not_matter(partition: dict[str, Any]) -> None:
     assert canonical_partition(partition) == canonical_partition(reordered(partition))
     assert json.loads(canonical_partition(partition)) == partition
 
 
+@settings(deadline=None)
 @given(MAPS)
 def test_hash_map_order_loses_nothing_and_is_stable(partition: dict[str, Any]) -> None:
     ordered = in_hash_map_order(partition)
@@ -52,6 +54,7 @@ def test_hash_map_order_loses_nothing_and_is_stable(partition: dict[str, Any]) -
     assert list(in_hash_map_order(ordered)) == list(ordered)
 
 
+@settings(deadline=None)
 @given(MAPS, st.text())
 def test_an_offset_key_is_json_that_says_the_same(partition: dict[str, Any], name: str) -> None:
     text = offset_key_bytes(name, partition).decode()
@@ -64,6 +67,7 @@ def test_is_sink_partition() -> None:
     assert not is_sink_partition({"topic": "t", "partition": 0})
 
 
+@settings(deadline=None)
 @given(ENTRIES)
 def test_the_hash_of_a_pin_is_of_its_content_only(entries: list[OffsetEntry]) -> None:
     pin = Pin("a", tuple(entries))
@@ -74,6 +78,7 @@ def test_the_hash_of_a_pin_is_of_its_content_only(entries: list[OffsetEntry]) ->
     assert content_hash(pin) == content_hash(Pin("b", tuple(turned), where=Location("f", 1, 1)))
 
 
+@settings(deadline=None)
 @given(ENTRIES.filter(bool), MAPS)
 def test_another_content_has_another_hash(
     entries: list[OffsetEntry], other: dict[str, Any]
