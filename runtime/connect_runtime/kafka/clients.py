@@ -87,7 +87,7 @@ def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
 
 def _silence(address: str, seen: list[KafkaError]) -> Unreachable:
     """Nobody answers, for the newest reason that tells something."""
-    telling = [error for error in seen if error.code() in TELLING] or seen
+    telling = [error for error in seen if error.code() in TELLING]
     return Unreachable(
         Diagnostic(
             "kafka.unreachable",

@@ -21,7 +21,7 @@ from confluent_kafka import KafkaError
 
 from connect_runtime.kafka.client_config import client_config
 from connect_runtime.kafka.clients import QUICK_CONNECTING
-from connect_specs.diagnostics import Diagnostic, Failed
+from connect_specs.diagnostics import Diagnostic, Failed, Invalid
 
 _PRODUCER = 0
 _DELETE_OFFSETS_OPERATION = 8
@@ -137,7 +137,9 @@ def _client(call: Mapping[str, Any], properties: Mapping[str, str]) -> int:
     for name, value in settings.items():
         if call["conf_set"](conf, name.encode(), str(value).encode(), text, _TEXT_SIZE) != 0:
             call["conf_destroy"](conf)
-            raise _unusable(f"it does not take the client property {name}")
+            raise Invalid(
+                Diagnostic("kafka.properties", "This Kafka client property does not fit", name)
+            )
     client = call["new"](_PRODUCER, conf, text, _TEXT_SIZE)
     if not client:
         # only a client that came to be owns its settings

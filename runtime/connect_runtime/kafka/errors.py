@@ -82,7 +82,7 @@ NO_SUCH_TOPIC = frozenset(
 )
 
 _BROKER_PREFIX = re.compile(r"^(\w+://)?[^\s/]+/(bootstrap|\d+): ")
-_STATE_SUFFIX = re.compile(r" \(after \d+ms in state \w+[^)]*\)$")
+_STATE_SUFFIX = re.compile(r" \(after \d+ms in state .*\)$")
 
 
 def error_of(exception: KafkaException) -> KafkaError:

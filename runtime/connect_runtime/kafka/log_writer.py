@@ -40,6 +40,7 @@ class KafkaLogWriter:
     def __init__(self, properties: Mapping[str, str], transactional_id: str) -> None:
         self._id = transactional_id
         self._usable = True
+        self._fenced = False
         self._producer: Producer = producer(
             properties, {**_SETTINGS, "transactional.id": transactional_id}
         )
@@ -62,6 +63,8 @@ class KafkaLogWriter:
         return self._usable
 
     def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
+        if self._fenced:
+            raise self._overtaken()
         if not self._usable:
             raise WriteFailed(Diagnostic("write.writer-ended", "This writer has ended", self._id))
         if not records:
@@ -80,6 +83,8 @@ class KafkaLogWriter:
             self._usable = False
             raise
         self._commit(deadline)
+        # what the flush had no time for
+        self._producer.poll(0)
         return [_as_read(record, delivered[number]) for number, record in enumerate(records)]
 
     def close(self) -> None:
@@ -138,14 +143,15 @@ class KafkaLogWriter:
                 self._usable = False
                 error = error_of(exception) if error_of(exception).code() in FENCED else error
         if error.code() in FENCED:
-            self._usable = False
-            raise Fenced(
-                Diagnostic("write.fenced", "A newer writer has taken over", self._id)
-            ) from None
+            self._usable, self._fenced = False, True
+            raise self._overtaken() from None
         self._usable = self._usable and not error.fatal()
         raise WriteFailed(
             Diagnostic("write.failed", "Nothing was written", self._id, reason(error))
         ) from None
+
+    def _overtaken(self) -> Fenced:
+        return Fenced(Diagnostic("write.fenced", "A newer writer has taken over", self._id))
 
 
 def _left(deadline: float) -> float:

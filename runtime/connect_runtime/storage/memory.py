@@ -1,0 +1,275 @@
+"""Topics as logs in memory: the twin of `connect_runtime.kafka.log`, for tests of all above it.
+
+Keeps what readers of a real topic notice: offsets that transaction markers take up, records hidden
+by open transactions, writers fenced by transactional id. Everybody who shares one MemoryLogs shares
+one cluster. Compaction never runs. Safe for many threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from threading import Condition
+from zlib import crc32
+
+from connect_runtime.storage.internal_topics import check_compacted, check_partitions
+from connect_runtime.storage.log import Fenced, LogBlocked, LogRecord, NewRecord, WriteFailed
+from connect_specs.diagnostics import Diagnostic, Failed
+
+
+class _Fate(Enum):
+    OPEN = auto()
+    COMMITTED = auto()
+    ABORTED = auto()
+
+
+@dataclass(slots=True, eq=False)
+class _Transaction:
+    transactional_id: str
+    fate: _Fate = _Fate.OPEN
+    touched: list[list[_Entry]] = field(default_factory=list)
+
+    def end(self, fate: _Fate) -> None:
+        """Only the first end counts. The marker takes an offset of its own, as on a broker."""
+        if self.fate is _Fate.OPEN:
+            self.fate = fate
+            for partition in self.touched:
+                partition.append(_Entry(None, self))
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What is at one offset; `record` None is a transaction's marker."""
+
+    record: LogRecord | None
+    transaction: _Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    partitions: tuple[list[_Entry], ...]
+    policy: str
+
+
+class MemoryLogs:
+    """Logs on a cluster in memory. `now_s` gives the records' timestamps."""
+
+    def __init__(self, *, now_s: Callable[[], float] = time.time) -> None:
+        self.changed = Condition()
+        self._now_s = now_s
+        self._topics: dict[str, _Topic] = {}
+        self._epochs: dict[str, int] = {}
+        self._open: list[_Transaction] = []
+
+    def reader(self, topic: str) -> MemoryLogReader:
+        return MemoryLogReader(topic, self.partitions(topic), self.changed)
+
+    def writer(self, transactional_id: str) -> MemoryLogWriter:
+        with self.changed:
+            return MemoryLogWriter(self, transactional_id, self._take_over(transactional_id))
+
+    def fence(self, transactional_ids: Sequence[str]) -> None:
+        with self.changed:
+            for transactional_id in transactional_ids:
+                self._take_over(transactional_id)
+
+    def ensure_compacted(
+        self,
+        topic: str,
+        partitions: int,
+        purpose: str,
+        *,
+        key: str = "config.storage.topic",
+        replication_factor: int = -1,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """As Logs has it; replication and further topic settings have no meaning here."""
+        with self.changed:
+            if topic not in self._topics:
+                self.create_topic(topic, partitions)
+        found = self._topics[topic]
+        check_partitions(topic, len(found.partitions), purpose, key)
+        check_compacted(topic, found.policy, purpose, key)
+
+    def close(self) -> None:
+        """Nothing to close; what was written stays, as on a broker."""
+
+    def create_topic(self, topic: str, partitions: int = 1, policy: str = "compact") -> None:
+        """A topic as somebody else may have created it."""
+        with self.changed:
+            self._topics[topic] = _Topic(tuple([] for _ in range(partitions)), policy)
+
+    def open_transaction(
+        self, transactional_id: str, records: Iterable[NewRecord]
+    ) -> OpenTransaction:
+        """Writes as a new writer that stops before its transaction's end, as a killed one does.
+
+        Hides what follows from readers until it is ended or fenced.
+        """
+        with self.changed:
+            self._take_over(transactional_id)
+            return OpenTransaction(self, self.append(transactional_id, records)[0])
+
+    def partitions(self, topic: str) -> tuple[list[_Entry], ...]:
+        """The live partitions. Raises Failed if there is no such topic."""
+        found = self._topics.get(topic)
+        if found is None:
+            raise Failed(Diagnostic("topic.missing", "There is no such topic", topic))
+        return found.partitions
+
+    def epoch(self, transactional_id: str) -> int:
+        """Which of the id's writers is the newest."""
+        return self._epochs[transactional_id]
+
+    def append(
+        self, transactional_id: str, records: Iterable[NewRecord]
+    ) -> tuple[_Transaction, list[LogRecord]]:
+        """Appends in a transaction that stays open. With `changed` held only."""
+        placed = [(record, self.partitions(record.topic)) for record in records]
+        transaction = _Transaction(transactional_id)
+        self._open.append(transaction)
+        written = []
+        for record, partitions in placed:
+            number = crc32(record.key) % len(partitions)
+            entries = partitions[number]
+            appended = LogRecord(
+                topic=record.topic,
+                partition=number,
+                offset=len(entries),
+                timestamp_ms=int(self._now_s() * 1000),
+                key=record.key,
+                value=record.value,
+            )
+            entries.append(_Entry(appended, transaction))
+            # by identity: empty lists are equal
+            if not any(entries is other for other in transaction.touched):
+                transaction.touched.append(entries)
+            written.append(appended)
+        return transaction, written
+
+    def end(self, transaction: _Transaction, *, commit: bool) -> None:
+        """Ends a transaction and wakes who waits for that. With `changed` held only."""
+        transaction.end(_Fate.COMMITTED if commit else _Fate.ABORTED)
+        self._open = [other for other in self._open if other is not transaction]
+        self.changed.notify_all()
+
+    def _take_over(self, transactional_id: str) -> int:
+        self._epochs[transactional_id] = self._epochs.get(transactional_id, -1) + 1
+        for transaction in list(self._open):
+            if transaction.transactional_id == transactional_id:
+                self.end(transaction, commit=False)
+        return self._epochs[transactional_id]
+
+
+class OpenTransaction:
+    """A transaction that a test holds open; ending it a second time changes nothing."""
+
+    def __init__(self, logs: MemoryLogs, transaction: _Transaction) -> None:
+        self._logs = logs
+        self._transaction = transaction
+
+    def commit(self) -> None:
+        with self._logs.changed:
+            self._logs.end(self._transaction, commit=True)
+
+    def abort(self) -> None:
+        with self._logs.changed:
+            self._logs.end(self._transaction, commit=False)
+
+
+class MemoryLogWriter:
+    """A LogWriter."""
+
+    def __init__(self, logs: MemoryLogs, transactional_id: str, epoch: int) -> None:
+        self._logs = logs
+        self._id = transactional_id
+        self._epoch = epoch
+        self._closed = False
+        self._fenced = False
+
+    @property
+    def usable(self) -> bool:
+        return not (self._closed or self._fenced)
+
+    def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
+        if self._closed:
+            raise WriteFailed(Diagnostic("write.writer-ended", "This writer has ended", self._id))
+        if not records:
+            return ()
+        with self._logs.changed:
+            if self._logs.epoch(self._id) != self._epoch:
+                self._fenced = True
+                raise Fenced(Diagnostic("write.fenced", "A newer writer has taken over", self._id))
+            try:
+                transaction, written = self._logs.append(self._id, records)
+            except Failed as error:
+                raise WriteFailed(*error.diagnostics) from None
+            self._logs.end(transaction, commit=True)
+            return written
+
+    def close(self) -> None:
+        self._closed = True
+
+
+class MemoryLogReader:
+    """A LogReader."""
+
+    def __init__(self, topic: str, partitions: Sequence[list[_Entry]], changed: Condition) -> None:
+        self._topic = topic
+        self._partitions = partitions
+        self._changed = changed
+        self._next = [0] * len(partitions)
+
+    def poll(self) -> Sequence[LogRecord]:
+        with self._changed:
+            return self._taken()
+
+    def read_to_end(self, timeout_s: float) -> Sequence[LogRecord]:
+        with self._changed:
+            ends = {number: len(entries) for number, entries in enumerate(self._partitions)}
+            return self._read_until(ends, timeout_s)
+
+    def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:
+        with self._changed:
+            return self._read_until({partition: offset + 1}, timeout_s)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _read_until(self, ends: Mapping[int, int], timeout_s: float) -> list[LogRecord]:
+        def behind() -> list[int]:
+            return [number for number, end in ends.items() if self._stable_end(number) < end]
+
+        if not self._changed.wait_for(lambda: not behind(), timeout_s):
+            number = behind()[0]
+            raise LogBlocked(
+                Diagnostic(
+                    "topic.blocked",
+                    "A transaction that is still open hides the records from offset "
+                    f"{self._stable_end(number)} on",
+                    f"{self._topic}-{number}",
+                )
+            )
+        return self._taken()
+
+    def _stable_end(self, number: int) -> int:
+        """The first offset that an open transaction holds, or the end."""
+        entries = self._partitions[number]
+        for offset in range(self._next[number], len(entries)):
+            if entries[offset].transaction.fate is _Fate.OPEN:
+                return offset
+        return len(entries)
+
+    def _taken(self) -> list[LogRecord]:
+        found: list[LogRecord] = []
+        for number, entries in enumerate(self._partitions):
+            end = self._stable_end(number)
+            found += [
+                entry.record
+                for entry in entries[self._next[number] : end]
+                if entry.record is not None and entry.transaction.fate is _Fate.COMMITTED
+            ]
+            self._next[number] = end
+        return found
