@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -60,7 +61,7 @@ class WorkerConfig:
     `client` holds the properties, in Java's names, of clients of our own topics; `properties` all
     worker properties with the defaults of those that tasks read, for `TaskLaunch.worker`. Topics
     are created by `config_topic`, `offset_topic` and `status_topic`. `spark` holds further Spark
-    settings.
+    settings. Everything that the runtime writes on this machine goes below `data_folder`.
     """
 
     group_id: str
@@ -80,6 +81,7 @@ class WorkerConfig:
     graceful_timeout_ms: int
     master: str
     spark: Mapping[str, str]
+    data_folder: Path
 
     def url(self, bound_port: int) -> str:
         """The address that this runtime names to others, once REST listens on `bound_port`."""
@@ -94,7 +96,10 @@ class WorkerConfig:
 
 
 def from_properties(
-    properties: Mapping[str, str], *, standalone: bool = False
+    properties: Mapping[str, str],
+    *,
+    standalone: bool = False,
+    data_folder: Path = Path(".connect"),
 ) -> tuple[WorkerConfig, list[str]]:
     """Settings from Apache's worker properties, and warnings. Raises Invalid.
 
@@ -105,7 +110,8 @@ def from_properties(
     warnings = _warnings(given, standalone=standalone)
     if standalone:
         given = _standalone(given) | given
-    return _config(given, ClusterTopics.of(given.get("group.id", "")), warnings), warnings
+    topics = ClusterTopics.of(given.get("group.id", ""))
+    return _config(given, topics, data_folder, warnings), warnings
 
 
 def from_project(project: Project, bootstrap: str | None) -> tuple[WorkerConfig, list[str]]:
@@ -125,7 +131,7 @@ def from_project(project: Project, bootstrap: str | None) -> tuple[WorkerConfig,
             given |= {f"{client}.{key}": value for client in ("admin", "consumer", "producer")}
     given |= {key: value.strip() for key, value in project.worker.items()}
     warnings = _warnings(dict(project.worker), standalone=False, of_project=True)
-    return _config(given, project.topics, warnings), warnings
+    return _config(given, project.topics, project.data, warnings), warnings
 
 
 def _project_defaults(project: Project) -> dict[str, str]:
@@ -156,7 +162,9 @@ def _standalone(given: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _config(given: dict[str, str], topics: ClusterTopics, warnings: list[str]) -> WorkerConfig:
+def _config(
+    given: dict[str, str], topics: ClusterTopics, data_folder: Path, warnings: list[str]
+) -> WorkerConfig:
     found = SUPPORTED.validate(given)
     problems = [
         Diagnostic("worker.invalid", error, value.name) for value in found for error in value.errors
@@ -200,6 +208,7 @@ def _config(given: dict[str, str], topics: ClusterTopics, warnings: list[str]) -
             for key, value in given.items()
             if key.startswith("spark.") and key != "spark.master"
         },
+        data_folder=data_folder,
     )
 
 

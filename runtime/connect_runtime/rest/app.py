@@ -53,7 +53,7 @@ def create_app(
     def started() -> Verbs:
         found = verbs()
         if found is None:
-            raise RequestError(503, _STARTING)
+            raise RequestError(503, "This worker is starting or ending; it answers no requests now")
         return found
 
     resources: dict[tuple[str, str], Resource] = {

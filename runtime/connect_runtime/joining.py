@@ -1,0 +1,93 @@
+"""What has to hold before a process may take part in a cluster, and who leads it.
+
+Kafka answers, the group is not one of Apache's workers, and the topics are there, as they must be.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+
+from connect_runtime.kafka.clients import check_reachable
+from connect_runtime.kafka.election import find_leader
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.worker_config import TopicSettings, WorkerConfig
+from connect_specs.diagnostics import ConnectError
+
+_log = logging.getLogger(__name__)
+
+# An answer about the leader this old is good enough; a failover takes seconds.
+_FRESH_S = 1.0
+
+
+def join(config: WorkerConfig, logs: KafkaLogs) -> str:
+    """The Kafka cluster's id, once all of it holds. Raises Unreachable, Failed."""
+    cluster_id = check_reachable(config.client)
+    find_leader(config.client, config.group_id, config.topics.config, 0.0)
+    ensure_topics(config, logs)
+    return cluster_id
+
+
+def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
+    """Creates the topics that are missing, and checks the others. Raises Failed."""
+    ours = TopicSettings(1, config.config_topic.replication_factor, {})
+    for topic, settings, key, purpose in (
+        (
+            config.topics.config,
+            config.config_topic,
+            "config.storage.topic",
+            "connector configurations",
+        ),
+        (
+            config.topics.offsets,
+            config.offset_topic,
+            "offset.storage.topic",
+            "source connector offsets",
+        ),
+        (
+            config.topics.status,
+            config.status_topic,
+            "status.storage.topic",
+            "connector and task statuses",
+        ),
+        (config.topics.assignments, ours, "topics.assignments", "task assignments"),
+    ):
+        logs.ensure_compacted(
+            topic,
+            settings.partitions,
+            purpose,
+            key=key,
+            replication_factor=settings.replication_factor,
+            config=settings.config,
+        )
+
+
+class Leader:
+    """Who leads a cluster, asked of Kafka when somebody wants to know; safe on any thread."""
+
+    def __init__(self, client: Mapping[str, str], group_id: str, config_topic: str) -> None:
+        self._client = client
+        self._group_id = group_id
+        self._config_topic = config_topic
+        self._lock = threading.Lock()
+        self._asked_at: float | None = None
+        self._found: str | None = None
+
+    def __call__(self) -> str | None:
+        """Its URL; None while nobody leads, or Kafka does not tell."""
+        with self._lock:
+            now = time.monotonic()
+            if self._asked_at is None or now - self._asked_at > _FRESH_S:
+                self._found = self._ask()
+                self._asked_at = time.monotonic()
+            return self._found
+
+    def _ask(self) -> str | None:
+        try:
+            found = find_leader(self._client, self._group_id, self._config_topic, 0.0)
+        except ConnectError as error:
+            _log.warning("The leader is not known: %s", error)
+            return None
+        return None if found is None else found.identity

@@ -1,0 +1,129 @@
+"""The resources below /connector-plugins: what is installed, and whether a config is valid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from connect_runtime import plugins
+from connect_runtime.api import ConfigKey, ConnectorError
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.plugins import Plugin
+from connect_runtime.rest import bodies
+from connect_runtime.rest.exchange import Ask, Reply, Resource
+from connect_runtime.rest.wire import UNDEFINED_VERSION, Json
+from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
+from connect_runtime.validation.validate import (
+    connector_plugin,
+    framework_definitions,
+    validate,
+)
+
+_BAD_REQUEST = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException"
+
+
+class ConnectorPlugins:
+    """The resources, by method and path. `worker_group` is the cluster's own group."""
+
+    def __init__(self, worker_group: str) -> None:
+        self._worker_group = worker_group
+
+    def routes(self) -> dict[tuple[str, str], Resource]:
+        """`{plugin}` is a class's name or alias."""
+        return {
+            ("GET", "/connector-plugins"): self.all,
+            ("GET", "/connector-plugins/{plugin}/config"): self.definitions,
+            ("PUT", "/connector-plugins/{plugin}/config/validate"): self.validate,
+        }
+
+    def all(self, ask: Ask) -> Reply:
+        found: Sequence[Plugin] = plugins.connectors()
+        if not ask.flag("connectorsOnly", default=True):
+            found = [*found, *plugins.converters()]
+        return Reply(200, [_plugin_json(plugin) for plugin in found])
+
+    def definitions(self, ask: Ask) -> Reply:
+        name = ask.path["plugin"]
+        plugin = _plugin(name)
+        own = plugin.cls().config()
+        if plugin.kind == "converter":
+            return Reply(200, [_key_json(key) for key in own])
+        framework = framework_definitions(plugin)
+        further = [key for key in framework if key.name not in own.keys]
+        return Reply(200, [_key_json(key) for key in (*own, *further)])
+
+    def validate(self, ask: Ask) -> Reply:
+        config = bodies.validate_request(ask.body)
+        included = config.get("connector.class")
+        path = ask.path["plugin"]
+        if included is not None and not _same(included, path):
+            raise RequestError(
+                400,
+                f"Included connector type {included} does not match request type {path}",
+            )
+        try:
+            connector_plugin(config)
+        except RequestError as error:
+            # Connect does not unwrap the cause here
+            raise RequestError(500, f"{_BAD_REQUEST}: {error.message}") from error
+        return Reply(200, _infos_json(validate(config, self._worker_group)))
+
+
+def _same(included: str, path: str) -> bool:
+    return included.removesuffix("Connector").endswith(path.removesuffix("Connector"))
+
+
+def _plugin(name: str) -> Plugin:
+    try:
+        return plugins.connector(name)
+    except ConnectorError:
+        pass
+    try:
+        return plugins.converter("plugin", name)
+    except ConnectorError as error:
+        raise RequestError(404, f"Unknown plugin {name}.") from error
+
+
+def _plugin_json(plugin: Plugin) -> Json:
+    found: Json = {"class": plugin.class_name, "type": plugin.kind}
+    if plugin.version != UNDEFINED_VERSION:
+        found["version"] = plugin.version
+    return found
+
+
+def _infos_json(infos: ConfigInfos) -> Json:
+    return {
+        "name": infos.name,
+        "error_count": infos.error_count,
+        "groups": list(infos.groups),
+        "configs": [_info_json(info) for info in infos.configs],
+    }
+
+
+def _info_json(info: ConfigInfo) -> Json:
+    value: Any = None
+    if info.value is not None:
+        value = {
+            "name": info.value.name,
+            "value": info.value.value,
+            "recommended_values": list(info.value.recommended),
+            "errors": list(info.value.errors),
+            "visible": info.value.visible,
+        }
+    return {"definition": None if info.key is None else _key_json(info.key), "value": value}
+
+
+def _key_json(key: ConfigKey) -> Json:
+    return {
+        "name": key.name,
+        "type": key.type.value,
+        "required": key.required,
+        "default_value": key.default_text,
+        "importance": key.importance.value,
+        "documentation": key.doc,
+        "group": key.group,
+        "width": key.width.value,
+        "display_name": key.display_name,
+        "dependents": list(key.dependents),
+        "order": key.order,
+    }

@@ -1,0 +1,132 @@
+"""A runtime: REST, a herder and Spark in this process, put together and taken apart in order.
+
+REST answers first, with 503; Spark starts while the topics are read. At the end tasks drain before
+Spark ends, and REST, again with 503, is last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from importlib.metadata import version
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp
+
+from connect_runtime.herder.assembly import ConnectHerder, Edges
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.herder import Herder
+from connect_runtime.herder.verbs import Verbs
+from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.joining import Leader, join
+from connect_runtime.kafka.election import Election
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.rest.app import create_app
+from connect_runtime.rest.plugins import ConnectorPlugins
+from connect_runtime.rest.server import Bound, RestServer
+from connect_runtime.spark.launcher import SparkLauncher
+from connect_runtime.validation.validate import check
+from connect_runtime.worker_config import WorkerConfig
+
+_log = logging.getLogger(__name__)
+
+
+class Runtime:
+    """One runtime between `start` and `stop`."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self._config = config
+        self._cluster_id = ""
+        self._url: str | None = None
+        self._connect: ConnectHerder | None = None
+        self._serving = False
+        self._closing = contextlib.ExitStack()
+
+    @property
+    def url(self) -> str:
+        """Where REST is, as advertised; once started."""
+        assert self._url is not None, "the runtime was not started"
+        return self._url
+
+    @property
+    def herder(self) -> Herder:
+        """The herder; once started."""
+        return self._started().herder
+
+    @property
+    def verbs(self) -> Verbs:
+        """What can be asked of the herder; once started."""
+        return self._started().verbs
+
+    def start(self) -> None:
+        """Returns when the runtime takes part in its cluster; `verbs.ready()` says when it is
+        healthy. Raises Unreachable or Failed, after it has taken apart what it had begun."""
+        try:
+            with contextlib.ExitStack() as closing:
+                self._start(closing)
+                self._closing = closing.pop_all()
+        except BaseException:
+            self._connect = None
+            raise
+
+    def stop(self) -> None:
+        """Ends all of it, in order and within a bounded time. May be called twice."""
+        # nobody answers what is asked of a herder that has ended
+        self._serving = False
+        self._closing.close()
+
+    def _start(self, closing: contextlib.ExitStack) -> None:
+        config = self._config
+        bound = Bound.at(config.listener.host, config.listener.port)
+        closing.callback(bound.close)
+        self._url = config.url(bound.port)
+        rest = RestServer(self._app(), bound)
+        rest.start()
+        closing.callback(rest.stop)
+        logs = KafkaLogs(config.client)
+        closing.callback(logs.close)
+        launcher = SparkLauncher(config.master, config.data_folder, settings=config.spark)
+        launcher.start()
+        closing.callback(launcher.close)
+        self._cluster_id = join(config, logs)
+        topics = config.topics
+        connect = ConnectHerder(
+            self.url,
+            WorkerSettings(
+                group_id=config.group_id,
+                topics=topics,
+                worker_id=urlsplit(self.url).netloc,
+                properties=config.properties,
+                graceful_s=config.graceful_timeout_ms / 1000,
+            ),
+            Edges(
+                logs=logs,
+                groups=SinkGroups(config.client),
+                election=Election(config.client, config.group_id, topics.config, self.url),
+                launcher=launcher,
+                check=lambda name, given: check(given, config.group_id),
+                leader=Leader(config.client, config.group_id, topics.config),
+            ),
+        )
+        connect.start()
+        closing.callback(connect.stop)
+        self._connect = connect
+        self._serving = True
+
+    def _app(self) -> ASGIApp:
+        return create_app(
+            lambda: self._connect.verbs if self._connect and self._serving else None,
+            ConnectorPlugins(self._config.group_id).routes(),
+            cluster_id=self._known_cluster_id,
+            commit=f"connect-reconciler-{version('connect-reconciler')}",
+        )
+
+    def _known_cluster_id(self) -> str:
+        if not self._cluster_id:
+            raise RequestError(503, "Worker is still starting up.")
+        return self._cluster_id
+
+    def _started(self) -> ConnectHerder:
+        assert self._connect is not None, "the runtime was not started"
+        return self._connect

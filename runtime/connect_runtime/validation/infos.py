@@ -1,0 +1,105 @@
+"""What validation answers, as values in Connect's shape (`PUT .../config/validate`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from connect_runtime.api import ConfigDef, ConfigKey, ConfigType, ConfigValue
+from connect_runtime.api.configdef import config_text
+
+
+@dataclass(frozen=True, slots=True)
+class ValueInfo:
+    """A value as text, what else could stand there, and what is wrong with it."""
+
+    name: str
+    value: str | None
+    recommended: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    visible: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigInfo:
+    """A key and its value; one without a definition is not known to the connector."""
+
+    key: ConfigKey | None
+    value: ValueInfo | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigInfos:
+    """All keys of a config. `name` is `connector.class` as it was given."""
+
+    name: str
+    error_count: int
+    groups: tuple[str, ...]
+    configs: tuple[ConfigInfo, ...]
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """All error texts, in the order of the keys."""
+        return tuple(e for info in self.configs if info.value for e in info.value.errors)
+
+
+@dataclass(slots=True)
+class Findings:
+    """What validation has found so far, by key; rules add to it."""
+
+    values: dict[str, ConfigValue] = field(default_factory=dict)
+
+    def take(self, values: Iterable[ConfigValue]) -> None:
+        """Adds results; a later one replaces an earlier one of the same key."""
+        for value in values:
+            self.values[value.name] = value
+
+    def error(self, key: str, text: str) -> None:
+        """Adds an error to a key."""
+        self.values.setdefault(key, ConfigValue(key)).errors.append(text)
+
+    def infos(
+        self, name: str, keys: Mapping[str, ConfigKey], groups: tuple[str, ...]
+    ) -> ConfigInfos:
+        """Keys without a definition first, then the others in the order of definition."""
+        unknown = [
+            ConfigInfo(None, value_info(value, None))
+            for key, value in self.values.items()
+            if key not in keys
+        ]
+        known = [
+            ConfigInfo(key, value_info(self.values[key.name], key.type))
+            if key.name in self.values
+            else ConfigInfo(key, None)
+            for key in keys.values()
+        ]
+        count = sum(len(value.errors) for value in self.values.values())
+        return ConfigInfos(name, count, groups, (*unknown, *known))
+
+
+def value_info(value: ConfigValue, type: ConfigType | None) -> ValueInfo:
+    """The value as text. Without a type, it is text already."""
+    kind = type or ConfigType.STRING
+    element = ConfigType.STRING if kind is ConfigType.LIST else kind
+    return ValueInfo(
+        value.name,
+        config_text(value.value, kind),
+        tuple(text for each in value.recommended_values if (text := config_text(each, element))),
+        tuple(value.errors),
+        value.visible,
+    )
+
+
+def prefixed(
+    prefix: str, definitions: ConfigDef, values: Mapping[str, ConfigValue]
+) -> tuple[ConfigInfo, ...]:
+    """The options of a part, such as a converter, under the names that a config gives them."""
+    found = []
+    for key in definitions:
+        info = value_info(values[key.name], key.type)
+        found.append(
+            ConfigInfo(
+                replace(key, name=f"{prefix}{key.name}"), replace(info, name=f"{prefix}{key.name}")
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,201 @@
+"""What keys of a config say about each other, in Connect's words (connect-facts 4.5 and 6.6)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from connect_runtime import plugins
+from connect_runtime.api import (
+    ConfigError,
+    ExactlyOnceSupport,
+    SourceConnector,
+    TransactionBoundaries,
+)
+from connect_runtime.validation.infos import Findings
+
+Config = Mapping[str, str | None]
+
+SIMPLE_HEADER_CONVERTER: Final = frozenset(
+    (
+        "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+        "SimpleHeaderConverter",
+        "Simple",
+    )
+)
+_GROUP: Final = "consumer.override.group.id"
+_DLQ: Final = "errors.deadletterqueue.topic.name"
+_SUPPORT: Final = "exactly.once.support"
+_BOUNDARY: Final = "transaction.boundary"
+
+
+def check_nulls(config: Config, findings: Findings) -> None:
+    """Connect refuses null values, of keys that it does not know as well."""
+    for key, value in config.items():
+        if value is None:
+            findings.error(key, "Null value can not be supplied as the configuration value.")
+
+
+def check_converters(config: Config, findings: Findings) -> None:
+    """Converters must be classes that are here."""
+    for key in ("key.converter", "value.converter", "header.converter"):
+        name = config.get(key)
+        if not name or (key == "header.converter" and name in SIMPLE_HEADER_CONVERTER):
+            continue
+        try:
+            plugins.converter(key, name)
+        except ConfigError as error:
+            findings.values[key].value = None
+            findings.error(key, str(error))
+
+
+def check_chains(config: Config, findings: Findings) -> None:
+    """The types of transformations and predicates, and predicates that are negated."""
+    for alias in _aliases("transforms", findings):
+        prefix = f"transforms.{alias}."
+        _check_type(config, f"{prefix}type", findings)
+        if config.get(f"{prefix}negate") is not None and not config.get(f"{prefix}predicate"):
+            findings.error(
+                f"{prefix}negate",
+                f"Config '{prefix}negate' was provided but there is no config "
+                f"'{prefix}predicate' defining a predicate to be negated.",
+            )
+    for alias in _aliases("predicates", findings):
+        _check_type(config, f"predicates.{alias}.type", findings)
+
+
+def _aliases(key: str, findings: Findings) -> list[str]:
+    found = findings.values.get(key)
+    if found is None or found.errors or not found.value:
+        return []
+    return list(found.value)
+
+
+def _check_type(config: Config, key: str, findings: Findings) -> None:
+    name = config.get(key)
+    if name is None:
+        findings.error(key, f'Missing required configuration "{key}" which has no default value.')
+    else:
+        # refused, not ignored: without it other records would be written
+        text = str(ConfigError.invalid(key, name, f"Class {name} could not be found."))
+        findings.error(key, text)
+
+
+def check_sink(config: Config, findings: Findings, worker_group: str) -> None:
+    """Which topics, and not the worker's own group."""
+    topics = (config.get("topics") or "").strip()
+    regex = (config.get("topics.regex") or "").strip()
+    if topics and regex:
+        text = "topics and topics.regex are mutually exclusive options, but both are set."
+    elif not topics and not regex:
+        text = "Must configure one of topics or topics.regex"
+    else:
+        text = ""
+    if text:
+        findings.error("topics", text)
+        findings.error("topics.regex", text)
+    _check_dead_letters(config, topics, regex, findings)
+    _check_group(config, findings, worker_group)
+
+
+def _check_dead_letters(config: Config, topics: str, regex: str, findings: Findings) -> None:
+    dlq = (config.get(_DLQ) or "").strip()
+    if not dlq:
+        return
+    named = re.split(r"\s*,\s*", topics) if topics else []
+    if dlq in named:
+        findings.error(
+            "topics",
+            f"The DLQ topic '{dlq}' may not be included in the list of topics "
+            f"('topics=[{', '.join(named)}]') consumed by the connector",
+        )
+    if regex and not findings.values["topics.regex"].errors and re.fullmatch(regex, dlq):
+        findings.error(
+            "topics.regex",
+            f"The DLQ topic '{dlq}' may not be matched by the regex for the topics "
+            f"('topics.regex={regex}') consumed by the connector",
+        )
+
+
+def _check_group(config: Config, findings: Findings, worker_group: str) -> None:
+    group, name = config.get(_GROUP), config.get("name")
+    if group is not None and group == worker_group:
+        text = f"Consumer group {group} conflicts with Connect worker group {worker_group}"
+        findings.error(_GROUP, text)
+    elif group is None and name and f"connect-{name}" == worker_group:
+        findings.error(
+            "name",
+            f"Consumer group for sink connector named {name} conflicts with Connect worker group "
+            f"{worker_group}",
+        )
+
+
+def check_source(connector: SourceConnector, config: Config, findings: Findings) -> None:
+    """KIP-618's preflight checks, of a config whose other keys are as they should be."""
+    given = {key: value for key, value in config.items() if value is not None}
+    if not findings.values[_SUPPORT].errors and _is(config, _SUPPORT, "required"):
+        text = _support_error(connector, given)
+        if text:
+            findings.error(_SUPPORT, text)
+    if not findings.values[_BOUNDARY].errors and _is(config, _BOUNDARY, "connector"):
+        text = _boundary_error(connector, given)
+        if text:
+            findings.error(_BOUNDARY, text)
+
+
+def _is(config: Config, key: str, value: str) -> bool:
+    return (config.get(key) or "").strip().lower() == value
+
+
+def _support_error(connector: SourceConnector, config: Mapping[str, str]) -> str:
+    try:
+        support = connector.exactly_once_support(config)
+    except Exception as error:
+        return _unexpected(error)
+    if support is None:
+        return (
+            "The connector does not implement the API required for preflight validation of "
+            "exactly-once source support. Please consult the documentation for the connector to "
+            "determine whether it supports exactly-once semantics, and then consider "
+            'reconfiguring the connector to use the value "requested" for this property (which '
+            "will disable this preflight check and allow the connector to be created)."
+        )
+    if support is ExactlyOnceSupport.UNSUPPORTED:
+        return (
+            "The connector does not support exactly-once semantics with the provided configuration."
+        )
+    return ""
+
+
+def _boundary_error(connector: SourceConnector, config: Mapping[str, str]) -> str:
+    try:
+        # a connector in Python may return anything
+        boundaries: TransactionBoundaries | None = connector.can_define_transaction_boundaries(
+            config
+        )
+    except Exception as error:
+        return _unexpected(error)
+    if boundaries is None:
+        return (
+            "This connector has returned a null value from its canDefineTransactionBoundaries "
+            "method, which is not permitted. The connector will be treated as if it cannot define "
+            "its own transaction boundaries, and cannot be configured with 'transaction.boundary' "
+            "set to 'connector'."
+        )
+    if boundaries is not TransactionBoundaries.SUPPORTED:
+        return (
+            "The connector does not support connector-defined transaction boundaries with the "
+            "given configuration. Please reconfigure it to use a different transaction boundary "
+            "definition."
+        )
+    return ""
+
+
+def _unexpected(error: Exception) -> str:
+    text = "An unexpected error occurred during validation"
+    return (
+        f"{text}: {error}"
+        if str(error)
+        else f"{text}; please see the worker logs for more details."
+    )

@@ -1,0 +1,164 @@
+"""Is a connector's config one that can be used, and if not, what is wrong with each key?
+
+`validate` answers key by key, `check` refuses. Neither starts anything; any thread may call them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
+
+from connect_runtime import plugins
+from connect_runtime.api import (
+    ConfigDef,
+    ConfigError,
+    ConfigValue,
+    Connector,
+    ConnectorError,
+    Converter,
+    SourceConnector,
+)
+from connect_runtime.api.java_text import java_text
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.plugins import Plugin
+from connect_runtime.validation import rules
+from connect_runtime.validation.definitions import (
+    CONVERTER_KEYS,
+    sink_definitions,
+    source_definitions,
+)
+from connect_runtime.validation.infos import (
+    ConfigInfo,
+    ConfigInfos,
+    Findings,
+    ValueInfo,
+    prefixed,
+)
+from connect_specs.java_map import in_hash_map_order
+
+Config = Mapping[str, str | None]
+
+_OVERRIDES = ("producer.override.", "consumer.override.", "admin.override.")
+_TYPES = {"key.converter": "key", "value.converter": "value", "header.converter": "header"}
+_ENDPOINT = (
+    "\nYou can also find the above list of errors at the endpoint "
+    "`/connector-plugins/{connectorType}/config/validate`"
+)
+
+
+def check(config: Config, worker_group: str) -> None:
+    """Raises RequestError 400 with all that is wrong."""
+    found = validate(config, worker_group)
+    if found.error_count:
+        lines = "".join(f"\n{error}" for error in found.errors)
+        raise RequestError(
+            400,
+            "Connector configuration is invalid and contains the following "
+            f"{found.error_count} error(s):{lines}{_ENDPOINT}",
+        )
+
+
+def validate(config: Config, worker_group: str) -> ConfigInfos:
+    """All keys. Raises RequestError 400 when the class is missing or unknown."""
+    name = config.get("connector.class")
+    plugin = connector_plugin(config)
+    connector = plugin.cls()
+    definitions = framework_definitions(plugin)
+    findings = Findings()
+    findings.take(definitions.validate(config))
+    rules.check_converters(config, findings)
+    rules.check_chains(config, findings)
+    if plugin.kind == "sink":
+        rules.check_sink(config, findings, worker_group)
+    else:
+        rules.check_source(cast(SourceConnector, connector), config, findings)
+    rules.check_nulls(config, findings)
+    own = _own(connector, config, findings)
+    # where both define a key, the connector's definition counts, in Connect's place
+    keys = {**definitions.keys, **own.keys}
+    groups = dict.fromkeys((*definitions.groups, *own.groups))
+    infos = findings.infos(cast(str, name), keys, tuple(groups))
+    return _with(infos, [*_override_infos(config), *_option_infos(config)])
+
+
+def connector_plugin(config: Config) -> Plugin:
+    """The plugin that a config names. Raises RequestError 400."""
+    name = config.get("connector.class")
+    if name is None:
+        shown = java_text(in_hash_map_order(config))
+        raise RequestError(400, f"Connector config {shown} contains no connector type")
+    try:
+        return plugins.connector(name)
+    except ConnectorError as error:
+        raise RequestError(400, str(error)) from error
+
+
+def framework_definitions(plugin: Plugin) -> ConfigDef:
+    """The keys that Connect itself knows for a connector."""
+    if plugin.kind == "sink":
+        return sink_definitions(plugin.version)
+    return source_definitions(plugin.version)
+
+
+def _own(connector: Connector, config: Config, findings: Findings) -> ConfigDef:
+    """The connector's own keys, with its own idea of what is wrong."""
+    try:
+        own = connector.config()
+        findings.take(_kept(findings, connector.validate(config)))
+    except Exception as error:
+        raise RequestError(500, str(error)) from error
+    return own
+
+
+def _kept(findings: Findings, values: list[ConfigValue]) -> list[ConfigValue]:
+    """A null that was found before the connector looked stays an error."""
+    for value in values:
+        before = findings.values.get(value.name)
+        if before is not None:
+            value.errors[:0] = before.errors
+    return values
+
+
+def _override_infos(config: Config) -> list[ConfigInfo]:
+    """Overrides of client properties, which this runtime allows all of."""
+    return [
+        ConfigInfo(None, ValueInfo(key, value))
+        for prefix in _OVERRIDES
+        for key, value in config.items()
+        if key.startswith(prefix) and value is not None
+    ]
+
+
+def _option_infos(config: Config) -> list[ConfigInfo]:
+    """Options of the converters that the connector sets itself."""
+    found: list[ConfigInfo] = []
+    for key in (CONVERTER_KEYS[2], CONVERTER_KEYS[0], CONVERTER_KEYS[1]):
+        converter = _converter(key, config.get(key))
+        if converter is None:
+            continue
+        prefix = f"{key}."
+        options: dict[str, str | None] = {"converter.type": _TYPES[key]}
+        options |= {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
+        options.pop("plugin.version", None)
+        definitions = converter.config()
+        values = {value.name: value for value in definitions.validate(options)}
+        found.extend(prefixed(prefix, definitions, values))
+    return found
+
+
+def _converter(key: str, name: str | None) -> Converter | None:
+    if not name:
+        return None
+    try:
+        return cast(Converter, plugins.converter(key, name).cls())
+    except ConfigError:
+        return None
+
+
+def _with(infos: ConfigInfos, more: list[ConfigInfo]) -> ConfigInfos:
+    """Of these, Connect counts keys with errors, not errors."""
+    known = {info.value.name for info in infos.configs if info.value is not None}
+    added = [info for info in more if info.value is not None and info.value.name not in known]
+    count = sum(1 for info in added if info.value is not None and info.value.errors)
+    return replace(infos, error_count=infos.error_count + count, configs=(*infos.configs, *added))
