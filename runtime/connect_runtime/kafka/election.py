@@ -36,14 +36,15 @@ from connect_specs.diagnostics import Diagnostic, Unreachable
 _SESSION_S = 6.0
 _STUCK_S = 10.0
 _CONFIRM_S = 2.0
-_SLICE_S = 0.05
+_SLICE_S = 0.02
 _REQUEST_S = 10.0
 _ASK_AGAIN_S = 0.1
 _SETTINGS = {
     "group.protocol": "classic",
     "partition.assignment.strategy": "cooperative-sticky",
     "session.timeout.ms": int(_SESSION_S * 1000),
-    "heartbeat.interval.ms": 1500,
+    # Joining and handing over wait for the others' next heartbeats.
+    "heartbeat.interval.ms": 500,
     "max.poll.interval.ms": int(_STUCK_S * 1000),
     "enable.auto.commit": False,
 }

@@ -51,6 +51,7 @@ SILENT = frozenset(
         KafkaError._TIMED_OUT,  # noqa: SLF001
         KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._NOENT,  # noqa: SLF001 - no partition asked about has a leader
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
@@ -78,6 +79,7 @@ NO_SUCH_TOPIC = frozenset(
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+        KafkaError._NOENT,  # noqa: SLF001
     }
 )
 

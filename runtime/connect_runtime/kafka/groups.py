@@ -121,7 +121,10 @@ def delete_group(properties: Mapping[str, str], group: str) -> None:
 def log_ranges(
     properties: Mapping[str, str], partitions: Iterable[Partition]
 ) -> dict[Partition, tuple[int, int]]:
-    """Each partition's first offset and the one after its last; without those that do not exist."""
+    """Each partition's first offset and the one after its last.
+
+    Partitions that do not exist, or have no leader now, are left out.
+    """
     wanted = [TopicPartition(topic, number) for topic, number in partitions]
     if not wanted:
         return {}

@@ -1,0 +1,183 @@
+"""Client properties in Java's names, and clusters that cannot be reached."""
+
+import logging
+import socket
+import time
+
+import pytest
+
+from connect_runtime.kafka.clients import check_reachable, client_config, consumer
+from connect_specs.diagnostics import Invalid, Unreachable
+from support.broker import BrokerAddress
+
+PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" '
+
+
+@pytest.mark.parametrize(
+    ("properties", "settings", "unsupported"),
+    [
+        (
+            {"bootstrap.servers": "a:1,b:2", "client.id": "x", "fetch.max.wait.ms": "9"},
+            {"bootstrap.servers": "a:1,b:2", "client.id": "x", "fetch.wait.max.ms": "9"},
+            (),
+        ),
+        (
+            {
+                "key.serializer": "org.apache.kafka.common.serialization.StringSerializer",
+                "metric.reporters": "",
+                "client.dns.lookup": "default",
+            },
+            {},
+            (),
+        ),
+        ({"client.dns.lookup": "use_all_dns_ips"}, {"client.dns.lookup": "use_all_dns_ips"}, ()),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": PLAIN + r'password="a\"b\\c;=";',
+            },
+            {
+                "security.protocol": "sasl_ssl",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "u",
+                "sasl.password": r"a\"b\c;=".replace(r"\"", '"'),
+            },
+            (),
+        ),
+        (
+            {
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule "
+                "required username=u password='p';",
+            },
+            {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "u", "sasl.password": "p"},
+            (),
+        ),
+        (
+            {"sasl.jaas.config": "com.example.OwnLoginModule required a=b;"},
+            {},
+            ("sasl.jaas.config",),
+        ),
+        (
+            {
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": "ca.pem",
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": "me.pem",
+                "ssl.key.password": "p",
+                "ssl.endpoint.identification.algorithm": "",
+            },
+            {
+                "ssl.ca.location": "ca.pem",
+                "ssl.key.location": "me.pem",
+                "ssl.certificate.location": "me.pem",
+                "ssl.key.password": "p",
+                "ssl.endpoint.identification.algorithm": "none",
+            },
+            (),
+        ),
+        (
+            {"ssl.truststore.location": "ca.jks", "ssl.truststore.password": "p"},
+            {},
+            ("ssl.truststore.location", "ssl.truststore.password"),
+        ),
+        (
+            {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": "me.p12"},
+            {"ssl.keystore.location": "me.p12"},
+            (),
+        ),
+        ({"ssl.keystore.location": "me.jks"}, {}, ("ssl.keystore.location",)),
+        (
+            {
+                "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor,"
+                "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+            },
+            {"partition.assignment.strategy": "range,cooperative-sticky"},
+            (),
+        ),
+        (
+            {"receive.buffer.bytes": "-1", "send.buffer.bytes": "4096"},
+            {"socket.receive.buffer.bytes": "0", "socket.send.buffer.bytes": "4096"},
+            (),
+        ),
+        ({"zebra": "1", "ape": "2"}, {}, ("ape", "zebra")),
+    ],
+)
+def test_properties_are_translated_dropped_or_named(
+    properties: dict[str, str], settings: dict[str, str], unsupported: tuple[str, ...]
+) -> None:
+    translated = client_config(properties)
+    assert translated.settings == settings
+    assert translated.unsupported == unsupported
+
+
+def test_properties_without_effect_are_named_once_and_without_values(
+    caplog: pytest.LogCaptureFixture, unique: str
+) -> None:
+    properties = {"group.id": "g", "bootstrap.servers": "", unique: "hunter2"}
+    with caplog.at_level(logging.WARNING, "connect.kafka"):
+        consumer(properties)
+        consumer(properties)
+    assert caplog.text.count(unique) == 1
+    assert "hunter2" not in caplog.text
+
+
+def test_a_value_that_does_not_fit_is_not_shown() -> None:
+    with pytest.raises(Invalid) as caught:
+        consumer({"group.id": "g", "security.protocol": "hunter2"})
+    assert caught.value.diagnostics[0].why == (
+        'Invalid value for configuration property "security.protocol"'
+    )
+
+
+def test_a_cluster_that_answers_has_an_id(broker: BrokerAddress) -> None:
+    found = check_reachable({"bootstrap.servers": broker.bootstrap_servers})
+    assert found == broker.cluster_id
+
+
+def test_a_refused_connection_is_told_with_address_and_reason(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unheard.getsockname()[1]}"
+        began = time.monotonic()
+        with pytest.raises(Unreachable) as caught:
+            check_reachable({"bootstrap.servers": address}, timeout_s=1)
+    assert time.monotonic() - began < 3
+    (told,) = caught.value.diagnostics
+    assert told.where == address
+    assert told.why.endswith("Connection refused")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_peer_that_stays_silent_is_given_up() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(Unreachable) as caught:
+            check_reachable({"bootstrap.servers": address}, timeout_s=1)
+    assert caught.value.diagnostics[0].why == "it does not answer"
+
+
+def test_no_address_is_said_at_once() -> None:
+    with pytest.raises(Unreachable, match=r"bootstrap\.servers is not set"):
+        check_reachable({})
+
+
+def test_a_refused_login_is_told_apart_and_at_once(broker: BrokerAddress) -> None:
+    began = time.monotonic()
+    with pytest.raises(Unreachable) as caught:
+        check_reachable(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": PLAIN + 'password="hunter2";',
+            }
+        )
+    assert time.monotonic() - began < 5
+    assert caught.value.diagnostics[0].code == "kafka.authentication"
+    assert "hunter2" not in repr(caught.value)

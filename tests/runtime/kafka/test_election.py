@@ -1,0 +1,158 @@
+"""Elections on a real broker: who leads, who takes over, and who knows that it lost."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import ConsumerGroupState
+from confluent_kafka.admin import AdminClient
+
+from connect_runtime.kafka.election import Election, Leader, find_leader
+from connect_specs.diagnostics import Unreachable
+from support.broker import BrokerAddress, create_topic
+from support.oracle import Oracle
+from support.wait import wait_until
+
+# Polls, and says on each change whether it leads.
+_MEMBER = """
+import sys
+from connect_runtime.kafka.election import Election
+servers, group, topic, identity = sys.argv[1:]
+member = Election({"bootstrap.servers": servers}, group, topic, identity)
+said = None
+while True:
+    member.poll(0.05)
+    if member.leading != said:
+        said = member.leading
+        print(said, flush=True)
+"""
+
+Stand = Callable[[str], Election]
+
+
+@pytest.fixture
+def kafka(broker: BrokerAddress) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap_servers}
+
+
+@pytest.fixture
+def topic(broker: BrokerAddress, unique: str) -> str:
+    """A topic of one partition, named as the test's group."""
+    create_topic(broker.bootstrap_servers, unique)
+    return unique
+
+
+@pytest.fixture
+def stand(kafka: dict[str, str], topic: str) -> Iterator[Stand]:
+    """Opens members that are closed when the test ends."""
+    members: list[Election] = []
+
+    def opened(identity: str) -> Election:
+        members.append(Election(kafka, topic, topic, identity))
+        return members[-1]
+
+    yield opened
+    for member in members:
+        member.close()
+
+
+def poll_all(*members: Election) -> list[bool]:
+    for member in members:
+        member.poll()
+    return [member.leading for member in members]
+
+
+def test_the_first_leads_and_a_second_does_not_take_over(
+    kafka: dict[str, str], topic: str, stand: Stand
+) -> None:
+    first = stand("http://one:1")
+    wait_until(lambda: poll_all(first) == [True], what="the first to lead")
+    second = stand("http://two:2")
+    joined = _members_counted(kafka, topic)
+
+    def settled() -> bool:
+        assert poll_all(first, second) == [True, False]
+        return joined() == 2
+
+    wait_until(settled, what="the second to join")
+    assert first.term == 1
+    assert find_leader(kafka, topic, topic, 5) == Leader("http://one:1", "127.0.0.1")
+
+
+def test_closing_hands_over_at_once(kafka: dict[str, str], topic: str, stand: Stand) -> None:
+    first = stand("http://one:1")
+    wait_until(lambda: poll_all(first) == [True], what="the first to lead")
+    second = stand("http://two:2")
+    joined = _members_counted(kafka, topic)
+    wait_until(lambda: poll_all(first, second) and joined() == 2, what="the second to join")
+    first.close()
+    assert not first.leading
+    wait_until(lambda: poll_all(second) == [True], what="the second to lead", timeout_s=5)
+    assert find_leader(kafka, topic, topic, 5) == Leader("http://two:2", "127.0.0.1")
+    second.close()
+    assert find_leader(kafka, topic, topic, 5) is None
+
+
+def test_a_frozen_leader_is_replaced_and_knows_it_when_it_wakes(
+    kafka: dict[str, str], topic: str, stand: Stand
+) -> None:
+    command = [sys.executable, "-c", _MEMBER, kafka["bootstrap.servers"], topic, topic, "child"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        said = child.stdout
+        try:
+            wait_until(lambda: said.readline() == "True\n", what="the child to lead")
+            standby = stand("standby")
+            joined = _members_counted(kafka, topic)
+            wait_until(lambda: (poll_all(standby), joined())[1] == 2, what="the standby to join")
+            os.kill(child.pid, signal.SIGSTOP)
+            wait_until(
+                lambda: poll_all(standby) == [True], what="the standby to lead", timeout_s=12
+            )
+            os.kill(child.pid, signal.SIGCONT)
+            assert said.readline() == "False\n"
+            wait_until(
+                lambda: (poll_all(standby), joined())[1] == 2, what="the child to join again"
+            )
+            assert poll_all(standby) == [True]
+            assert standby.term == 1
+        finally:
+            child.kill()
+
+
+def test_a_thread_that_is_stuck_stops_leading_by_itself(stand: Stand) -> None:
+    member = stand("stuck")
+    wait_until(lambda: poll_all(member) == [True], what="the member to lead")
+    wait_until(lambda: not member.leading, what="the member to doubt", timeout_s=8)
+    member.poll()
+    assert member.leading, "it is still a member: the coordinator said so"
+    assert member.term == 1
+
+
+def test_a_group_of_apaches_workers_is_refused(kafka: dict[str, str], oracle: Oracle) -> None:
+    with pytest.raises(Unreachable, match="Kafka Connect cluster of Apache's"):
+        find_leader(kafka, oracle.group_id, oracle.config_topic, 5)
+    member = Election(kafka, oracle.group_id, oracle.config_topic, "ours")
+    try:
+        with pytest.raises(Unreachable, match="Kafka Connect cluster of Apache's"):
+            wait_until(lambda: member.poll(0.05), what="a refusal")
+    finally:
+        member.close()
+
+
+def test_nobody_leads_where_nobody_stands(kafka: dict[str, str], unique: str) -> None:
+    assert find_leader(kafka, unique, unique, 5) is None
+
+
+def _members_counted(kafka: dict[str, str], group: str) -> Callable[[], int]:
+    """Counts the members of a group that has settled, 0 while it has not."""
+    client = AdminClient(kafka)
+
+    def count() -> int:
+        found = client.describe_consumer_groups([group])[group].result()
+        return len(found.members) if found.state is ConsumerGroupState.STABLE else 0
+
+    return count

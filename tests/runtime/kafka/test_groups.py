@@ -1,0 +1,93 @@
+"""Offsets of consumer groups on a real broker: moved, deleted one by one, and in use."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from connect_runtime.kafka.election import Election
+from connect_runtime.kafka.groups import (
+    GroupActive,
+    alter_group_offsets,
+    delete_group,
+    delete_group_offsets,
+    list_group_offsets,
+    list_offsets_of_groups,
+    log_ranges,
+)
+from connect_specs.diagnostics import Failed
+from support.broker import BrokerAddress, create_topic, produce
+from support.wait import wait_until
+
+
+@pytest.fixture
+def kafka(broker: BrokerAddress) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap_servers}
+
+
+@pytest.fixture
+def topic(broker: BrokerAddress, unique: str) -> str:
+    """A topic of two partitions, named as the test's group."""
+    create_topic(broker.bootstrap_servers, unique, partitions=2)
+    return unique
+
+
+@pytest.fixture
+def active_group(kafka: dict[str, str], topic: str) -> Iterator[str]:
+    alter_group_offsets(kafka, topic, {(topic, 0): 5})
+    member = Election(kafka, topic, topic, "member")
+    wait_until(lambda: member.poll(0.05) or member.leading, what="the member to join")
+    yield topic
+    member.close()
+
+
+def test_a_group_that_never_was_has_no_offsets(kafka: dict[str, str], unique: str) -> None:
+    assert list_group_offsets(kafka, unique) == {}
+    assert list_offsets_of_groups(kafka, [unique, f"{unique}-2"]) == {unique: {}, f"{unique}-2": {}}
+
+
+def test_offsets_are_set_and_one_of_them_is_deleted(kafka: dict[str, str], topic: str) -> None:
+    alter_group_offsets(kafka, topic, {(topic, 0): 5, (topic, 1): 7})
+    assert list_group_offsets(kafka, topic) == {(topic, 0): 5, (topic, 1): 7}
+    for _ in range(2):
+        delete_group_offsets(kafka, topic, [(topic, 0)])
+        assert list_group_offsets(kafka, topic) == {(topic, 1): 7}
+    alter_group_offsets(kafka, topic, {(topic, 1): 8})
+    alter_group_offsets(kafka, topic, {})
+    delete_group_offsets(kafka, topic, [])
+    assert list_group_offsets(kafka, topic) == {(topic, 1): 8}
+
+
+def test_a_group_is_deleted_and_deleted_again(kafka: dict[str, str], topic: str) -> None:
+    alter_group_offsets(kafka, topic, {(topic, 0): 5})
+    for _ in range(2):
+        delete_group(kafka, topic)
+        assert list_group_offsets(kafka, topic) == {}
+    delete_group_offsets(kafka, topic, [(topic, 0)])
+
+
+def test_what_does_not_exist_is_an_error(kafka: dict[str, str], topic: str) -> None:
+    for partition in ((topic, 9), (f"no-{topic}", 0)):
+        with pytest.raises(Failed) as caught:
+            alter_group_offsets(kafka, topic, {partition: 1})
+        assert not isinstance(caught.value, GroupActive)
+    with pytest.raises(Failed, match="Offsets are 0 or greater"):
+        alter_group_offsets(kafka, topic, {(topic, 0): -1})
+
+
+def test_a_group_with_members_is_left_alone(kafka: dict[str, str], active_group: str) -> None:
+    at = (active_group, 0)
+    with pytest.raises(GroupActive):
+        alter_group_offsets(kafka, active_group, {at: 1})
+    with pytest.raises(GroupActive):
+        delete_group_offsets(kafka, active_group, [at])
+    with pytest.raises(GroupActive):
+        delete_group(kafka, active_group)
+    assert list_group_offsets(kafka, active_group) == {at: 5}
+
+
+def test_log_ranges(broker: BrokerAddress, kafka: dict[str, str], topic: str) -> None:
+    produce(broker.bootstrap_servers, topic, [(b"k", b"v")] * 3, partition=1)
+    asked = [(topic, 0), (topic, 1), (topic, 9), (f"no-{topic}", 0)]
+    assert log_ranges(kafka, asked) == {(topic, 0): (0, 0), (topic, 1): (0, 3)}
+    assert log_ranges(kafka, [(f"no-{topic}", 0)]) == {}
+    assert log_ranges(kafka, []) == {}
