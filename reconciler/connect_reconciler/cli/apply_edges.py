@@ -15,7 +15,7 @@ from connect_reconciler.apply.edges import Edges, Settings
 from connect_reconciler.apply.readback import ConfigTopic
 from connect_reconciler.cli.apply_output import tell
 from connect_reconciler.cluster.choose import open_cluster
-from connect_reconciler.ledger.lease import Lease, acquire, identity
+from connect_reconciler.ledger.lease import Lease, identity
 from connect_reconciler.ledger.ledger import PURPOSE, Ledger
 from connect_runtime.kafka.election import Election, find_leader
 from connect_runtime.kafka.log import KafkaLogs
@@ -57,4 +57,4 @@ def _lease(project: Project, properties: Mapping[str, str], logs: KafkaLogs, by:
         found = find_leader(properties, group, topic, _HOLDER_S)
         return None if found is None else found.identity
 
-    return acquire(Election(properties, group, topic, by), holder, timeout_s=_LEASE_S)
+    return Lease.acquire(lambda: Election(properties, group, topic, by), holder, timeout_s=_LEASE_S)

@@ -14,6 +14,7 @@ from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import progress, result, result_json
 
 if TYPE_CHECKING:
+    from connect_runtime.kafka.embedded import BrokerRecord
     from connect_specs.desired import Project
 
 # Tasks have 5 s to commit and the broker 15 s to write everything down; the rest is Spark's.
@@ -27,7 +28,11 @@ def down(context: typer.Context, as_json: AsJson = False) -> None:
     Everything stays in .connect/, and the next `connect up` resumes from it.
     """
     project = invocation(context).project()
-    ended = [*_end_runtime(project), *_end_broker(project)]
+    broker = _broker(project)
+    ended = _end_runtime(project)
+    if broker is not None:
+        _end("Kafka", broker.pid, broker.started, _BROKER_S)
+        ended.append("kafka")
     if as_json:
         result_json({"stopped": ended})
     elif ended:
@@ -47,18 +52,15 @@ def _end_runtime(project: Project) -> list[str]:
     return ["runtime"]
 
 
-def _end_broker(project: Project) -> list[str]:
+def _broker(project: Project) -> BrokerRecord | None:
+    """The broker that is there for a runtime; one that another verb has in use is not."""
     from connect_reconciler.cli.connecting import broker_folder, has_own_broker, is_for_verbs
     from connect_runtime.kafka.embedded import find_broker
 
     if not has_own_broker(project):
-        return []
+        return None
     broker = find_broker(broker_folder(project))
-    if broker is None or is_for_verbs(project, broker.pid):
-        return []
-    progress(f"stopping Kafka (pid {broker.pid})")
-    _end("Kafka", broker.pid, broker.started, _BROKER_S)
-    return ["kafka"]
+    return None if broker is None or is_for_verbs(project, broker.pid) else broker
 
 
 def _end(what: str, pid: int, started: float, patience_s: float) -> None:

@@ -40,7 +40,7 @@ def save(plan: Plan, file: Path) -> None:
         what = "the plan cannot be written there"
         why = error.strerror or type(error).__name__
         raise Invalid(Diagnostic("plan-file.unwritable", what, Location(str(file)), why)) from error
-    progress(f"saved: `connect apply {file.name}` does exactly this, or refuses if it is stale")
+    progress(f"saved to {file}; `connect apply` with that file does exactly this, or refuses")
 
 
 def read_saved(file: Path) -> Plan:

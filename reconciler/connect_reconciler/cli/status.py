@@ -58,8 +58,8 @@ def _read(project: Project, properties: Mapping[str, str]) -> tuple[str | None, 
     topics = project.topics
     kafka = KafkaView(properties)
     kafka.cluster_id()
-    leader = find_leader(properties, project.group_id, topics.config, _ELECTION_S)
     config = config_topic.reduce_all(ConfigSnapshot(), kafka.records(topics.config))
+    leader = find_leader(properties, project.group_id, topics.config, _ELECTION_S)
     found = status_topic.reduce_all(StatusSnapshot(), kafka.records(topics.status))
     return leader.identity if leader else None, View(config=config, status=found)
 

@@ -1,0 +1,148 @@
+"""plan and apply as a pipeline sees them: outputs, exit codes, and who is asked."""
+
+import json
+import os
+import pty
+import subprocess
+
+import pytest
+
+from support.broker import BrokerAddress
+from support.command import CONNECT, Command
+
+SPEC = """\
+name: lines
+state: stopped
+config:
+  connector.class: FileStreamSource
+  file: /dev/null
+  topic: lines
+  some.password: hunter2
+"""
+
+
+@pytest.fixture
+def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
+    """A project on the session's Kafka, with one spec and no runtime."""
+    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
+    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}}}\n")
+    connect.write("connectors/lines.yaml", SPEC)
+    return connect
+
+
+def test_plan_apply_plan_is_empty(project: Command) -> None:
+    planned = project("plan", "--detailed-exitcode")
+    assert planned.returncode == 4
+    assert planned.stdout.startswith("Plan: 1 to create\n")
+    assert "\x1b" not in planned.stdout
+
+    applied = project("apply", "--yes")
+    assert applied.returncode == 0, applied.stderr
+    assert applied.stdout.startswith("Plan: 1 to create\n")
+    assert "Applied: 1 done" in applied.stdout
+    assert "lines: create done" in applied.stderr
+
+    again = project("plan", "--detailed-exitcode")
+    assert again.returncode == 0
+    assert again.stdout == "No changes. Live matches the specs.\n"
+    assert project("apply", "--yes").stdout == again.stdout
+
+    shown = json.loads(project("status", "--json").stdout)
+    assert [(each["name"], each["target"]) for each in shown["connectors"]] == [
+        ("lines", "stopped")
+    ]
+    assert shown["leader"] is None
+    for done in (planned, applied, again):
+        assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_apply_needs_someone_to_ask_or_yes(project: Command) -> None:
+    done = project("apply")
+    assert done.returncode == 2
+    assert "error[apply.nobody-to-ask]" in done.stderr
+    assert "--yes" in done.stderr
+    assert project("plan", "--detailed-exitcode").returncode == 4
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("n", 1, 4), ("y", 0, 0)])
+def test_apply_asks_on_a_terminal(project: Command, answer: str, code: int, left: int) -> None:
+    terminal, its_end = pty.openpty()
+    asked = subprocess.Popen(
+        [*CONNECT, "apply"],
+        cwd=project.folder,
+        stdin=its_end,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(its_end)
+    os.write(terminal, f"{answer}\n".encode())
+    shown, told = asked.communicate(timeout=60)
+    os.close(terminal)
+    assert "Apply this plan?" in told
+    assert "Plan: 1 to create" in shown
+    assert asked.returncode == code, told
+    assert project("plan", "--detailed-exitcode").returncode == left
+
+
+def test_a_saved_plan_is_applied_as_it_is_or_not_at_all(project: Command) -> None:
+    saved = project("plan", "--out", "saved.plan")
+    assert saved.returncode == 0
+    file = project.folder / "saved.plan"
+    assert file.stat().st_mode & 0o077 == 0
+    assert "hunter2" not in file.read_text()
+    assert project("apply", "saved.plan", "--yes").returncode == 0
+    stale = project("apply", "saved.plan", "--yes", "--json")
+    assert stale.returncode == 5, stale.stderr
+    assert json.loads(stale.stdout)["error"]["exit_code"] == 5
+    file.write_text(file.read_text().replace("lines", "other"))
+    changed = project("apply", "saved.plan", "--yes")
+    assert changed.returncode == 2
+    assert "error[plan-file.changed]" in changed.stderr
+
+
+def test_json_is_one_document_for_plan_and_apply(project: Command) -> None:
+    planned = json.loads(project("plan", "--json").stdout)
+    assert planned["changes"] is True
+    assert planned["summary"]["create"] == 1
+    applied = json.loads(project("apply", "--yes", "--json").stdout)
+    assert applied["plan"]["summary"]["create"] == 1
+    assert applied["report"]["counts"]["done"] == 1
+    assert "hunter2" not in json.dumps(applied)
+
+
+def test_a_kafka_that_is_not_there_is_3_within_10_s(connect: Command) -> None:
+    kafka = "{bootstrap.servers: '127.0.0.1:1'}"
+    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: g, kafka: {kafka}}}\n")
+    connect.write("connectors/lines.yaml", SPEC)
+    for verb in ("plan", "status"):
+        done = connect(verb, timeout_s=14)
+        assert done.returncode == 3
+        assert "127.0.0.1:1" in done.stderr
+
+
+def test_verbs_on_one_connector_without_a_runtime(project: Command) -> None:
+    project("apply", "--yes")
+    offsets = '{"offsets": [{"partition": {"filename": "/dev/null"}, "offset": {"position": 7}}]}'
+    altered = project("offsets", "alter", "lines", given=offsets)
+    assert altered.returncode == 0, altered.stderr
+    assert "success" in altered.stdout or "altered" in altered.stdout
+    assert json.loads(project("offsets", "list", "lines", "--json").stdout) == json.loads(offsets)
+    assert project("offsets", "reset", "lines").returncode == 0
+    assert json.loads(project("offsets", "list", "lines", "--json").stdout)["offsets"] == []
+    resumed = project("resume", "lines", "--json")
+    assert json.loads(resumed.stdout) == {
+        "connector": "lines",
+        "asked": "running",
+        "runtime_up": False,
+    }
+    assert project("offsets", "reset", "lines").returncode == 1
+    assert project("stop", "nobody").returncode == 1
+    assert project("delete", "lines").returncode == 0
+    assert json.loads(project("status", "--json").stdout)["connectors"] == []
+
+
+def test_offsets_that_make_no_sense_are_refused_with_their_place(project: Command) -> None:
+    done = project("offsets", "alter", "lines", given='{"offsets": [{"partition": {"a": [1]}}]}')
+    assert done.returncode == 2
+    assert "stdin:1:" in done.stderr

@@ -1,0 +1,116 @@
+"""up and down: one runtime a folder, its own Kafka, everything there again after a kill."""
+
+import json
+import os
+import signal
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from connect_runtime.kafka.embedded import find_broker
+from connect_runtime.kafka.process import is_alive, start_time
+from support.command import Command
+from support.wait import wait_until
+
+pytestmark = pytest.mark.spark
+
+PROJECT = """\
+project: p
+cluster:
+  group.id: p
+  kafka: embedded
+  worker: {value.converter: org.apache.kafka.connect.storage.StringConverter}
+"""
+SPEC = """\
+name: copy
+config: {{connector.class: FileStreamSource, file: {file}, topic: lines}}
+"""
+
+
+@pytest.fixture
+def project(connect: Command) -> Iterator[Command]:
+    """A project with a source of three lines, which is down at the end whatever happens."""
+    connect.write("connect.yaml", PROJECT)
+    file = connect.write("in.txt", "one\ntwo\nthree\n")
+    connect.write("connectors/copy.yaml", SPEC.format(file=file))
+    yield connect
+    done = connect("down")
+    assert done.returncode == 0, done.stderr
+
+
+def _state(project: Command) -> tuple[str, list[str]]:
+    (copy,) = json.loads(project("status", "--json").stdout)["connectors"]
+    return copy["connector"]["state"], [task["state"] for task in copy["tasks"]]
+
+
+def _wait_until_it_runs(project: Command) -> None:
+    wait_until(
+        lambda: _state(project) == ("RUNNING", ["RUNNING"]), what="the source to run", timeout_s=60
+    )
+
+
+def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: Command) -> None:
+    began = time.monotonic()
+    up = project("up", "--detach", "--json")
+    assert up.returncode == 0, up.stderr
+    assert time.monotonic() - began < 60
+    running = json.loads(up.stdout)
+    with urllib.request.urlopen(f"{running['url']}/health", timeout=5) as answer:
+        assert answer.status == 200
+
+    for words in (["up"], ["up", "--detach"]):
+        second = project(*words)
+        assert second.returncode == 1
+        assert "error[up.already]" in second.stderr
+        assert f"pid {running['pid']}" in second.stderr
+
+    applied = project("apply", "--yes")
+    assert applied.returncode == 0, applied.stderr
+    assert "copy: running" in applied.stdout
+    _wait_until_it_runs(project)
+
+    broker = find_broker(project.folder / ".connect" / "broker")
+    assert broker is not None
+    os.kill(running["pid"], signal.SIGKILL)
+    again = project("up", "--detach", "--json")
+    assert again.returncode == 0, again.stderr
+    assert find_broker(project.folder / ".connect" / "broker") == broker
+    _wait_until_it_runs(project)
+
+    pid = json.loads(again.stdout)["pid"]
+    started = start_time(pid)
+    assert started is not None
+    down = project("down", "--json")
+    assert json.loads(down.stdout) == {"stopped": ["runtime", "kafka"]}
+    assert not is_alive(pid, started)
+    assert find_broker(project.folder / ".connect" / "broker") is None
+    assert project("down").stdout == "nothing is up here\n"
+    log = (project.folder / ".connect" / "runtime.log").read_text()
+    assert "copy: RUNNING" in log
+    assert "Traceback" not in log
+
+
+def test_what_goes_wrong_at_the_start_is_told_with_the_log(connect: Command) -> None:
+    connect.write(
+        "connect.yaml",
+        PROJECT.replace("kafka: embedded", "kafka: {bootstrap.servers: 'localhost:1'}"),
+    )
+    done = connect("up", "--detach")
+    assert done.returncode == 3
+    assert "error[up.ended]" in done.stderr
+    assert "localhost:1" in done.stderr
+
+
+def test_a_runtime_in_the_foreground_ends_in_order_on_sigterm(project: Command) -> None:
+    """What `down` does to one that somebody started in a terminal."""
+    up = project("up", "--detach", "--json")
+    pid = json.loads(up.stdout)["pid"]
+    started = start_time(pid)
+    assert started is not None
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not is_alive(pid, started), what="the runtime to end", timeout_s=45)
+    assert find_broker(project.folder / ".connect" / "broker") is None
+    log = (project.folder / ".connect" / "runtime.log").read_text()
+    assert log.index("stopping: tasks") < log.index("stopping Kafka")
