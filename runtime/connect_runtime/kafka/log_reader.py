@@ -130,6 +130,8 @@ class KafkaLogReader:
         return None
 
     def _ends(self, isolation: IsolationLevel) -> dict[int, int]:
+        # what librdkafka had to say is only passed on when it is asked
+        self._admin.poll(0)
         latest = {at: OffsetSpec.latest() for at in self._assigned}
         answers = self._admin.list_offsets(
             latest, isolation_level=isolation, request_timeout=_REQUEST_S
