@@ -52,7 +52,7 @@ def check_changes(changes: tuple[Changes, ...], desired: Desired, live: Live) ->
 def _whole_project(
     changes: tuple[Changes, ...], desired: Desired, live: Live
 ) -> Iterator[Diagnostic]:
-    deleted = sum(each.existence == "delete" for each in changes)
+    deleted = any(each.existence == "delete" and not _protection(each) for each in changes)
     if deleted and not desired.connectors:
         yield Diagnostic(
             "plan.no-specs",

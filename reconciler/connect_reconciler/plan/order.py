@@ -234,6 +234,7 @@ def _inside(action: AlterOffsets | ResetOffsets, state: ConnectorState) -> Itera
 
 def _recorded(state: ConnectorState, changes: Changes) -> tuple[PinRecorded, ...]:
     pin = changes.spec.pin if changes.spec else None
-    if pin is None or pin.id not in state.pins:
+    applied = None if pin is None else state.pins.get(pin.id)
+    if pin is None or applied is None or applied.content_hash != content_hash(pin):
         return ()
-    return (PinRecorded(pin.id, content_hash(pin)),)
+    return (PinRecorded(pin.id, applied.content_hash),)

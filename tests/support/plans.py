@@ -1,0 +1,170 @@
+"""Worlds for planning: Live from a few lines of YAML, and what a plan's actions make of a Live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from connect_reconciler.plan.actions import Action, Create, UpdateConfig
+from connect_reconciler.plan.diff import written_config
+from connect_reconciler.plan.kinds import kind_of
+from connect_reconciler.plan.live import (
+    AppliedPin,
+    LedgerState,
+    Live,
+    LiveConnector,
+    LogRange,
+    Owned,
+)
+from connect_reconciler.plan.predict import ConnectorState, predict, state_of
+from connect_reconciler.plan.sensitive import reveal
+from connect_specs.desired import Desired, OffsetEntry
+from connect_specs.loader import load_connectors
+from connect_specs.offsets import content_hash
+from connect_specs.states import TargetState
+
+PROJECT = "orders"
+KEY = b"a key for tests"
+
+
+def desired_of(text: str, folder: Path) -> Desired:
+    """The connectors that a text of specs holds, through the loader."""
+    file = folder / "specs.yaml"
+    file.write_text(text)
+    return Desired(PROJECT, load_connectors([file], folder) if text.strip() else {})
+
+
+def live_of(data: Mapping[str, Any], desired: Desired) -> Live:
+    """The live state that a scenario describes."""
+    ledger = data.get("ledger", {})
+    key = ledger.get("key", KEY.decode())
+    return Live(
+        connectors={
+            name: _connector(name, each) for name, each in data.get("connectors", {}).items()
+        },
+        ledger=LedgerState(
+            connectors={
+                name: _owned(each or {}) for name, each in ledger.get("connectors", {}).items()
+            },
+            pins=dict(_pin(*item, desired) for item in ledger.get("pins", {}).items()),
+            unfinished=tuple(ledger.get("unfinished", ())),
+            fingerprint_key=None if key is None else key.encode(),
+        ),
+        logs={_partition(label): LogRange(*ends) for label, ends in data.get("logs", {}).items()},
+        orphan_offsets={
+            name: entries(each) for name, each in data.get("orphan_offsets", {}).items()
+        },
+        kinds=data.get("kinds", {}),
+        password_keys={
+            name: frozenset(keys) for name, keys in data.get("password_keys", {}).items()
+        },
+        record_times={
+            (*_partition(label), int(offset)): at
+            for label, times in data.get("record_times", {}).items()
+            for offset, at in times.items()
+        },
+        now_ms=data.get("now_ms", 0),
+        cluster_id="c1",
+    )
+
+
+def entries(data: Mapping[str, int | None] | list[dict[str, Any]]) -> tuple[OffsetEntry, ...]:
+    """Offsets: `orders-0: 5` for a sink's, a list of partition and offset for a source's."""
+    if isinstance(data, list):
+        return tuple(OffsetEntry(each["partition"], each["offset"]) for each in data)
+    found = []
+    for label, offset in data.items():
+        topic, number = _partition(label)
+        partition = {"kafka_topic": topic, "kafka_partition": number}
+        found.append(OffsetEntry(partition, None if offset is None else {"kafka_offset": offset}))
+    return tuple(found)
+
+
+def after(live: Live, desired: Desired, actions: Iterable[Action]) -> Live:
+    """Live once the actions are done, by folding `predict`."""
+    for name, group in groupby(actions, key=lambda action: action.connector):
+        state = state_of(name, live, project=desired.project)
+        stored = live.connectors.get(name)
+        texts = None if stored is None else stored.config
+        for action in group:
+            if isinstance(action, Create | UpdateConfig):
+                written = written_config(desired.connectors[name], texts)
+                key = live.ledger.fingerprint_key
+                texts = reveal(action.config, written, connector=name, key=key)
+            state = predict(state, action)
+        live = _with(live, state, texts)
+    return live
+
+
+def _with(live: Live, state: ConnectorState, texts: Mapping[str, str] | None) -> Live:
+    name, ledger = state.name, live.ledger
+    connectors = {key: each for key, each in live.connectors.items() if key != name}
+    orphans = {key: each for key, each in live.orphan_offsets.items() if key != name}
+    before = live.connectors.get(name)
+    if state.config is not None and state.target is not None and texts is not None:
+        kind = kind_of(texts, before, live.kinds)
+        connectors[name] = LiveConnector(name, kind, texts, state.target, state.offsets)
+    else:
+        orphans[name] = state.offsets
+    owners = {key: each for key, each in ledger.connectors.items() if key != name}
+    if state.owner is not None:
+        was = ledger.connectors.get(name, Owned(state.owner, {}, None))
+        owners[name] = replace(
+            was,
+            project=state.owner,
+            prevent_delete=state.prevent_delete,
+            held_from=state.held_from,
+        )
+    pins = {key: each for key, each in ledger.pins.items() if key[0] != name}
+    pins |= {(name, pin): applied for pin, applied in state.pins.items()}
+    return replace(
+        live,
+        connectors=connectors,
+        orphan_offsets=orphans,
+        ledger=replace(ledger, connectors=owners, pins=pins),
+    )
+
+
+def _connector(name: str, data: Mapping[str, Any]) -> LiveConnector:
+    return LiveConnector(
+        name,
+        data.get("kind", "sink"),
+        {"name": name, **data.get("config", {})},
+        TargetState(data.get("target", "running")),
+        entries(data.get("offsets", {})),
+        data.get("state"),
+        tuple(data.get("tasks", ())),
+    )
+
+
+def _owned(data: Mapping[str, Any]) -> Owned:
+    state, held = data.get("state"), data.get("held_from")
+    return Owned(
+        data.get("project", PROJECT),
+        {},
+        None if state is None else TargetState(state),
+        data.get("prevent_delete", False),
+        None if held is None else TargetState(held),
+    )
+
+
+def _pin(
+    label: str, data: Mapping[str, Any], desired: Desired
+) -> tuple[tuple[str, str], AppliedPin]:
+    """`connector/pin`, with the content of the spec's own pin unless `hash` says otherwise."""
+    name, pin_id = label.split("/")
+    spec = desired.connectors.get(name)
+    pin = spec.pin if spec else None
+    known = data.get("hash") or (content_hash(pin) if pin else "unknown")
+    resolved = data.get("resolved")
+    return (name, pin_id), AppliedPin(
+        known, None if resolved is None else entries(resolved), held=data.get("held", False)
+    )
+
+
+def _partition(label: str) -> tuple[str, int]:
+    topic, _, number = label.rpartition("-")
+    return topic, int(number)
