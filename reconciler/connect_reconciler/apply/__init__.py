@@ -1,0 +1,1 @@
+"""Carries out a plan: checks it, journals each action, and can be killed and run again."""

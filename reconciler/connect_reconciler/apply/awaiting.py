@@ -1,0 +1,67 @@
+"""Waits until all connectors that an apply let run do run, or says what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from connect_reconciler.apply.edges import FATAL, Edges
+from connect_reconciler.apply.health import Verdict, Watch, watch
+from connect_reconciler.apply.progress import Waiting
+from connect_reconciler.apply.report import ConnectorReport, Health
+from connect_reconciler.apply.steps import Steps
+from connect_runtime.herder.errors import RequestError
+
+
+def await_health(
+    reports: Mapping[str, ConnectorReport], steps: Steps, edges: Edges
+) -> dict[str, ConnectorReport]:
+    """The reports with what was seen of each connector's health, all awaited at once."""
+    found = dict(reports)
+    settings, limits = edges.settings, edges.settings.limits
+    pending = {name: Watch(before) for name, before in steps.waits.items()}
+    if not edges.cluster.runs_tasks:
+        for name in pending:
+            found[name] = replace(found[name], health=Health.LATER)
+        return found
+    for name in pending:
+        settings.progress(Waiting(name, "it runs"))
+
+    def look() -> bool:
+        for name in list(pending):
+            pending[name], final = _look(name, pending[name], edges)
+            if final:
+                found[name] = _judged(found[name], pending.pop(name), steps)
+        return not pending
+
+    try:
+        settings.patience.until(look, limits.health_s)
+        health, why = Health.TIMED_OUT, ""
+        if settings.stop():
+            health = Health.NOT_AWAITED
+    except FATAL as error:
+        health, why = Health.NOT_AWAITED, str(error)
+    for name, state in pending.items():
+        detail = why or steps.hidden(name, state.judged.detail)
+        found[name] = replace(found[name], health=health, health_detail=detail)
+    return found
+
+
+def _look(name: str, state: Watch, edges: Edges) -> tuple[Watch, bool]:
+    # Heard between looks, or Kafka takes the lease away from a member that is silent for minutes.
+    edges.lease.keep()
+    try:
+        status = edges.cluster.status(name)
+    except RequestError:
+        # A cluster that rebalances has no answer right now; the deadline bounds this.
+        return state, False
+    return watch(state, status, edges.settings.clock.now(), edges.settings.limits.settle_s)
+
+
+def _judged(report: ConnectorReport, state: Watch, steps: Steps) -> ConnectorReport:
+    failed = state.judged.verdict is Verdict.FAILED
+    return replace(
+        report,
+        health=Health.FAILED if failed else Health.RUNNING,
+        health_detail=steps.hidden(report.name, state.judged.detail),
+    )

@@ -1,0 +1,85 @@
+"""The configs that an apply writes, with their secrets read again from the specs. Pure.
+
+A plan holds fingerprints only. A value that is not the one that the plan was made with makes the
+plan stale, before anything is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect_reconciler.plan.actions import Create, UpdateConfig
+from connect_reconciler.plan.diff import managed_state, written_config
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.reserved import without_reserved
+from connect_reconciler.plan.sensitive import Veil, is_sensitive, reveal
+from connect_specs.desired import Desired
+from connect_specs.diagnostics import Diagnostic, Stale
+from connect_specs.states import TargetState
+
+HIDDEN = "(hidden)"
+
+
+@dataclass(frozen=True, slots=True)
+class SpecPart:
+    """What the ledger keeps of a spec besides its config; of none, for a connector without."""
+
+    state: TargetState | None = None
+    prevent_delete: bool = False
+
+
+def spec_part(desired: Desired, name: str) -> SpecPart:
+    """The part of the connector's spec, if it has one."""
+    spec = desired.connectors.get(name)
+    return SpecPart() if spec is None else SpecPart(managed_state(spec), spec.prevent_delete)
+
+
+def reveal_configs(plan: Plan, desired: Desired, live: Live) -> dict[str, dict[str, str]]:
+    """The whole config by connector, for each that the plan writes. Raises Stale with all problems.
+
+    By connector, because a plan writes each config once.
+    """
+    found: dict[str, dict[str, str]] = {}
+    problems: list[Diagnostic] = []
+    for action in plan.actions:
+        if not isinstance(action, Create | UpdateConfig):
+            continue
+        name = action.connector
+        texts = _texts(desired, live, name)
+        key = live.ledger.fingerprint_key
+        try:
+            found[name] = reveal(action.config, texts, connector=name, key=key)
+        except Stale as error:
+            problems.extend(error.diagnostics)
+    if problems:
+        raise Stale(*problems)
+    return found
+
+
+def cover_of(desired: Desired, live: Live, name: str, key: bytes | None) -> Veil:
+    """What covers the connector's secrets in the ledger and in every text."""
+    spec = desired.connectors.get(name)
+    named = frozenset() if spec is None else frozenset(spec.sensitive)
+    return Veil(name, key, named | live.password_keys.get(name, frozenset()))
+
+
+def hide(text: str, cover: Veil, *configs: Mapping[str, str]) -> str:
+    """`text`, such as an error or a trace, without the secrets of these configs."""
+    secrets = {
+        value
+        for config in configs
+        for key, value in config.items()
+        if is_sensitive(key, value, cover.named)
+    }
+    # The longest first: one may be part of another.
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+def _texts(desired: Desired, live: Live, name: str) -> Mapping[str, str]:
+    spec, connector = desired.connectors.get(name), live.connectors.get(name)
+    stored = None if connector is None else without_reserved(connector.config)
+    return written_config(spec, stored) if spec is not None else stored or {}

@@ -1,0 +1,189 @@
+"""One action's effect on the cluster, and waiting until it has taken place.
+
+Knows nothing of ledger or order. A request whose answer never came is read back before it is
+judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from connect_reconciler.apply.health import still_running
+from connect_reconciler.apply.readback import ReadBack
+from connect_reconciler.apply.waiting import Patience
+from connect_reconciler.cluster.port import Cluster, OutcomeUnknown
+from connect_reconciler.plan.actions import (
+    Action,
+    Adopt,
+    AlterOffsets,
+    Create,
+    Delete,
+    Forget,
+    Pause,
+    Protect,
+    ResetOffsets,
+    Restart,
+    Resume,
+    Stop,
+    UpdateConfig,
+)
+from connect_runtime.herder.errors import RequestError
+from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
+from connect_specs.offsets import canonical_partition
+from connect_specs.states import TargetState
+
+# Connect has no codes of their own for these answers; their texts are all there is to know them by.
+_GROUP_ACTIVE = "because its tasks haven't stopped completely yet"
+_TIMED_OUT = "Request timed out"
+
+
+@dataclass(frozen=True, slots=True)
+class Performer:
+    """Asks the cluster. `waiting` is told for what it waits."""
+
+    cluster: Cluster
+    read_back: ReadBack
+    patience: Patience
+    waiting: Callable[[str, str], None]
+
+    def perform(self, action: Action, config: Mapping[str, str]) -> None:
+        """Returns when the action took place. `config` is what a Create or UpdateConfig writes.
+
+        Raises RequestError, Failed, or OutcomeUnknown when even reading back did not tell.
+        """
+        name, cluster = action.connector, self.cluster
+        match action:
+            case Create(initial_state=state):
+                self._ask(lambda: cluster.create(name, config, state), self._has(name, config))
+            case UpdateConfig():
+                self._ask(lambda: cluster.update_config(name, config), self._has(name, config))
+            case Stop():
+                self._ask(lambda: cluster.stop(name), self._is(name, TargetState.STOPPED))
+                self._wait_until_gone(name)
+            case AlterOffsets(moves=moves):
+                self._alter(name, [move.entry for move in moves])
+            case ResetOffsets():
+                self._once_idle(
+                    name,
+                    lambda: cluster.reset_offsets(name),
+                    lambda: not any(entry.offset for entry in cluster.offsets(name)),
+                )
+            case Pause():
+                self._ask(lambda: cluster.pause(name), self._is(name, TargetState.PAUSED))
+            case Resume():
+                self._ask(lambda: cluster.resume(name), self._is(name, TargetState.RUNNING))
+            case Restart():
+                # Nothing tells a restart that took place from one that did not.
+                self._ask(lambda: cluster.restart(name), lambda: False)
+            case Delete():
+                self._delete(name)
+            case Adopt() | Protect() | Forget():
+                pass
+            case _:
+                assert_never(action)
+
+    def _delete(self, name: str) -> None:
+        try:
+            self._ask(lambda: self.cluster.delete(name), lambda: self.read_back(name) is None)
+        except RequestError as error:
+            if error.status != 404:
+                raise
+
+    def _alter(self, name: str, entries: Sequence[OffsetEntry]) -> None:
+        if entries:
+            self._once_idle(
+                name,
+                lambda: self.cluster.alter_offsets(name, entries),
+                lambda: _holds(self.cluster.offsets(name), entries),
+            )
+
+    def _once_idle(
+        self, name: str, request: Callable[[], object], seen: Callable[[], bool]
+    ) -> None:
+        """Asks again while a task that was asked to end is still in the consumer group."""
+        refused: list[RequestError] = []
+
+        def accepted() -> bool:
+            try:
+                self._ask(request, seen)
+                return True
+            except RequestError as error:
+                if _GROUP_ACTIVE not in error.message:
+                    raise
+                if not refused:
+                    self.waiting(name, "its last task has not left the consumer group")
+                refused.append(error)
+                return False
+
+        if not self.patience.until(accepted, self.patience.limits.group_s):
+            raise refused[-1]
+
+    def _ask(self, request: Callable[[], object], seen: Callable[[], bool]) -> None:
+        try:
+            request()
+            return
+        except OutcomeUnknown as error:
+            unknown = error
+        except RequestError as error:
+            if not error.message.startswith(_TIMED_OUT):
+                raise
+            what = "the cluster took too long to answer, and may still do what it was asked"
+            unknown = OutcomeUnknown(Diagnostic("apply.no-answer", what, why=error.message))
+        if not self.patience.until(_answers(seen), self.patience.limits.unknown_s):
+            raise unknown
+
+    def _has(self, name: str, config: Mapping[str, str]) -> Callable[[], bool]:
+        def has() -> bool:
+            found = self.read_back(name)
+            return found is not None and {**found.config, "name": name} == {**config, "name": name}
+
+        return has
+
+    def _is(self, name: str, target: TargetState) -> Callable[[], bool]:
+        def is_there() -> bool:
+            found = self.read_back(name)
+            return found is not None and found.target is target
+
+        return is_there
+
+    def _wait_until_gone(self, name: str) -> None:
+        if not self.cluster.runs_tasks:
+            return
+        self.waiting(name, "its tasks end")
+        left = ""
+
+        def gone() -> bool:
+            nonlocal left
+            left = still_running(self.cluster.status(name))
+            return not left
+
+        if not self.patience.until(gone, self.patience.limits.stop_s):
+            what = f"it was asked to stop and has not stopped: {left}"
+            hint = "run apply again when it has"
+            raise Failed(Diagnostic("apply.not-stopped", what, name, hint=hint))
+
+
+def _answers(seen: Callable[[], bool]) -> Callable[[], bool]:
+    """A cluster that just left a request unanswered may leave the next one, too."""
+
+    def asked() -> bool:
+        try:
+            return seen()
+        except (Unreachable, OutcomeUnknown, RequestError):
+            return False
+
+    return asked
+
+
+def _holds(offsets: Sequence[OffsetEntry], wanted: Sequence[OffsetEntry]) -> bool:
+    now = {canonical_partition(entry.partition): entry.offset for entry in offsets}
+    return all(
+        _same(now.get(canonical_partition(entry.partition)), entry.offset) for entry in wanted
+    )
+
+
+def _same(now: Mapping[str, object] | None, wanted: Mapping[str, object] | None) -> bool:
+    return (now is None) == (wanted is None) and dict(now or {}) == dict(wanted or {})

@@ -1,0 +1,129 @@
+"""Carries out one plan: checks all of it, then connector by connector, action by action.
+
+A connector that fails is left where it is, and the others go on; only a lost lease, ledger or
+cluster ends the apply. Waiting for health comes last, for all connectors at once: nothing in a plan
+depends on it, and the waits then overlap.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+
+from connect_reconciler.apply.awaiting import await_health
+from connect_reconciler.apply.configs import reveal_configs
+from connect_reconciler.apply.edges import FATAL, Edges
+from connect_reconciler.apply.progress import Began, ConnectorDone
+from connect_reconciler.apply.report import (
+    ApplyReport,
+    ConnectorReport,
+    Health,
+    Outcome,
+    exit_code,
+)
+from connect_reconciler.apply.steps import Steps, overtaken_holds
+from connect_reconciler.ledger.topic import Ending, Journal
+from connect_reconciler.plan.actions import Action
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.predict import check_plan
+from connect_specs.desired import Desired, Project
+from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Stale
+
+
+def ensure_fresh(plan: Plan, desired: Desired, project: Project, live: Live) -> None:
+    """Raises Invalid for a plan that must not be applied, Stale for one that cannot be any more."""
+    if plan.errors:
+        raise Invalid(*plan.errors)
+    if (plan.project, plan.group_id) != (project.name, project.group_id):
+        what = f"the plan is for project {plan.project} on {plan.group_id}"
+        raise Stale(Diagnostic("stale.project", what, f"{project.name} on {project.group_id}"))
+    problems = check_plan(plan, live)
+    if problems:
+        raise Stale(*problems)
+    reveal_configs(plan, desired, live)
+
+
+def apply_plan(
+    plan: Plan,
+    desired: Desired,
+    project: Project,
+    edges: Edges,
+    *,
+    observe: Callable[[], Live],
+) -> ApplyReport:
+    """Applies `plan` and says what became of each action.
+
+    Observes first: raises Stale or Invalid, and nothing was touched. After that nothing is raised
+    but what kills the process; every failure is in the report.
+    """
+    live = observe()
+    ensure_fresh(plan, desired, project, live)
+    edges.lease.keep()
+    journal = _journal(plan, edges)
+    steps = Steps(plan, desired, live, edges)
+    ended_by: ConnectError | None = None
+    try:
+        # A project that applies for the first time gets a key, unless the user brought one.
+        key = secrets.token_bytes(32) if live.ledger.fingerprint_key is None else None
+        edges.ledger.begin(journal, new_fingerprint_key=key)
+        edges.ledger.correct(overtaken_holds(edges.ledger, plan, live))
+    except FATAL as error:
+        ended_by = error
+    edges.settings.progress(Began(journal.id, journal.actions))
+    reports: dict[str, ConnectorReport] = {}
+    for name, group in groupby(plan.actions, key=lambda action: action.connector):
+        actions: Sequence[Action] = tuple(group)
+        reports[name], fatal = steps.group(name, actions, ended_by)
+        ended_by = ended_by or fatal
+    if ended_by is None:
+        reports = await_health(reports, steps, edges)
+    for report in reports.values():
+        edges.settings.progress(ConnectorDone(report))
+    return _finish(journal, tuple(reports.values()), ended_by, edges)
+
+
+def _journal(plan: Plan, edges: Edges) -> Journal:
+    now_ms = edges.settings.clock.now_ms()
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+    return Journal(
+        id=f"{moment}-{secrets.token_hex(4)}",
+        project=plan.project,
+        by=edges.settings.by,
+        since_ms=now_ms,
+        actions=len(plan.actions),
+    )
+
+
+def _finish(
+    journal: Journal,
+    reports: Sequence[ConnectorReport],
+    ended_by: ConnectError | None,
+    edges: Edges,
+) -> ApplyReport:
+    interrupted = edges.settings.stop() and not all(_complete(report) for report in reports)
+    code = exit_code(
+        reports, interrupted=interrupted, ended=None if ended_by is None else ended_by.exit_code
+    )
+    if ended_by is None:
+        ending = Ending.DONE if code == 0 else Ending.FAILED
+        try:
+            edges.ledger.finish(Ending.INTERRUPTED if interrupted else ending)
+        except FATAL as error:
+            # All is done and recorded; only the journal does not say so, which the next one mends.
+            ended_by = error
+            code = exit_code(reports, interrupted=interrupted, ended=error.exit_code)
+    return ApplyReport(
+        apply_id=journal.id,
+        connectors=tuple(reports),
+        interrupted=interrupted,
+        ended_by=() if ended_by is None else ended_by.diagnostics,
+        exit_code=code,
+    )
+
+
+def _complete(report: ConnectorReport) -> bool:
+    skipped = any(result.outcome is Outcome.SKIPPED for result in report.results)
+    return not skipped and report.health is not Health.NOT_AWAITED

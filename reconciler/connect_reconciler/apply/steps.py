@@ -1,0 +1,220 @@
+"""One connector's actions, each journaled as started before it runs and as done after.
+
+Before an action everything it relies on is checked again, on what the plan predicts here with what
+cluster and ledger say now. I1: a pin is recorded before anything resumes. I2: what brings a
+connector back is in the ledger before it is stopped or created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from connect_reconciler.apply.configs import cover_of, hide, reveal_configs, spec_part
+from connect_reconciler.apply.edges import FATAL, Edges
+from connect_reconciler.apply.perform import Performer
+from connect_reconciler.apply.progress import Finished, Performed, Started, Waiting
+from connect_reconciler.apply.readback import Found
+from connect_reconciler.apply.report import ActionResult, ConnectorReport, Outcome
+from connect_reconciler.cluster.port import OutcomeUnknown
+from connect_reconciler.ledger.changes import Context, after, before
+from connect_reconciler.ledger.ledger import Ledger
+from connect_reconciler.ledger.topic import Step, owned_record
+from connect_reconciler.plan.actions import (
+    Action,
+    Adopt,
+    Create,
+    Forget,
+    Protect,
+    Restart,
+    Resume,
+    UpdateConfig,
+)
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.predict import ConnectorState, predict, state_of, unmet
+from connect_reconciler.plan.reserved import without_reserved
+from connect_reconciler.plan.sensitive import Veil, veil
+from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.storage.log import NewRecord
+from connect_specs.desired import Desired
+from connect_specs.diagnostics import ConnectError, Failed
+from connect_specs.states import TargetState
+
+_LEDGER_ONLY = (Adopt, Forget, Protect)
+_RUNS_AFTER = (Create, UpdateConfig, Restart, Resume)
+
+
+class Steps:
+    """Carries out actions. `waits` holds connectors that are to run now, with their status from
+    before the change."""
+
+    def __init__(self, plan: Plan, desired: Desired, live: Live, edges: Edges) -> None:
+        self._plan = plan
+        self._desired = desired
+        self._live = live
+        self._edges = edges
+        self._tell = edges.settings.progress
+        self._configs = reveal_configs(plan, desired, live)
+        self._performer = Performer(
+            edges.cluster,
+            edges.read_back,
+            edges.settings.patience,
+            lambda name, what: self._tell(Waiting(name, what)),
+        )
+        self._number = 0
+        self.waits: dict[str, ConnectorStatus | None] = {}
+
+    def group(
+        self, name: str, actions: Sequence[Action], ended_by: ConnectError | None
+    ) -> tuple[ConnectorReport, ConnectError | None]:
+        """One connector's actions in order, until one is not done; and what ends the apply, if
+        anything does. With `ended_by` all are skipped."""
+        results: list[ActionResult] = []
+        state = state_of(name, self._live, project=self._plan.project)
+        fatal = ended_by
+        for action in actions:
+            self._number += 1
+            if fatal is not None:
+                result = ActionResult(action, Outcome.SKIPPED, "the apply ended before")
+            elif results and results[-1].outcome is not Outcome.DONE:
+                result = ActionResult(action, Outcome.SKIPPED, "an action before it was not done")
+            elif self._edges.settings.stop():
+                result = ActionResult(action, Outcome.SKIPPED, "interrupted")
+            else:
+                result, fatal = self._guarded(action, state)
+                state = predict(state, action)
+            results.append(result)
+            self._tell(Finished(self._number, result))
+        done = all(result.outcome is Outcome.DONE for result in results)
+        if not done or state.target is not TargetState.RUNNING:
+            self.waits.pop(name, None)
+        left = "" if done else self._where(name, reachable=fatal is None)
+        return ConnectorReport(name, tuple(results), left), fatal
+
+    def hidden(self, name: str, text: str) -> str:
+        """`text` without the connector's secrets."""
+        spec, live = self._desired.connectors.get(name), self._live.connectors.get(name)
+        return hide(
+            text,
+            self._cover(name),
+            {} if spec is None else spec.config,
+            {} if live is None else live.config,
+        )
+
+    def _guarded(
+        self, action: Action, state: ConnectorState
+    ) -> tuple[ActionResult, ConnectError | None]:
+        try:
+            found = self._checked(action, state)
+            context = self._context(action, found)
+            step = Step(self._number, action.connector, type(action).__name__)
+            if not isinstance(action, _LEDGER_ONLY):
+                # I2
+                records = before(action, self._edges.ledger.state, context)
+                self._edges.ledger.started(step, records)
+        except FATAL as error:
+            return ActionResult(action, Outcome.SKIPPED, self._words(action, error)), error
+        except ConnectError as error:
+            return ActionResult(action, Outcome.FAILED, self._words(action, error)), None
+        try:
+            if not isinstance(action, _LEDGER_ONLY):
+                self._perform(action)
+            # I1: the next action comes only when this is committed
+            self._edges.ledger.done(step, after(action, self._edges.ledger.state, context))
+        except FATAL as error:
+            # What the cluster did and the ledger does not hold, the next apply finds out.
+            return ActionResult(action, Outcome.UNKNOWN, self._words(action, error)), error
+        except OutcomeUnknown as error:
+            return ActionResult(action, Outcome.UNKNOWN, self._words(action, error)), None
+        except ConnectError as error:
+            return ActionResult(action, Outcome.FAILED, self._words(action, error)), None
+        return ActionResult(action, Outcome.DONE), None
+
+    def _checked(self, action: Action, predicted: ConnectorState) -> Found | None:
+        """The connector as it is now. Raises LeaseLost, or Failed where it is not as planned."""
+        self._edges.lease.keep()
+        found = self._edges.read_back(action.connector)
+        problems = unmet(action, self._now(predicted, found))
+        if problems:
+            raise Failed(*problems)
+        return found
+
+    def _perform(self, action: Action) -> None:
+        name, cluster = action.connector, self._edges.cluster
+        self._tell(Started(self._number, action))
+        if isinstance(action, _RUNS_AFTER):
+            status = cluster.status(name) if cluster.runs_tasks else None
+            self.waits.setdefault(name, status)
+        self._performer.perform(action, self._configs.get(name, {}))
+        self._tell(Performed(self._number, action))
+
+    def _now(self, predicted: ConnectorState, found: Found | None) -> ConnectorState:
+        """What the plan predicts here, with what cluster and ledger say now in its place."""
+        name, ledger = predicted.name, self._edges.ledger.state
+        owned = ledger.connectors.get(name)
+        cover = Veil(name, predicted.key, self._live.password_keys.get(name, frozenset()))
+        return replace(
+            predicted,
+            config=None if found is None else veil(without_reserved(found.config), cover),
+            target=None if found is None else found.target,
+            owner=None if owned is None else owned.project,
+            prevent_delete=owned is not None and owned.prevent_delete,
+            held_from=None if owned is None else owned.held_from,
+            pins={pin: applied for (of, pin), applied in ledger.pins.items() if of == name},
+        )
+
+    def _context(self, action: Action, found: Found | None) -> Context:
+        name = action.connector
+        spec = spec_part(self._desired, name)
+        config = {} if found is None else without_reserved(found.config)
+        if isinstance(action, Create | UpdateConfig):
+            config = self._configs[name]
+        return Context(
+            topic=self._edges.ledger.topic,
+            project=self._plan.project,
+            now_ms=self._edges.settings.clock.now_ms(),
+            config=veil(config, self._cover(name)),
+            live_state=None if found is None else found.target,
+            state=spec.state,
+            prevent_delete=spec.prevent_delete,
+        )
+
+    def _cover(self, name: str) -> Veil:
+        """With the key for what the ledger keeps; the plan was made with the one observed."""
+        key = self._live.ledger.fingerprint_key or self._edges.ledger.state.fingerprint_key
+        return cover_of(self._desired, self._live, name, key)
+
+    def _words(self, action: Action, error: ConnectError) -> str:
+        text = "; ".join(problem.what for problem in error.diagnostics)
+        return self.hidden(action.connector, text)
+
+    def _where(self, name: str, *, reachable: bool) -> str:
+        """In which state a connector is left."""
+        try:
+            found = self._edges.read_back(name) if reachable else None
+        except ConnectError:
+            reachable = False
+            found = None
+        if not reachable:
+            return "its state could not be read"
+        if found is None:
+            return "it is not there"
+        owned = self._edges.ledger.state.connectors.get(name)
+        held = None if owned is None else owned.held_from
+        if held is not None and found.target is TargetState.STOPPED:
+            return f"stopped; the next apply brings it back to {held.value}"
+        return found.target.value
+
+
+def overtaken_holds(ledger: Ledger, plan: Plan, live: Live) -> list[NewRecord]:
+    """Takes back what an apply wrote before a stop that never came, or that was overtaken: else a
+    later stop by hand would be taken for its own."""
+    return [
+        owned_record(ledger.topic, name, replace(owned, held_from=None))
+        for name, owned in ledger.state.connectors.items()
+        if owned.held_from is not None
+        and owned.project == plan.project
+        and name in live.connectors
+        and live.connectors[name].target is not TargetState.STOPPED
+    ]

@@ -1,0 +1,315 @@
+"""An apply that is killed at any point, and run again, ends where the specs want it.
+
+The law, over generated clusters and specs: whichever call to cluster or ledger is the last one, and
+whether it still took effect or not, the next applies converge, a recorded pin never moves offsets
+again, and nothing runs on offsets that are moved but not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect_reconciler.ledger.topic import owned_record
+from connect_reconciler.plan.live import LogRange, Owned
+from connect_runtime.storage.log import LogRecord, LogWriter, NewRecord
+from connect_runtime.storage.memory import MemoryLogs
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.diagnostics import Location
+from connect_specs.states import TargetState
+from support.applying import Applying, desired_of
+from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster
+
+NAMES = ("a", "b/c")
+SOURCE = {"connector.class": "FileStreamSource", "topic": "t", "tasks.max": "1"}
+SINK = {"connector.class": "FileStreamSink", "topics": "t", "tasks.max": "1"}
+STATES = tuple(TargetState)
+
+
+class Killed(BaseException):
+    """What SIGKILL is to a process: nothing catches it."""
+
+
+@dataclass(slots=True)
+class Doom:
+    """Kills at a certain call, before or after it takes effect."""
+
+    at: int
+    before: bool
+    calls: int = 0
+
+    def around(self, call: Callable[[], Any]) -> Any:
+        self.calls += 1
+        if self.calls == self.at and self.before:
+            raise Killed
+        answer = call()
+        if self.calls == self.at:
+            raise Killed
+        return answer
+
+
+class DoomedCluster(FakeCluster):
+    """Its writing verbs may be the last thing that the process does."""
+
+    doom: Doom
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name not in _WRITES:
+            return found
+        doom = super().__getattribute__("doom")
+        return lambda *args: doom.around(lambda: found(*args))
+
+
+_WRITES = frozenset(
+    "create update_config stop pause resume restart delete alter_offsets reset_offsets".split()
+)
+
+
+@dataclass(slots=True)
+class DoomedWriter:
+    inner: LogWriter
+    doom: Doom
+
+    @property
+    def usable(self) -> bool:
+        return self.inner.usable
+
+    def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
+        found: Sequence[LogRecord] = self.doom.around(lambda: self.inner.write(records))
+        return found
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+class DoomedLogs:
+    """The ledger's logs, whose writes may be the last."""
+
+    def __init__(self, inner: MemoryLogs, doom: Doom) -> None:
+        self._inner = inner
+        self._doom = doom
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def writer(self, transactional_id: str) -> DoomedWriter:
+        return DoomedWriter(self._inner.writer(transactional_id), self._doom)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One connector: how it is, and what its spec wants. `live` and `spec` may be missing."""
+
+    name: str
+    live: tuple[Mapping[str, str], TargetState, bool] | None
+    spec: DesiredConnector | None
+
+
+def build(cases: Sequence[Case]) -> tuple[Applying, Desired]:
+    world = Applying(key=b"key")
+    world.kafka.create_topics()
+    world.kafka.ranges["t", 0] = LogRange(0, 100)
+    cluster = FakeCluster(world.kafka)
+    writer = world.kafka.logs.writer("setup")
+    for case in cases:
+        if case.live is None:
+            continue
+        config, target, owned = case.live
+        cluster.create(case.name, {**config, "name": case.name}, target)
+        if owned:
+            record = Owned("orders", {**config, "name": case.name}, None)
+            writer.write([owned_record(TOPICS.ledger, case.name, record)])
+    return world, desired_of(*(case.spec for case in cases if case.spec is not None))
+
+
+def expected(case: Case) -> TargetState | None:
+    """The target state in the end; None: it is not there."""
+    if case.spec is None:
+        if case.live is None or case.live[2]:
+            return None
+        return case.live[1]
+    if case.spec.state is not None:
+        return case.spec.state
+    return case.live[1] if case.live is not None else TargetState.RUNNING
+
+
+def watched(cluster: FakeCluster, world: Applying, desired: Desired) -> FakeCluster:
+    """Asserts on every move and resume what must hold then."""
+
+    def on_alter(name: str) -> None:
+        pin = desired.connectors[name].pin
+        assert pin is not None
+        assert (name, pin.id) not in world.ledger().pins, "a recorded pin moved offsets again"
+
+    def on_resume(name: str) -> None:
+        pin = desired.connectors[name].pin
+        assert pin is None or (name, pin.id) in world.ledger().pins, "resumed before the record"
+
+    cluster.on_alter, cluster.on_resume = on_alter, on_resume
+    return cluster
+
+
+def check_end(world: Applying, desired: Desired, cases: Sequence[Case]) -> None:
+    live = world.observe(desired)
+    assert world.plan(desired).actions == ()
+    for case in cases:
+        found = live.connectors.get(case.name)
+        assert (found and found.target) == expected(case), case.name
+        if case.spec is not None:
+            assert found is not None
+            assert found.config == {**case.spec.config, "name": case.name}
+            owned = live.ledger.connectors[case.name]
+            assert owned.held_from is None or found.target is not TargetState.STOPPED
+            if case.spec.pin is not None and found.target is not TargetState.RUNNING:
+                assert found.offsets == tuple(
+                    entry for entry in case.spec.pin.set if entry.offset is not None
+                )
+
+
+def steps_of(cases: Sequence[Case]) -> int:
+    """How many calls an undisturbed apply makes."""
+    world, desired = build(cases)
+    doom = Doom(0, before=True)
+    cluster = DoomedCluster(world.kafka)
+    cluster.doom = doom
+    watched(cluster, world, desired)
+    report = world.apply(desired, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, doom))
+    assert report.exit_code == 0, report
+    check_end(world, desired, cases)
+    return doom.calls
+
+
+def kill_and_repeat(cases: Sequence[Case], at: int, *, before: bool) -> None:
+    world, desired = build(cases)
+    doom = Doom(at, before=before)
+    cluster = DoomedCluster(world.kafka)
+    cluster.doom = doom
+    watched(cluster, world, desired)
+    with pytest.raises(Killed):
+        world.apply(desired, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, doom))
+    again = watched(FakeCluster(world.kafka), world, desired)
+    report = world.apply(desired, cluster=again)
+    assert report.exit_code == 0, report
+    check_end(world, desired, cases)
+
+
+# --- generated cases ---
+
+
+def pins(config: Mapping[str, str]) -> st.SearchStrategy[Pin | None]:
+    if "topics" in config:
+        entries = (OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7}),)
+    else:
+        entries = (OffsetEntry({"filename": "f"}, {"position": 7}),)
+    return st.sampled_from([None, Pin("p", set=entries), Pin("p", reset=True)])
+
+
+@st.composite
+def case(draw: st.DrawFn, name: str) -> Case:
+    base = draw(st.sampled_from([SOURCE, SINK]))
+    file = st.sampled_from(["x", "y"])
+    live = None
+    if draw(st.booleans()):
+        live = (
+            {**base, "file": draw(file)},
+            draw(st.sampled_from(STATES)),
+            draw(st.booleans()),
+        )
+    spec = None
+    if live is None or draw(st.booleans()):
+        config = {**base, "file": draw(file), "name": name}
+        spec = DesiredConnector(
+            name=name,
+            config=config,
+            where=Location("a.yaml", 1, 1),
+            state=draw(st.sampled_from([None, *STATES])),
+            pin=draw(pins(config)),
+            prevent_delete=draw(st.booleans()),
+        )
+    return Case(name, live, spec)
+
+
+cases = st.tuples(*(case(name) for name in NAMES))
+
+
+@given(cases, st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_killed_apply_converges(found: Sequence[Case], data: st.DataObject) -> None:
+    calls = steps_of(found)
+    at = data.draw(st.integers(1, calls), label="the last call")
+    kill_and_repeat(found, at, before=data.draw(st.booleans(), label="before its effect"))
+
+
+RICH = (
+    Case(
+        "a",
+        ({**SINK, "file": "x"}, TargetState.PAUSED, True),
+        DesiredConnector(
+            name="a",
+            config={**SINK, "file": "y", "name": "a"},
+            where=Location("a.yaml", 1, 1),
+            pin=Pin(
+                "p",
+                (OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7}),),
+            ),
+            prevent_delete=True,
+        ),
+    ),
+    Case(
+        "b",
+        None,
+        DesiredConnector(
+            name="b",
+            config={**SOURCE, "file": "y", "name": "b"},
+            where=Location("b.yaml", 1, 1),
+            pin=Pin("p", (OffsetEntry({"filename": "f"}, {"position": 7}),)),
+        ),
+    ),
+    Case("gone", ({**SINK, "file": "x"}, TargetState.RUNNING, True), None),
+)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_every_point_of_a_rich_plan(before: bool) -> None:
+    for at in range(1, steps_of(RICH) + 1):
+        kill_and_repeat(RICH, at, before=before)
+
+
+def test_killed_twice_it_still_goes_back_to_where_it_was() -> None:
+    world, desired = build(RICH)
+    cluster = DoomedCluster(world.kafka)
+    for at in (6, 3):
+        doom = Doom(at, before=False)
+        cluster = DoomedCluster(world.kafka)
+        cluster.doom = doom
+        with pytest.raises(Killed):
+            world.apply(desired, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, doom))
+    assert world.apply(desired).exit_code == 0
+    check_end(world, desired, RICH)
+
+
+def test_a_hold_that_nobody_needs_any_more_is_lifted() -> None:
+    """The spec drops its pin after the kill: the connector goes back all the same."""
+    world, desired = build(RICH)
+    for at in range(1, 12):
+        world, desired = build(RICH)
+        cluster = DoomedCluster(world.kafka)
+        cluster.doom = Doom(at, before=False)
+        with pytest.raises(Killed):
+            world.apply(
+                desired, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, cluster.doom)
+            )
+        spec = desired.connectors["a"]
+        without = Desired("orders", {**desired.connectors, "a": replace(spec, pin=None)})
+        assert world.apply(without).exit_code == 0
+        assert world.observe(without).connectors["a"].target is TargetState.PAUSED
+
+
+def test_group_ids_match() -> None:
+    assert TOPICS.config.startswith(GROUP_ID)

@@ -1,0 +1,119 @@
+"""One apply after another over a fake cluster, as separate processes would run them.
+
+Each has its own observation, plan, cluster, ledger and lease; only Kafka is shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from connect_reconciler.apply.edges import Edges, Settings
+from connect_reconciler.apply.progress import Event
+from connect_reconciler.apply.readback import ConfigTopic
+from connect_reconciler.apply.report import ApplyReport
+from connect_reconciler.apply.run import apply_plan
+from connect_reconciler.apply.waiting import Clock
+from connect_reconciler.cluster.port import Cluster
+from connect_reconciler.ledger.lease import Lease
+from connect_reconciler.ledger.ledger import Ledger, read_ledger
+from connect_reconciler.observe import observe_view
+from connect_reconciler.plan.live import LedgerState, Live
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.planner import make_plan
+from connect_runtime.storage.log import Logs
+from connect_specs.desired import Desired, DesiredConnector, Project
+from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster, FakeKafka
+
+PROJECT = Project(
+    name="orders",
+    file=Path("connect.yaml"),
+    group_id=GROUP_ID,
+    topics=TOPICS,
+    kafka={},
+    target=None,
+    worker={},
+    specs=(),
+)
+
+
+def desired_of(*specs: DesiredConnector) -> Desired:
+    return Desired("orders", {spec.name: spec for spec in sorted(specs, key=lambda s: s.name)})
+
+
+@dataclass(slots=True)
+class FakeTime:
+    """A clock that only sleeping moves."""
+
+    at: float = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+    def clock(self) -> Clock:
+        return Clock(lambda: self.at, self.sleep, lambda: 1_000 + int(self.at * 1000))
+
+
+class HeldLease(Lease):
+    """A lease without a group behind it."""
+
+    def __init__(self) -> None:
+        self.gone = False
+        self._broken = None
+
+    @property
+    def lost(self) -> bool:
+        return self.gone
+
+    def release(self) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class Applying:
+    """Where applies happen."""
+
+    kafka: FakeKafka = field(default_factory=FakeKafka)
+    key: bytes | None = None
+    lease: HeldLease = field(default_factory=HeldLease)
+    time: FakeTime = field(default_factory=FakeTime)
+    events: list[Event] = field(default_factory=list)
+
+    def observe(self, desired: Desired) -> Live:
+        return observe_view(
+            PROJECT, desired, self.kafka, now_ms=lambda: 1_000, fingerprint_key=self.key
+        )
+
+    def plan(self, desired: Desired) -> Plan:
+        return make_plan(desired, self.observe(desired), group_id=GROUP_ID)
+
+    def ledger(self) -> LedgerState:
+        return read_ledger(self.kafka.logs, TOPICS.ledger).state
+
+    def apply(
+        self,
+        desired: Desired,
+        plan: Plan | None = None,
+        *,
+        cluster: Cluster | None = None,
+        ledger_logs: Logs | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> ApplyReport:
+        """One apply; `ledger_logs` and `cluster` may be such that kill it."""
+        plan = plan if plan is not None else self.plan(desired)
+        edges = Edges(
+            cluster=cluster or FakeCluster(self.kafka),
+            ledger=Ledger.open(ledger_logs or self.kafka.logs, TOPICS.ledger, GROUP_ID),
+            lease=self.lease,
+            read_back=ConfigTopic(self.kafka.logs.reader(TOPICS.config)),
+            settings=Settings(
+                by="test", progress=self.events.append, stop=stop, clock=self.time.clock()
+            ),
+        )
+        return apply_plan(plan, desired, PROJECT, edges, observe=lambda: self.observe(desired))
+
+
+def names(plan: Plan) -> Sequence[str]:
+    """The plan's actions in short."""
+    return [f"{type(action).__name__} {action.connector}" for action in plan.actions]

@@ -1,0 +1,189 @@
+"""A Connect cluster of one process over logs in memory: its topics are real, its tasks are not.
+
+Requests are judged and written by the herder's own pure functions. With `runs_tasks` statuses
+follow the requests at once, unless a test says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect_reconciler.kafka_view import Moment, records_of
+from connect_reconciler.plan.live import LogRange, TopicPartition
+from connect_runtime.herder import requests
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.storage import config_topic, offsets_topic
+from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_runtime.storage.memory import MemoryLogs
+from connect_runtime.storage.snapshots import ConfigSnapshot, ConnectorState, OffsetSnapshot, State
+from connect_specs.desired import OffsetEntry
+from connect_specs.names import ClusterTopics, leader_transactional_id, sink_group
+from connect_specs.states import TargetState
+
+GROUP_ID = "orders"
+TOPICS = ClusterTopics.of(GROUP_ID)
+
+_STATES = {
+    TargetState.RUNNING: State.RUNNING,
+    TargetState.PAUSED: State.PAUSED,
+    TargetState.STOPPED: State.STOPPED,
+}
+
+
+@dataclass(slots=True)
+class FakeKafka:
+    """What outlives every process: topics, consumer groups and the logs of other topics."""
+
+    logs: MemoryLogs = field(default_factory=MemoryLogs)
+    groups: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    ranges: dict[TopicPartition, LogRange] = field(default_factory=dict)
+
+    def create_topics(self) -> None:
+        for topic in (TOPICS.config, TOPICS.offsets, TOPICS.status, TOPICS.ledger):
+            self.logs.create_topic(topic)
+
+    # as `View` has it
+
+    def cluster_id(self) -> str:
+        return "fake"
+
+    def records(self, topic: str) -> Sequence[LogRecord]:
+        return records_of(self.logs, topic)
+
+    def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
+        return {group: dict(self.groups.get(group, {})) for group in groups}
+
+    def log_ranges(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogRange]:
+        return {at: self.ranges[at] for at in partitions if at in self.ranges}
+
+    def record_times(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]:
+        return {}
+
+
+def is_sink(config: Mapping[str, str]) -> bool:
+    return "topics" in config
+
+
+class FakeCluster:
+    """Implements `Cluster`. `on_alter` and `on_resume` look over the shoulder."""
+
+    def __init__(self, kafka: FakeKafka, *, runs_tasks: bool = False) -> None:
+        self.kafka = kafka
+        self.runs_tasks = runs_tasks
+        self.statuses: dict[str, list[ConnectorStatus | None]] = {}
+        self.on_alter: Callable[[str], None] = lambda name: None
+        self.on_resume: Callable[[str], None] = lambda name: None
+        self._writer = kafka.logs.writer(leader_transactional_id(GROUP_ID))
+
+    # --- Cluster ---
+
+    def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
+        self._write(requests.create(self._snapshot(), TOPICS.config, name, config, state))
+
+    def update_config(self, name: str, config: Mapping[str, str]) -> None:
+        self._write(requests.put_config(TOPICS.config, name, config))
+
+    def config(self, name: str) -> Mapping[str, str] | None:
+        state = self._snapshot().connectors.get(name)
+        return None if state is None else state.config
+
+    def status(self, name: str) -> ConnectorStatus | None:
+        told = self.statuses.get(name)
+        if told:
+            return told.pop(0) if len(told) > 1 else told[0]
+        state = self._snapshot().connectors.get(name)
+        if state is None:
+            return None
+        part = InstanceStatus(_STATES[state.target], "fake")
+        tasks = {} if state.target is TargetState.STOPPED else {0: part}
+        return ConnectorStatus(name, part, tasks, "unknown")
+
+    def stop(self, name: str) -> None:
+        self._write(requests.stop(self._snapshot(), TOPICS.config, name))
+
+    def pause(self, name: str) -> None:
+        self._target(name, TargetState.PAUSED)
+
+    def resume(self, name: str) -> None:
+        self.on_resume(name)
+        self._target(name, TargetState.RUNNING)
+
+    def restart(self, name: str) -> None:
+        self._known(name)
+
+    def delete(self, name: str) -> None:
+        self._write(requests.delete(self._snapshot(), TOPICS.config, name))
+
+    def offsets(self, name: str) -> Sequence[OffsetEntry]:
+        state = self._known(name)
+        if is_sink(state.config):
+            group = self.kafka.groups.get(sink_group(name, state.config), {})
+            return [
+                OffsetEntry({"kafka_topic": t, "kafka_partition": p}, {"kafka_offset": at})
+                for (t, p), at in sorted(group.items())
+            ]
+        held = self._offsets().connectors.get(name, {})
+        return [OffsetEntry(found.partition, found.offset) for found in held.values()]
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
+        state = self._known(name)
+        requests.stopped(state)
+        self.on_alter(name)
+        if is_sink(state.config):
+            group = self.kafka.groups.setdefault(sink_group(name, state.config), {})
+            for entry in offsets:
+                at = (
+                    str(entry.partition["kafka_topic"]),
+                    int(str(entry.partition["kafka_partition"])),
+                )
+                if entry.offset is None:
+                    group.pop(at, None)
+                else:
+                    group[at] = int(str(entry.offset["kafka_offset"]))
+        else:
+            entries = [(entry.partition, entry.offset) for entry in offsets]
+            self._write(
+                offsets_topic.offset_records(TOPICS.offsets, name, entries, self._offsets())
+            )
+        return "altered"
+
+    def reset_offsets(self, name: str) -> str:
+        state = self._known(name)
+        requests.stopped(state)
+        self.on_alter(name)
+        if is_sink(state.config):
+            self.kafka.groups.pop(sink_group(name, state.config), None)
+        else:
+            entries = [(entry.partition, None) for entry in self.offsets(name)]
+            self._write(
+                offsets_topic.offset_records(TOPICS.offsets, name, entries, self._offsets())
+            )
+        return "reset"
+
+    def close(self) -> None:
+        self._writer.close()
+
+    # --- how ---
+
+    def _snapshot(self) -> ConfigSnapshot:
+        return config_topic.reduce_all(ConfigSnapshot(), self.kafka.records(TOPICS.config))
+
+    def _offsets(self) -> OffsetSnapshot:
+        return offsets_topic.reduce_all(OffsetSnapshot(), self.kafka.records(TOPICS.offsets))
+
+    def _known(self, name: str) -> ConnectorState:
+        return requests.known(self._snapshot(), name, "Connector {} not found")
+
+    def _target(self, name: str, state: TargetState) -> None:
+        self._write(requests.target(self._snapshot(), TOPICS.config, name, state))
+
+    def _write(self, records: Sequence[NewRecord]) -> None:
+        if records:
+            self._writer.write(records)
+
+
+def refused(message: str, status: int = 500) -> RequestError:
+    """An error as Connect answers it."""
+    return RequestError(status, message)
