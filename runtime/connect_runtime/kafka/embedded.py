@@ -45,6 +45,7 @@ _JVM_FLAGS = (
 
 # Few partitions in the internal topics, and no wait for more group members: both are for start-up.
 # A killed broker's successor is let in only when the session of the killed one has run out.
+# Open transactions of killed writers are looked for each second: until then they hide what follows.
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -63,6 +64,7 @@ offsets.topic.replication.factor=1
 transaction.state.log.num.partitions=4
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 share.coordinator.state.topic.num.partitions=4
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
