@@ -8,7 +8,32 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from connect_reconciler.plan.actions import Action, Create, UpdateConfig
+from connect_reconciler.plan.actions import (
+    Absent,
+    Action,
+    Adopt,
+    AlterOffsets,
+    Create,
+    Delete,
+    Exists,
+    FieldChange,
+    Forget,
+    InsideLog,
+    NotProtected,
+    OffsetMove,
+    OwnerIs,
+    Pause,
+    PinNotRecorded,
+    PinRecorded,
+    Precondition,
+    Protect,
+    ResetOffsets,
+    Restart,
+    Resume,
+    Stop,
+    TargetIs,
+    UpdateConfig,
+)
 from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.kinds import kind_of
 from connect_reconciler.plan.live import (
@@ -19,9 +44,12 @@ from connect_reconciler.plan.live import (
     LogRange,
     Owned,
 )
+from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.predict import ConnectorState, predict, state_of
 from connect_reconciler.plan.sensitive import reveal
+from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.desired import Desired, OffsetEntry
+from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.loader import load_connectors
 from connect_specs.offsets import content_hash
 from connect_specs.states import TargetState
@@ -168,3 +196,72 @@ def _pin(
 def _partition(label: str) -> tuple[str, int]:
     topic, _, number = label.rpartition("-")
     return topic, int(number)
+
+
+def plan_with_everything() -> Plan:
+    """A plan that no planner makes: every action, every precondition, every kind of value."""
+    place = Location("connectors/a.yaml", 3, 5)
+    sink = OffsetEntry({"kafka_topic": "orders", "kafka_partition": 0}, {"kafka_offset": 98000})
+    source = OffsetEntry({"file": "é", "n": 1.5, "yes": True, "none": None}, {"at": 7})
+    config: dict[str, Value] = {
+        "name": Plain("a"),
+        "password": Secret("ab" * 32),
+        "odd": Plain(' "x"\n'),
+    }
+    changes = (
+        FieldChange("password", Secret("cd" * 32), Secret("ab" * 32)),
+        FieldChange("added", None, Plain("1")),
+        FieldChange("removed", Plain("1"), None),
+        FieldChange("changed", Plain("1"), Plain("2")),
+    )
+    moves = (
+        OffsetMove(sink, OffsetEntry(sink.partition, {"kafka_offset": 120430}), "back", "back"),
+        OffsetMove(source, None, "start", "start"),
+        OffsetMove(OffsetEntry(source.partition, None), source, "forgotten", "forgotten"),
+    )
+    requires: tuple[Precondition, ...] = (
+        Exists("ef" * 32, ("password",)),
+        Absent(),
+        TargetIs(TargetState.PAUSED),
+        OwnerIs("orders"),
+        OwnerIs(None),
+        NotProtected(),
+        PinNotRecorded("p1"),
+        PinRecorded("p1", "12" * 32),
+        InsideLog(("orders", 0), 98000),
+    )
+    alter = AlterOffsets(
+        connector="a", reason="r", pin="p1", pin_hash="12" * 32, moves=moves, held=True
+    )
+    reset = ResetOffsets(connector="a", reason="r", pin="p2", pin_hash="34" * 32, moves=())
+    stopped, running = TargetState.STOPPED, TargetState.RUNNING
+    return Plan(
+        project=PROJECT,
+        group_id="orders",
+        cluster_id="kafka-1",
+        observed_ms=1_700_000_000_000,
+        actions=(
+            Delete(connector="z", reason="r", effect="one\ntwo"),
+            Create(
+                connector="a",
+                reason="r",
+                config=config,
+                initial_state=stopped,
+                held_from=running,
+                requires=requires,
+            ),
+            Adopt(connector="a", reason="r"),
+            Protect(connector="a", reason="r", prevent_delete=True),
+            Stop(connector="a", reason="r", held_from=TargetState.PAUSED),
+            UpdateConfig(connector="a", reason="r", config=config, changes=changes),
+            alter,
+            reset,
+            Restart(connector="a", reason="r"),
+            Pause(connector="a", reason="r"),
+            Resume(connector="a", reason="r"),
+            Forget(connector="b", reason="r"),
+        ),
+        warnings=(Diagnostic("plan.below-start", "what", "a", "why", "hint"),),
+        errors=(Diagnostic("plan.pin-reused", "what", place), Diagnostic("plan.x", "what")),
+        key_id="56" * 8,
+    )

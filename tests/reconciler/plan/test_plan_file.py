@@ -1,0 +1,94 @@
+"""The plan file: what is written is read, what is not a plan is refused, and version 1 stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_reconciler.plan.plan_file import dump_plan, load_plan, plan_document, plan_schema
+from connect_specs.diagnostics import ExitCode, Invalid
+from support.plans import plan_with_everything
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+
+
+def _written(**changes: Any) -> str:
+    return json.dumps({**plan_document(plan_with_everything()), **changes})
+
+
+def _refusal(text: str) -> Invalid:
+    with pytest.raises(Invalid) as caught:
+        load_plan(text, "my.plan")
+    assert caught.value.exit_code is ExitCode.INVALID
+    assert all(each.where == "my.plan" for each in caught.value.diagnostics)
+    return caught.value
+
+
+def test_a_plan_comes_back_as_it_was() -> None:
+    assert load_plan(dump_plan(plan_with_everything())) == plan_with_everything()
+
+
+def test_writing_is_stable() -> None:
+    text = dump_plan(plan_with_everything())
+    assert dump_plan(load_plan(text)) == text
+
+
+def test_types_of_offsets_survive() -> None:
+    loaded = load_plan(dump_plan(plan_with_everything()))
+    source = loaded.actions[6].moves[1].entry  # type: ignore[union-attr]
+    assert [type(value) for value in source.partition.values()] == [str, float, bool, type(None)]
+
+
+def test_version_1_loads_for_ever() -> None:
+    assert load_plan((HERE / "files" / "v1.json").read_text()) == plan_with_everything()
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", "plan-file.not-json"),
+        ("{", "plan-file.not-json"),
+        ("[]", "plan-file.not-a-plan"),
+        ("{}", "plan-file.not-a-plan"),
+        (_written(format="terraform"), "plan-file.not-a-plan"),
+        (_written(format_version=2), "plan-file.version"),
+        (_written(format_version="1"), "plan-file.version"),
+        (_written(format_version=True), "plan-file.version"),
+        (_written(project="other"), "plan-file.changed"),
+        (_written(hash="sha256:00"), "plan-file.changed"),
+        (_written(actions=[]), "plan-file.changed"),
+    ],
+)
+def test_what_is_no_plan_is_refused(text: str, code: str) -> None:
+    assert [each.code for each in _refusal(text).diagnostics] == [code]
+
+
+def _rehashed(document: dict[str, Any]) -> str:
+    from connect_reconciler.plan import plan_file
+
+    return json.dumps({**document, "hash": plan_file._content_hash(document)})
+
+
+def test_unknown_fields_and_actions_are_refused() -> None:
+    document: Any = json.loads(_written())
+    document["actions"][0]["surprise"] = "hunter2"
+    document["actions"][2]["action"] = "explode"
+    document["more"] = 1
+    refusal = _refusal(_rehashed(document))
+    assert {each.code for each in refusal.diagnostics} == {"plan-file.field"}
+    assert len(refusal.diagnostics) == 3
+    assert "hunter2" not in str(refusal)
+
+
+def test_schema_in_docs_is_current() -> None:
+    assert (ROOT / "docs" / "plan.schema.json").read_text() == plan_schema()
+
+
+def test_schema_says_that_no_field_may_be_added() -> None:
+    schema = json.loads(plan_schema())
+    models = [schema, *schema["$defs"].values()]
+    assert all(each["additionalProperties"] is False for each in models)
