@@ -105,7 +105,7 @@ class Runtime:
                 groups=SinkGroups(config.client),
                 election=Election(config.client, config.group_id, topics.config, self.url),
                 launcher=launcher,
-                check=lambda name, given: check(given, config.group_id),
+                check=lambda name, given: check(given, config),
                 leader=Leader(config.client, config.group_id, topics.config),
             ),
         )
@@ -117,7 +117,7 @@ class Runtime:
     def _app(self) -> ASGIApp:
         return create_app(
             lambda: self._connect.verbs if self._connect and self._serving else None,
-            ConnectorPlugins(self._config.group_id).routes(),
+            ConnectorPlugins(self._config).routes(),
             cluster_id=self._known_cluster_id,
             commit=f"connect-reconciler-{version('connect-reconciler')}",
         )

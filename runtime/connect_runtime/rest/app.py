@@ -136,7 +136,9 @@ def _response(reply: Reply, media_type: str | None = _JSON) -> Response:
 async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     phrase = _PHRASES.get(error.status_code, error.detail)
-    return _response(error_reply(error.status_code, f"HTTP {error.status_code} {phrase}"))
+    reply = error_reply(error.status_code, f"HTTP {error.status_code} {phrase}")
+    # without a content type, as in Connect
+    return _response(reply, media_type=None)
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:

@@ -113,7 +113,7 @@ def named(config: RawConfig, name: str) -> RawConfig:
 
 def _offset_entry(entry: Any) -> OffsetEntry:
     kind = f"{_ENTITIES}.ConnectorOffset"
-    fields = _object(entry, kind, ("offset", "partition"))
+    fields = _object(entry, kind, ("partition", "offset"))
     if fields is None:
         raise _refused(f'Cannot invoke "{kind}.partition()" because "offset" is null')
     for key in ("partition", "offset"):
@@ -204,29 +204,41 @@ def _syntax_text(text: str, error: Exception) -> str:
     place = f"{_PLACE} line: {line}, column: {column}]"
     if at >= len(text) or error.msg.startswith("Unterminated string"):
         marker = "Array" if text[:1] == "[" else "Object"
+        if text.rstrip()[-1:] == ":":
+            return f"Unexpected end-of-input within/between {marker} entries{place}"
         return f"Unexpected end-of-input: expected close marker for {marker}{place}"
     if error.msg == "Expecting value" and text[at].isalpha():
         token = text[at:].split()[0].rstrip(",}]")
         expected = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
         return f"Unrecognized token '{token}': was expecting {expected}{place}"
-    return f"Unexpected character ('{text[at]}' (code {ord(text[at])})){place}"
+    found = f"Unexpected character ('{text[at]}' (code {ord(text[at])}))"
+    if "property name" in error.msg:
+        found += ": was expecting double-quote to start field name"
+    return f"{found}{place}"
 
 
 def _mismatch(kind: str, value: Any) -> RequestError:
     place = f"{_PLACE} line: 1, column: 1]"
-    if isinstance(value, str) and not isinstance(value, _Number):
-        return _refused(
-            f"Cannot construct instance of `{kind}` (although at least one Creator exists): no "
-            "String-argument constructor/factory method to deserialize from String value "
-            f"('{value}'){place}"
-        )
     if isinstance(value, dict):
         token = "Object value (token `JsonToken.START_OBJECT`)"
     elif isinstance(value, list):
         token = "Array value (token `JsonToken.START_ARRAY`)"
     else:
-        token = "a JSON scalar"
+        return _refused(
+            f"Cannot construct instance of `{kind}` (although at least one Creator exists): no "
+            f"{_scalar(value)}{place}"
+        )
     return _refused(f"Cannot deserialize value of type `{kind}` from {token}{place}")
+
+
+def _scalar(value: Any) -> str:
+    maker = "argument constructor/factory method to deserialize from"
+    if isinstance(value, bool):
+        return f"boolean/Boolean-{maker} boolean value ({str(value).lower()})"
+    if isinstance(value, str) and not isinstance(value, _Number):
+        return f"String-{maker} String value ('{value}')"
+    whole = str(value).lstrip("-").isdigit()
+    return f"{'int/Int' if whole else 'double/Double'}-{maker} Number value ({value})"
 
 
 def _refused(message: str) -> RequestError:

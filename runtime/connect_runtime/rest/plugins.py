@@ -18,15 +18,16 @@ from connect_runtime.validation.validate import (
     framework_definitions,
     validate,
 )
+from connect_runtime.worker_config import WorkerConfig
 
 _BAD_REQUEST = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException"
 
 
 class ConnectorPlugins:
-    """The resources, by method and path. `worker_group` is the cluster's own group."""
+    """The resources, by method and path."""
 
-    def __init__(self, worker_group: str) -> None:
-        self._worker_group = worker_group
+    def __init__(self, worker: WorkerConfig) -> None:
+        self._worker = worker
 
     def routes(self) -> dict[tuple[str, str], Resource]:
         """`{plugin}` is a class's name or alias."""
@@ -66,7 +67,7 @@ class ConnectorPlugins:
         except RequestError as error:
             # Connect does not unwrap the cause here
             raise RequestError(500, f"{_BAD_REQUEST}: {error.message}") from error
-        return Reply(200, _infos_json(validate(config, self._worker_group)))
+        return Reply(200, _infos_json(validate(config, self._worker)))
 
 
 def _same(included: str, path: str) -> bool:

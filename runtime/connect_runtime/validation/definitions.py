@@ -6,6 +6,7 @@ Definitions only; what one key says about another is in `rules`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from connect_runtime import plugins
@@ -40,10 +41,24 @@ _LOW, _MEDIUM, _HIGH = Importance.LOW, Importance.MEDIUM, Importance.HIGH
 _SHORT, _WIDE, _LONG = Width.SHORT, Width.MEDIUM, Width.LONG
 
 
-class _KnownConverters:
-    """Recommends the converters that are installed."""
+@dataclass(frozen=True, slots=True)
+class WorkerDefaults:
+    """What a connector's keys default to that the worker sets."""
+
+    key_converter: str | None = None
+    value_converter: str | None = None
+    header_converter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Recommended:
+    """Recommends these values, None: the converters that are installed."""
+
+    values: tuple[str, ...] | None = None
 
     def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
+        if self.values is not None:
+            return self.values
         return [plugin.class_name for plugin in plugins.converters()]
 
     def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
@@ -78,7 +93,7 @@ class _Keys:
         width: Width = _SHORT,
         order: int | None = None,
         validator: Validator | None = None,
-        recommender: _KnownConverters | None = None,
+        recommender: _Recommended | None = None,
     ) -> None:
         """`order` None: the next one of the group."""
         found = self._orders.get(group, 0) + 1 if order is None else order
@@ -98,9 +113,9 @@ class _Keys:
         )
 
 
-def source_definitions(version: str) -> ConfigDef:
+def source_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
     """The keys of every source connector; `version` is the plugin's."""
-    keys = _common(version)
+    keys = _common(version, defaults)
     keys.add(
         "topic.creation.groups",
         ConfigType.LIST,
@@ -126,9 +141,9 @@ def source_definitions(version: str) -> ConfigDef:
     return keys.definitions
 
 
-def sink_definitions(version: str) -> ConfigDef:
+def sink_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
     """The keys of every sink connector; `version` is the plugin's."""
-    keys = _common(version)
+    keys = _common(version, defaults)
     for name, type, display, doc, validator in (
         ("topics", ConfigType.LIST, "Topics", "Topics to consume, separated by commas", None),
         (
@@ -155,7 +170,7 @@ def sink_definitions(version: str) -> ConfigDef:
     return keys.definitions
 
 
-def _common(version: str) -> _Keys:
+def _common(version: str, defaults: WorkerDefaults) -> _Keys:
     keys = _Keys()
     keys.add(
         "name",
@@ -187,6 +202,7 @@ def _common(version: str) -> _Keys:
         display="Connector version",
         importance=_MEDIUM,
         width=_WIDE,
+        recommender=_versions(version),
     )
     keys.add(
         "tasks.max",
@@ -206,31 +222,47 @@ def _common(version: str) -> _Keys:
         group=COMMON,
         display="Enforce tasks max",
     )
-    _converters(keys)
+    _converters(keys, defaults)
     _chains(keys)
     _errors(keys)
     return keys
 
 
-def _converters(keys: _Keys) -> None:
-    for side, title in _SIDES.items():
+def _converters(keys: _Keys, defaults: WorkerDefaults) -> None:
+    classes = (defaults.key_converter, defaults.value_converter, defaults.header_converter)
+    for (side, title), default in zip(_SIDES.items(), classes, strict=True):
         keys.add(
             f"{side}.converter",
             ConfigType.CLASS,
-            None,
+            default,
             f"Class that converts {side}s; the worker's if it is not set",
             group=COMMON,
             display=f"{title} converter class",
-            recommender=_KnownConverters(),
+            recommender=_Recommended(),
         )
+        version = _converter_version(f"{side}.converter", default)
         keys.add(
             f"{side}.converter.plugin.version",
             ConfigType.STRING,
-            None,
+            version,
             f"Version of the {side} converter",
             group=COMMON,
             display=f"{title} converter version",
+            recommender=_versions(version),
         )
+
+
+def _converter_version(key: str, name: str | None) -> str | None:
+    if name is None:
+        return None
+    try:
+        return plugins.converter(key, name).version
+    except ConfigError:
+        return None
+
+
+def _versions(version: str | None) -> _Recommended:
+    return _Recommended(() if version in (None, "undefined") else (str(version),))
 
 
 def _chains(keys: _Keys) -> None:

@@ -52,7 +52,7 @@ def check_converters(config: Config, findings: Findings) -> None:
 
 def check_chains(config: Config, findings: Findings) -> None:
     """The types of transformations and predicates, and predicates that are negated."""
-    for alias in _aliases("transforms", findings):
+    for alias in _aliases("transforms", config):
         prefix = f"transforms.{alias}."
         _check_type(config, f"{prefix}type", findings)
         if config.get(f"{prefix}negate") is not None and not config.get(f"{prefix}predicate"):
@@ -61,15 +61,14 @@ def check_chains(config: Config, findings: Findings) -> None:
                 f"Config '{prefix}negate' was provided but there is no config "
                 f"'{prefix}predicate' defining a predicate to be negated.",
             )
-    for alias in _aliases("predicates", findings):
+    for alias in _aliases("predicates", config):
         _check_type(config, f"predicates.{alias}.type", findings)
 
 
-def _aliases(key: str, findings: Findings) -> list[str]:
-    found = findings.values.get(key)
-    if found is None or found.errors or not found.value:
-        return []
-    return list(found.value)
+def _aliases(key: str, config: Config) -> list[str]:
+    """Each once: that one is given twice is an error of its own."""
+    given = (config.get(key) or "").strip()
+    return list(dict.fromkeys(re.split(r"\s*,\s*", given))) if given else []
 
 
 def _check_type(config: Config, key: str, findings: Findings) -> None:

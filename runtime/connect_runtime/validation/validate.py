@@ -25,6 +25,7 @@ from connect_runtime.plugins import Plugin
 from connect_runtime.validation import rules
 from connect_runtime.validation.definitions import (
     CONVERTER_KEYS,
+    WorkerDefaults,
     sink_definitions,
     source_definitions,
 )
@@ -35,10 +36,12 @@ from connect_runtime.validation.infos import (
     ValueInfo,
     prefixed,
 )
+from connect_runtime.worker_config import WorkerConfig
 from connect_specs.java_map import in_hash_map_order
 
 Config = Mapping[str, str | None]
 
+_NO_DEFAULTS = WorkerDefaults()
 _OVERRIDES = ("producer.override.", "consumer.override.", "admin.override.")
 _TYPES = {"key.converter": "key", "value.converter": "value", "header.converter": "header"}
 _ENDPOINT = (
@@ -47,9 +50,9 @@ _ENDPOINT = (
 )
 
 
-def check(config: Config, worker_group: str) -> None:
+def check(config: Config, worker: WorkerConfig) -> None:
     """Raises RequestError 400 with all that is wrong."""
-    found = validate(config, worker_group)
+    found = validate(config, worker)
     if found.error_count:
         lines = "".join(f"\n{error}" for error in found.errors)
         raise RequestError(
@@ -59,18 +62,18 @@ def check(config: Config, worker_group: str) -> None:
         )
 
 
-def validate(config: Config, worker_group: str) -> ConfigInfos:
+def validate(config: Config, worker: WorkerConfig) -> ConfigInfos:
     """All keys. Raises RequestError 400 when the class is missing or unknown."""
     name = config.get("connector.class")
     plugin = connector_plugin(config)
     connector = plugin.cls()
-    definitions = framework_definitions(plugin)
+    definitions = framework_definitions(plugin, _defaults(worker))
     findings = Findings()
     findings.take(definitions.validate(config))
     rules.check_converters(config, findings)
     rules.check_chains(config, findings)
     if plugin.kind == "sink":
-        rules.check_sink(config, findings, worker_group)
+        rules.check_sink(config, findings, worker.group_id)
     else:
         rules.check_source(cast(SourceConnector, connector), config, findings)
     rules.check_nulls(config, findings)
@@ -94,11 +97,15 @@ def connector_plugin(config: Config) -> Plugin:
         raise RequestError(400, str(error)) from error
 
 
-def framework_definitions(plugin: Plugin) -> ConfigDef:
+def framework_definitions(plugin: Plugin, defaults: WorkerDefaults = _NO_DEFAULTS) -> ConfigDef:
     """The keys that Connect itself knows for a connector."""
     if plugin.kind == "sink":
-        return sink_definitions(plugin.version)
-    return source_definitions(plugin.version)
+        return sink_definitions(plugin.version, defaults)
+    return source_definitions(plugin.version, defaults)
+
+
+def _defaults(worker: WorkerConfig) -> WorkerDefaults:
+    return WorkerDefaults(worker.key_converter, worker.value_converter, worker.header_converter)
 
 
 def _own(connector: Connector, config: Config, findings: Findings) -> ConfigDef:
