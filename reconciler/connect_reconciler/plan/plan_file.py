@@ -13,6 +13,7 @@ from typing import TypeAlias
 from pydantic import ValidationError
 
 from connect_reconciler.plan import plan_file_models as models
+from connect_reconciler.plan.actions import Create, UpdateConfig
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.plan_file_actions import (
     action_from,
@@ -20,6 +21,7 @@ from connect_reconciler.plan.plan_file_actions import (
     diagnostic_from,
     diagnostic_to,
 )
+from connect_reconciler.plan.values import Secret
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 Document: TypeAlias = dict[str, object]
@@ -68,6 +70,33 @@ def load_plan(text: str, file: str = "plan") -> Plan:
         warnings=tuple(diagnostic_from(each) for each in model.warnings),
         errors=tuple(diagnostic_from(each) for each in model.errors),
         key_id=model.key_id,
+    )
+
+
+def check_saved(plan: Plan) -> tuple[Diagnostic, ...]:
+    """Why a plan cannot be kept in a file and applied later; empty if it can.
+
+    Without the project's key its secrets have no fingerprints, and whether the specs still say the
+    same could not be told.
+    """
+    unmarked = sorted(
+        {
+            f"{action.connector}.{key}"
+            for action in plan.actions
+            if isinstance(action, Create | UpdateConfig)
+            for key, value in action.config.items()
+            if value == Secret("")
+        }
+    )
+    if not unmarked:
+        return ()
+    return (
+        Diagnostic(
+            "plan-file.no-key",
+            "the project has no key yet, so a plan file cannot tell its secrets from others:"
+            f" {', '.join(unmarked)}",
+            hint="set CONNECT_FINGERPRINT_KEY for plan and apply, or apply once without a file",
+        ),
     )
 
 

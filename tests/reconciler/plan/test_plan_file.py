@@ -8,9 +8,16 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.plan.plan_file import dump_plan, load_plan, plan_document, plan_schema
+from connect_reconciler.plan.plan_file import (
+    check_saved,
+    dump_plan,
+    load_plan,
+    plan_document,
+    plan_schema,
+)
+from connect_reconciler.plan.planner import make_plan
 from connect_specs.diagnostics import ExitCode, Invalid
-from support.plans import plan_with_everything
+from support.plans import desired_of, live_of, plan_with_everything
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -92,3 +99,15 @@ def test_schema_says_that_no_field_may_be_added() -> None:
     schema = json.loads(plan_schema())
     models = [schema, *schema["$defs"].values()]
     assert all(each["additionalProperties"] is False for each in models)
+
+
+@pytest.mark.parametrize(("key", "codes"), [("k", []), (None, ["plan-file.no-key"])])
+def test_secrets_without_a_key_are_not_saved(
+    key: str | None, codes: list[str], tmp_path: Path
+) -> None:
+    spec = "{name: a, config: {connector.class: FileStreamSink, topics: t, password: hunter2}}"
+    desired = desired_of(spec, tmp_path)
+    plan = make_plan(desired, live_of({"ledger": {"key": key}}, desired), group_id="g")
+    found = check_saved(plan)
+    assert [each.code for each in found] == codes
+    assert not codes or "a.password" in found[0].what
