@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+_FILLER = "the quick brown fox jumps over the lazy dog, again and again and again,"
+LINE_BYTES = len(f"line 000000 {_FILLER} 000000\n")
+
 
 def write_lines(file: Path, count: int) -> None:
-    """`line 000001 ...` and so on, each of about 100 bytes."""
-    filler = "the quick brown fox jumps over the lazy dog, again and again and again, "
+    """`line 000001 ...` and so on, each of LINE_BYTES."""
     with file.open("w") as out:
         out.writelines(
-            f"line {number:06d} {filler}{number:06d}\n" for number in range(1, count + 1)
+            f"line {number:06d} {_FILLER} {number:06d}\n" for number in range(1, count + 1)
         )
 
 
@@ -48,7 +50,10 @@ class Account:
 def account(lines: Iterable[str], expected: Counter[int]) -> Account:
     """Compares lines with how often each number is expected."""
     numbers = Counter(map(line_number, lines))
-    ours = Counter({number: times for number, times in numbers.items() if number in expected})
+    ours: Counter[int] = Counter()
+    for number, times in numbers.items():
+        if number is not None and number in expected:
+            ours[number] = times
     return Account(
         found=numbers.total(),
         lost=(expected - ours).total(),

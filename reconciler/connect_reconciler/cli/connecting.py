@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _IN_USE = "broker.in-use"
 _FOR_VERBS = "broker.for-verbs"
+_GROUPS_S = 10.0
+_TRIES_S = 0.05
 
 
 def broker_folder(project: Project) -> Path:
@@ -101,7 +104,7 @@ def _start(project: Project) -> EmbeddedBroker:
     try:
         if find_broker(folder) is None:
             progress("starting Kafka in .connect/ (the first time also fetches it)")
-        return EmbeddedBroker.start(folder)
+        broker = EmbeddedBroker.start(folder)
     except BrokerError as error:
         why = "\n".join(error.log_tail)
         raise Unreachable(
@@ -109,3 +112,22 @@ def _start(project: Project) -> EmbeddedBroker:
         ) from error
     except JarsError as error:
         raise Unreachable(Diagnostic("kafka.jars", error.what, hint=error.hint)) from error
+    if not broker.adopted:
+        _wait_for_groups(project, broker)
+    return broker
+
+
+def _wait_for_groups(project: Project, broker: EmbeddedBroker) -> None:
+    """A Kafka that just started answers about topics at once, about groups a moment later."""
+    from confluent_kafka import KafkaException
+
+    from connect_runtime.kafka.clients import admin
+
+    client = admin({"bootstrap.servers": broker.bootstrap_servers})
+    deadline = time.monotonic() + _GROUPS_S
+    while time.monotonic() < deadline:
+        try:
+            client.describe_consumer_groups([project.group_id])[project.group_id].result(_GROUPS_S)
+            return
+        except KafkaException:
+            time.sleep(_TRIES_S)
