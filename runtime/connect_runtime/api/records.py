@@ -36,7 +36,8 @@ class SourceRecord:
 
     `source_offset` is where to resume after this record. Keys and values of partition and offset
     are strings and primitive values. `partition` None lets Kafka choose by key; `timestamp` is in
-    epoch milliseconds, None for "now". Compared by identity, as transaction boundaries need it.
+    epoch milliseconds, None (and 0, which the Kafka client cannot send) for "now". Compared by
+    identity, as transaction boundaries need it.
     """
 
     source_partition: SourcePartition

@@ -160,7 +160,7 @@ class FileStreamSourceTask(SourceTask):
             topic=self._topic,
             source_partition={} if self._name is None else {"filename": self._name},
             source_offset=None if self._name is None else {"position": self._lines.position},
-            values=[line.decode("utf-8", "replace") for line in lines],
+            values=lines,
             value_schema=STRING,
         )
 
@@ -199,47 +199,49 @@ def _position(offset: SourceOffset | None) -> int:
 
 
 class Lines:
-    r"""Splits bytes that arrive in pieces into lines, and knows where each line ended.
+    r"""Splits bytes that arrive in pieces into lines of text, and knows where each line ended.
 
-    Lines end with `\n`, `\r\n` or `\r`, and with nothing else: `bytes.splitlines` would also split
-    at form feeds and the like. `position` is the place in the file after the last line taken,
-    the same however the bytes were cut into pieces.
+    Lines end with `\n`, `\r\n` or `\r`, and with nothing else: `splitlines` would also split at
+    form feeds and the like. `position` is the place in the file after the last line taken, the
+    same however the bytes were cut into pieces.
     """
 
-    __slots__ = ("_complete", "_next", "_rest", "_returns", "position")
+    __slots__ = ("_complete", "_next", "_rest", "_sizes", "position")
 
     def __init__(self, position: int = 0) -> None:
         self.position = position
-        self._complete: list[bytes] = []  # lines not yet taken, from _next on
+        self._complete: list[str] = []  # lines not yet taken, from _next on
         self._next = 0
-        self._returns: list[int] | None = None  # length of each line with its end, if not + 1
+        self._sizes: list[int] | None = None  # bytes of each line; None: its length and 1
         self._rest = b""
 
     def feed(self, block: bytes) -> None:
         """More bytes. All complete lines must have been taken before."""
         data = self._rest + block if self._rest else block
-        if b"\r" not in data:
-            *self._complete, self._rest = data.split(b"\n")
-            self._returns = None
-        else:
-            self._split_returns(data)
         self._next = 0
+        if b"\r" in data:
+            self._split_returns(data)
+            return
+        head, end, self._rest = data.rpartition(b"\n")
+        # decoding at once is far cheaper than line by line, and cannot join or lose a line end
+        self._complete = head.decode("utf-8", "replace").split("\n") if end else []
+        self._sizes = None if head.isascii() else [len(x) + 1 for x in head.split(b"\n")]
 
     def _split_returns(self, data: bytes) -> None:
-        self._complete, self._returns, start = [], [], 0
+        self._complete, self._sizes, start = [], [], 0
         for end in _LINE_END.finditer(data):
-            self._complete.append(data[start : end.start()])
-            self._returns.append(end.end() - start)
+            self._complete.append(data[start : end.start()].decode("utf-8", "replace"))
+            self._sizes.append(end.end() - start)
             start = end.end()
         self._rest = data[start:]
 
-    def take(self, most: int) -> list[bytes]:
+    def take(self, most: int) -> list[str]:
         """The next complete lines; moves `position` after them."""
         first, last = self._next, self._next + most
         lines = self._complete[first:last]
-        if self._returns is None:
+        if self._sizes is None:
             self.position += sum(map(len, lines)) + len(lines)
         else:
-            self.position += sum(self._returns[first:last])
+            self.position += sum(self._sizes[first:last])
         self._next = first + len(lines)
         return lines

@@ -11,13 +11,13 @@ from confluent_kafka import KafkaException
 from connect_runtime import plugins
 from connect_runtime.api import SourceTask
 from connect_runtime.storage.log import Fenced
-from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
 from connect_runtime.tasks.sink import run_sink
 from connect_runtime.tasks.source import run_source
 from connect_runtime.tasks.start_reader import StartReader
 from connect_runtime.tasks.status import Reporter, trace_of
+from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
 
@@ -31,19 +31,19 @@ def run_task(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
     """
     # Spark's workers are forked with the collector off; cycles would pile up over months.
     gc.enable()
+    reporter = Reporter(launch)
     try:
-        return Outcome(launch.id, launch.attempt, _run(launch, orphaned))
+        return Outcome(launch.id, launch.attempt, _run(launch, reporter, orphaned))
     except Fenced:
         return Outcome(launch.id, launch.attempt, Ended.FENCED)
     except Exception as error:  # whatever a connector raises is this attempt's outcome
-        trace = trace_of(error, launch)
+        trace = reporter.trace or trace_of(error, launch)
         _log.error("Task %s failed: %s", launch.id, trace)
         return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)
 
 
-def _run(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Ended:
+def _run(launch: TaskLaunch, reporter: Reporter, orphaned: Callable[[], bool]) -> Ended:
     orders = Orders(launch)
-    reporter = Reporter(launch)
     reader = StartReader(launch)
     try:
         match reader.orders(orders):
@@ -74,13 +74,18 @@ def _run_newest(
     except Fenced:
         raise
     except Exception as error:
-        if not reporter.told_failure:
-            _say_failed(launch, reporter, error)
+        if reporter.trace is None:
+            _say_failed(launch, orders, reporter, error)
         raise
 
 
-def _say_failed(launch: TaskLaunch, reporter: Reporter, error: Exception) -> None:
+def _say_failed(launch: TaskLaunch, orders: Orders, reporter: Reporter, error: Exception) -> None:
+    """Writes FAILED, unless another attempt has the task by now."""
+    reader = StartReader(launch)
     try:
-        reporter.write(reporter.record(State.FAILED, trace_of(error, launch)))
-    except KafkaException as failed:
+        if reader.orders(orders) is not Wanted.NOTHING:
+            reporter.write(reporter.failure(error))
+    except (ConnectError, KafkaException) as failed:
         _log.error("Task %s failed, and its status cannot be written: %s", launch.id, failed)
+    finally:
+        reader.close()

@@ -81,12 +81,13 @@ class _Loop:
 
     def pause(self, *partitions: TopicPartition) -> None:
         self._held.update(partitions)
-        self._kafka.pause(p for p in partitions if p in self._offsets.assigned)
+        if self._consumer is not None:
+            self._consumer.pause(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
         self._held.difference_update(partitions)
-        if self._state is State.RUNNING and self._pending is None:
-            self._kafka.resume(p for p in partitions if p in self._offsets.assigned)
+        if self._consumer is not None and self._state is State.RUNNING and self._pending is None:
+            self._consumer.resume(partitions)
 
     def request_commit(self) -> None:
         self._next_commit = 0.0
@@ -133,6 +134,7 @@ class _Loop:
         self._consumer = SinkConsumer(
             self._launch,
             gained=self._on_gained,
+            settled=self._on_settled,
             revoked=self._on_revoked,
             lost=self._on_lost,
             committed=self._on_committed,
@@ -148,7 +150,7 @@ class _Loop:
                 self._kafka.pause(self._offsets.assigned)
                 self.request_commit()
             elif self._pending is None:
-                self._kafka.resume(self._offsets.assigned - self._held)
+                self._unpause()
         self._reporter.write(self._reporter.record(state))
 
     def _once(self) -> None:
@@ -157,7 +159,7 @@ class _Loop:
         self._give_up_waiting()
         if time.monotonic() >= self._next_commit and self._in_flight is None:
             self._next_commit = time.monotonic() + self._interval_s
-            self._commit(self._offsets.assigned, wait=False)
+            self._commit()
         delivery = self._kafka.read(self._read_s())
         if self._pending is None:
             if delivery.messages:
@@ -185,8 +187,12 @@ class _Loop:
         self._offsets.deliver(delivery.positions)
         if self._pending is not None:
             self._pending = None
-            if self._state is State.RUNNING:
-                self._kafka.resume(self._offsets.assigned - self._held)
+            self._unpause()
+
+    def _unpause(self) -> None:
+        """Lets everything flow that neither the user nor the task has paused."""
+        if self._state is State.RUNNING:
+            self._kafka.resume(self._offsets.assigned - self._held)
 
     def _note_topics(self, delivery: Delivery) -> None:
         topics = {partition.topic for partition in delivery.positions}
@@ -196,31 +202,24 @@ class _Loop:
 
     # offsets
 
-    def _commit(self, partitions: set[TopicPartition], *, wait: bool) -> None:
-        """Lets the task flush, and commits what it allows."""
-        current = self._offsets.current(partitions)
+    def _commit(self) -> None:
+        """Lets the task flush, and commits what it allows without waiting for Kafka."""
+        current = self._offsets.current(self._offsets.assigned)
         if not current:
             return
         try:
             allowed = self._task.pre_commit(current)
         except Exception as error:
-            if wait:
-                raise
             _log.warning("Task %s reads again what it could not flush: %s", self._launch.id, error)
-            self._pending = None
+            if self._pending is not None:
+                self._pending = None
+                self._unpause()
             self._rewind(self._offsets.rewind())
             return
-        self._send_commit(self._offsets.committable(current, allowed), wait=wait)
-
-    def _send_commit(self, offsets: dict[TopicPartition, int], *, wait: bool) -> None:
-        if not offsets:
-            return
-        if wait:
-            self._kafka.commit(offsets, wait=True)
-            self._offsets.commit_done(offsets)
-            return
-        self._in_flight = (time.monotonic(), offsets)
-        self._kafka.commit(offsets, wait=False)
+        offsets = self._offsets.committable(current, allowed)
+        if offsets:
+            self._in_flight = (time.monotonic(), offsets)
+            self._kafka.commit(offsets, wait=False)
 
     def _on_committed(self, error: Any, _: list[Any]) -> None:
         if self._in_flight is None:
@@ -253,9 +252,11 @@ class _Loop:
         self._offsets.gain(starts)
         self._task.open(partitions)
         starts.update(self._take_rewinds())
-        if self._state is State.PAUSED or self._pending is not None:
-            self._kafka.pause(partitions)
         return starts
+
+    def _on_settled(self, partitions: list[TopicPartition]) -> None:
+        everything = self._state is State.PAUSED or self._pending is not None
+        self._kafka.pause(p for p in partitions if everything or p in self._held)
 
     def _on_revoked(self, partitions: list[TopicPartition]) -> None:
         self._give_up(partitions, commit=True)
@@ -288,8 +289,11 @@ class _Loop:
         except Exception as error:
             _log.warning("Task %s could not flush what it gives up: %s", self._launch.id, error)
         self._task.close(partitions)
+        offsets = self._offsets.committable(current, allowed)
         try:
-            self._send_commit(self._offsets.committable(current, allowed), wait=True)
+            if offsets:
+                self._kafka.commit(offsets, wait=True)
+                self._offsets.commit_done(offsets)
         except KafkaException as error:
             _log.warning("Task %s could not commit what it gives up: %s", self._launch.id, error)
 

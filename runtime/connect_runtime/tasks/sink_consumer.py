@@ -21,8 +21,8 @@ from connect_runtime.kafka.errors import NO_SUCH_TOPIC
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.launch import TaskLaunch
 
-Rebalanced: TypeAlias = Callable[[list[TopicPartition]], Mapping[TopicPartition, int | None]]
-Gone: TypeAlias = Callable[[list[TopicPartition]], None]
+Gained: TypeAlias = Callable[[list[TopicPartition]], Mapping[TopicPartition, int | None]]
+Told: TypeAlias = Callable[[list[TopicPartition]], None]
 
 _BATCH: Final = 10_000
 _SETTINGS: Final = {
@@ -41,18 +41,24 @@ class Delivery:
 
 
 class SinkConsumer:
-    """Calls back on rebalances from within `read`: `gained` answers where to start."""
+    """Calls back on rebalances from within `read`.
+
+    `gained` answers where to start; `settled` follows once the new partitions can be paused.
+    """
 
     def __init__(
         self,
         launch: TaskLaunch,
         *,
-        gained: Rebalanced,
-        revoked: Gone,
-        lost: Gone,
+        gained: Gained,
+        settled: Told,
+        revoked: Told,
+        lost: Told,
         committed: Callable[[Any, list[Any]], None],
     ) -> None:
-        self._gained, self._revoked, self._lost = gained, revoked, lost
+        self._gained, self._settled = gained, settled
+        self._revoked, self._lost = revoked, lost
+        self.assigned: set[TopicPartition] = set()
         self._closing = False
         self._rebalanced = False
         properties = client_properties.sink_consumer(launch)
@@ -68,7 +74,6 @@ class SinkConsumer:
             on_revoke=self._on_revoke,
             on_lost=self._on_lost,
         )
-        self.assigned: set[TopicPartition] = set()
 
     def read(self, timeout_s: float) -> Delivery:
         """What has arrived; waits up to `timeout_s` for the first record."""
@@ -108,10 +113,11 @@ class SinkConsumer:
             self._consumer.seek(KafkaPartition(*partition, offset))
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        self._consumer.pause([KafkaPartition(*p) for p in partitions])
+        """Delivers nothing of these; partitions that are not assigned are left out."""
+        self._consumer.pause([KafkaPartition(*p) for p in partitions if p in self.assigned])
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        self._consumer.resume([KafkaPartition(*p) for p in partitions])
+        self._consumer.resume([KafkaPartition(*p) for p in partitions if p in self.assigned])
 
     def close(self) -> None:
         """Leaves the group. Nothing is called back any more."""
@@ -120,13 +126,14 @@ class SinkConsumer:
 
     def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
         gained = _plain(partitions)
-        self.assigned.update(gained)
         starts = self._gained(gained) if gained else {}
         for place in partitions:
             start = starts.get(TopicPartition(place.topic, place.partition))
             if start is not None:
                 place.offset = start
         consumer.incremental_assign(partitions)
+        self.assigned.update(gained)
+        self._settled(gained)
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
         self._give_up(consumer, partitions, self._revoked)
@@ -134,7 +141,7 @@ class SinkConsumer:
     def _on_lost(self, consumer: Any, partitions: list[Any]) -> None:
         self._give_up(consumer, partitions, self._lost)
 
-    def _give_up(self, consumer: Any, partitions: list[Any], tell: Gone) -> None:
+    def _give_up(self, consumer: Any, partitions: list[Any], tell: Told) -> None:
         gone = _plain(partitions)
         self._rebalanced = True
         if gone and not self._closing:

@@ -35,7 +35,7 @@ from connect_runtime.tasks.launch import Ended, TaskLaunch
 from connect_runtime.tasks.source_batches import Encoder, batches_of
 from connect_runtime.tasks.source_offsets import SourceOffsets
 from connect_runtime.tasks.start_reader import StartReader
-from connect_runtime.tasks.status import Reporter, trace_of
+from connect_runtime.tasks.status import Reporter
 from connect_runtime.tasks.transactions import Transactions
 
 _log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def run_source(
             loop = _Loop(launch, task, transactions, offsets, encoder, reporter)
             return loop.run(control, orphaned)
         except Exception as error:
-            _say_failed(launch, transactions, reporter, error)
+            _say_failed(transactions, reporter, error)
             raise
         finally:
             control.close()
@@ -89,13 +89,10 @@ def run_source(
         _close(transactions)
 
 
-def _say_failed(
-    launch: TaskLaunch, transactions: Transactions, reporter: Reporter, error: Exception
-) -> None:
+def _say_failed(transactions: Transactions, reporter: Reporter, error: Exception) -> None:
     if isinstance(error, Fenced):
         return
-    reporter.told_failure = True
-    record = reporter.record(State.FAILED, trace_of(error, launch))
+    record = reporter.failure(error)
     try:
         transactions.abort()
         # In a transaction, so that a zombie's failure does not hide that its successor runs.
@@ -137,6 +134,10 @@ class _Loop:
         self._topics: set[str] = set()
         self._wants_records = type(task).commit_record is not SourceTask.commit_record
         self._sent: list[SourceRecord] = []
+        # an idle source may still move its offsets (KIP-910)
+        self._updates_offsets = type(task).update_offsets is not SourceTask.update_offsets
+        self._update_every_s = int(launch.worker.get("offset.flush.interval.ms") or 60_000) / 1000
+        self._next_update = time.monotonic() + self._update_every_s
         self._poll_found = True
         self._poll_s = 0.0
 
@@ -146,7 +147,7 @@ class _Loop:
             while True:
                 wanted = control.wanted(self._wait_s())
                 if orphaned():
-                    self._commit(_DRAIN_S)
+                    self._commit_at_stop(_DRAIN_S)
                     return Ended.ORPHANED
                 match wanted:
                     case Wanted.RUN:
@@ -197,9 +198,11 @@ class _Loop:
             return
         for batch in batches:
             self._send(batch)
-        if self._transactions.open and boundary.due(
-            self._transactions, self._poll_s, empty=not batches
-        ):
+        if self._transactions.open:
+            if boundary.due(self._transactions, self._poll_s, empty=not batches):
+                self._commit()
+        elif self._updates_offsets and time.monotonic() >= self._next_update:
+            self._next_update = time.monotonic() + self._update_every_s
             self._commit()
 
     def _start(self) -> None:
@@ -219,13 +222,12 @@ class _Loop:
                 "Source tasks may not produce to their own offsets topics when exactly-once"
                 " support is enabled"
             )
-        messages = self._encoder.messages(batch)
-        if batch.headers is None:
+        messages, size = self._encoder.messages(batch)
+        if batch.headers is None and batch.timestamps is None:
             self._transactions.send(batch.topic, messages, batch.partition)
         else:
-            if batch.partition is not None:
-                messages = [m | {"partition": batch.partition} for m in messages]
-            self._transactions.send_with_headers(batch.topic, messages, batch.headers)
+            self._transactions.send_each(batch.topic, messages, batch.partition)
+        self._transactions.bytes += size
         self._topics.add(batch.topic)
         self._move(batch.source_partition, batch.last_offset)
         if self._wants_records:
@@ -285,10 +287,10 @@ class _Loop:
             self._task.commit_record(record)
         self._task.commit()
 
-    def _commit_at_stop(self) -> None:
+    def _commit_at_stop(self, timeout_s: float = -1) -> None:
         boundary = self._boundary
         if not isinstance(boundary, ConnectorBoundary) or boundary.after_batch() is Ending.COMMIT:
-            self._commit()
+            self._commit(timeout_s)
         else:
             self._transactions.abort()
 

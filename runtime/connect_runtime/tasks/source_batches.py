@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from connect_runtime.api import ConnectorError, SourceBatch, SourceRecord, Write
 from connect_runtime.data.converters import Converters
+
+T = TypeVar("T")
 
 _NO_TIMESTAMP: Final = -1
 
@@ -35,12 +37,16 @@ def _runs(records: Sequence[SourceRecord]) -> Iterator[SourceBatch]:
             source_offset=run[-1].source_offset,
             values=[r.value for r in run],
             value_schema=first.value_schema,
-            keys=None if all(r.key is None for r in run) else [r.key for r in run],
+            keys=_unless_none([r.key for r in run]),
             key_schema=first.key_schema,
-            timestamps=[r.timestamp for r in run] if any(r.timestamp for r in run) else None,
+            timestamps=_unless_none([r.timestamp for r in run]),
             headers=[r.headers for r in run] if any(r.headers for r in run) else None,
             partition=first.partition,
         )
+
+
+def _unless_none(column: list[T]) -> list[T] | None:
+    return None if column.count(None) == len(column) else column  # type: ignore[arg-type]
 
 
 class _Shared:
@@ -71,8 +77,8 @@ class Encoder:
         self._value: Write = converters.value.writer()
         self._key: Write = converters.key.writer()
 
-    def messages(self, batch: SourceBatch) -> list[dict[str, Any]]:
-        """One dict a record: the only object made for it."""
+    def messages(self, batch: SourceBatch) -> tuple[list[dict[str, Any]], int]:
+        """One dict a record, the only object made for it; and the bytes of all values."""
         values = self._value(batch.values, batch.value_schema)
         if batch.keys is None and batch.key_schema is None:
             messages: list[dict[str, Any]] = [{"value": value} for value in values]
@@ -84,7 +90,17 @@ class Encoder:
             for message, timestamp in zip(messages, batch.timestamps, strict=True):
                 if timestamp is not None and timestamp != _NO_TIMESTAMP:
                     message["timestamp"] = _checked(timestamp)
-        return messages
+        if batch.headers is not None:
+            for message, headers in zip(messages, batch.headers, strict=True):
+                message["headers"] = list(headers)
+        return messages, _bytes(values)
+
+
+def _bytes(values: list[bytes | None]) -> int:
+    try:
+        return sum(map(len, values))  # type: ignore[arg-type]
+    except TypeError:  # there are tombstones
+        return sum(map(len, filter(None, values)))
 
 
 def _checked(timestamp: int) -> int:

@@ -35,7 +35,7 @@ class Reporter:
         self._topics: set[str] = set()
         self._tracking = launch.worker.get("topic.tracking.enable", "true").lower() == "true"
         self.version: str | None = None
-        self.told_failure = False
+        self.trace: str | None = None
 
     def record(self, state: State, trace: str | None = None) -> NewRecord:
         """Says that the task is in `state`."""
@@ -48,6 +48,11 @@ class Reporter:
             version=self.version,
         )
         return task_record(launch.topics.status, launch.id, status)
+
+    def failure(self, error: BaseException) -> NewRecord:
+        """Says that the task failed; `trace` is then what was said."""
+        self.trace = trace_of(error, self._launch)
+        return self.record(State.FAILED, self.trace)
 
     def new_topics(self, topics: Iterable[str]) -> list[NewRecord]:
         """Records for topics that this attempt uses for the first time; none if tracking is off."""

@@ -7,7 +7,8 @@ Whatever Kafka says about a newer producer with the same id becomes `Fenced`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
@@ -36,20 +37,27 @@ class Transactions:
         self._failed: list[KafkaError] = []
         properties = client_properties.source_producer(launch)
         self._producer = clients.producer(properties, {**_SETTINGS, "on_delivery": self._delivered})
+        self.open = False
+        self.bytes = 0
+        self.opened_at = 0.0
+        try:
+            self._take_over()
+        except BaseException:
+            self._producer.close()
+            raise
+
+    def _take_over(self) -> None:
         # A coordinator asked for before the broker's address is known is asked again after 500 ms.
         self._producer.list_topics(timeout=_INIT_TIMEOUT_S)
         self._producer.list_topics(timeout=_INIT_TIMEOUT_S)
         self._call(self._producer.init_transactions, _INIT_TIMEOUT_S)
-        self.open = False
-        self.bytes = 0
-        self.opened_at = 0.0
 
     def _delivered(self, error: KafkaError | None, _: Any) -> None:
         if error is not None and len(self._failed) < 10:
             self._failed.append(error)
 
     def send(self, topic: str, messages: list[dict[str, Any]], partition: int | None) -> None:
-        """Queues messages, dicts of `value` and if need be `key`, `partition` and `timestamp`."""
+        """Queues messages, dicts of `value` and if need be `key`."""
         self._begin()
         if partition is None:
             queued = self._producer.produce_batch(topic, messages)
@@ -59,19 +67,20 @@ class Transactions:
             error = next(m["_error"] for m in messages if "_error" in m)
             self._raise(error)
 
-    def send_with_headers(
-        self, topic: str, messages: Iterable[dict[str, Any]], headers: Iterable[Sequence[Any]]
+    def send_each(
+        self, topic: str, messages: Iterable[dict[str, Any]], partition: int | None
     ) -> None:
-        """The same for messages with headers, which have no batch call."""
+        """The same for messages with `timestamp` or `headers`, which have no batch call."""
         self._begin()
-        for message, own in zip(messages, headers, strict=True):
-            self._producer.produce(topic, headers=list(own), **message)
+        place = {} if partition is None else {"partition": partition}
+        for message in messages:
+            self._call(partial(self._producer.produce, topic, **message, **place))
 
     def add(self, records: Iterable[NewRecord]) -> None:
         """Queues records of the cluster's own topics."""
         for record in records:
             self._begin()
-            self._producer.produce(record.topic, record.value, record.key)
+            self._call(self._producer.produce, record.topic, record.value, record.key)
 
     def commit(self, timeout_s: float = -1) -> None:
         """Ends the transaction; returns when all of it is in Kafka. Raises if none of it is."""

@@ -1,0 +1,35 @@
+"""The names that connector authors import are a promise: changing them changes this list."""
+
+import subprocess
+import sys
+
+from connect_runtime import api
+
+NAMES = {
+    "NO_DEFAULT", "ConfigDef", "ConfigKey", "ConfigType", "ConfigValue", "Importance", "Password",
+    "Recommender", "Width", "Connector", "ConnectorContext", "ExactlyOnceSupport",
+    "SinkConnector", "SourceConnector", "SourceConnectorContext", "TransactionBoundaries",
+    "Column", "Converter", "Read", "Write", "ConfigError", "ConnectorError", "DataError",
+    "RetriableError", "Header", "SinkBatch", "SinkRecord", "SourceBatch", "SourceOffset",
+    "SourcePartition", "SourceRecord", "TopicPartition", "BOOLEAN", "BYTES", "DATE", "FLOAT32",
+    "FLOAT64", "INT8", "INT16", "INT32", "INT64", "OPTIONAL_BOOLEAN", "OPTIONAL_BYTES",
+    "OPTIONAL_FLOAT32", "OPTIONAL_FLOAT64", "OPTIONAL_INT8", "OPTIONAL_INT16", "OPTIONAL_INT32",
+    "OPTIONAL_INT64", "OPTIONAL_STRING", "STRING", "TIME", "TIMESTAMP", "Field", "Schema", "Struct",
+    "Type", "decimal", "OffsetStorageReader", "SinkTask", "SinkTaskContext", "SourceTask",
+    "SourceTaskContext", "TransactionContext", "AllOf", "Described", "NonEmptyList",
+    "NonEmptyString", "NonEmptyStringWithoutControlChars", "NonNull", "OneOf", "Range",
+    "ValidRegex", "Validator", "at_least", "between",
+}  # fmt: skip
+
+
+def test_exported_names() -> None:
+    assert set(api.__all__) == NAMES
+    assert all(hasattr(api, name) for name in api.__all__)
+
+
+def test_needs_neither_kafka_nor_spark() -> None:
+    code = (
+        "import sys, connect_runtime.api;"
+        "sys.exit(any(m in sys.modules for m in ('confluent_kafka', 'pyspark', 'orjson')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

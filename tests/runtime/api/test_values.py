@@ -1,0 +1,75 @@
+"""Java's texts, structs and batches of records."""
+
+import pytest
+
+from connect_runtime.api import (
+    INT32,
+    STRING,
+    DataError,
+    Schema,
+    SinkBatch,
+    SinkRecord,
+    SourceBatch,
+    Struct,
+)
+from connect_runtime.api.java_text import java_float, java_text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"), (True, "true"), (7, "7"), ("x", "x"),
+        (1.0, "1.0"), (0.0, "0.0"), (-0.0, "-0.0"), (100.0, "100.0"), (0.001, "0.001"),
+        (0.0001, "1.0E-4"), (9999999.0, "9999999.0"), (10000000.0, "1.0E7"), (1e21, "1.0E21"),
+        (1.5e300, "1.5E300"), (123456.789, "123456.789"), (12345678.9, "1.23456789E7"),
+        (float("nan"), "NaN"), (float("-inf"), "-Infinity"),
+        ([1, None, "a"], "[1, null, a]"), ({"a": 1, "b": [True]}, "{a=1, b=[true]}"), ({}, "{}"),
+        (b"caf\xc3\xa9", "café"),
+    ],
+)  # fmt: skip
+def test_java_text(value: object, text: str) -> None:
+    assert java_text(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.1, "0.1"), (3.14, "3.14"), (1e10, "1.0E10")])
+def test_java_float(value: float, text: str) -> None:
+    assert java_float(value) == text
+
+
+def test_structs() -> None:
+    schema = Schema.struct(
+        {"id": INT32, "name": STRING.as_optional(), "n": Schema(INT32.type, default=7)}
+    )
+    struct = Struct(schema, {"id": 1})
+
+    assert (struct["id"], struct["name"], struct["n"]) == (1, None, 7)
+    assert str(struct) == "Struct{id=1,n=7}"
+    with pytest.raises(DataError, match="nope is not a valid field name"):
+        struct["nope"] = 1
+
+
+def test_a_sink_batch_makes_only_the_columns_that_are_asked_for() -> None:
+    def never() -> list[str]:
+        raise AssertionError("nobody asked for keys")
+
+    batch = SinkBatch(["a", "b"], topics=["t", "t"], partitions=[0, 0], offsets=[5, 6], keys=never)
+
+    assert len(batch) == 2
+    assert (batch.values, batch.offsets, batch.headers) == (["a", "b"], [5, 6], [(), ()])
+
+
+def test_a_sink_batch_yields_records() -> None:
+    batch = SinkBatch(lambda: ["a"], topics=["t"], partitions=[3], offsets=[5], size=1)
+
+    assert list(batch) == [SinkRecord("t", 3, 5, "a")]
+
+
+def test_columns_of_a_source_batch_have_one_length() -> None:
+    with pytest.raises(ValueError, match="keys has 1 entries for 2 values"):
+        SourceBatch("t", {}, ["a", "b"], keys=["k"])
+
+
+def test_only_the_last_record_of_a_source_batch_has_its_offset() -> None:
+    batch = SourceBatch("t", {"f": 1}, ["a", "b"], source_offset={"p": 2})
+
+    assert [record.source_offset for record in batch.records()] == [None, {"p": 2}]

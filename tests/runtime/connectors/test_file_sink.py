@@ -1,0 +1,82 @@
+"""FileStreamSink: whole lines, whatever happened to the writer before."""
+
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.api import ConnectorError, SinkBatch, TopicPartition
+from connect_runtime.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
+
+
+def batch(*values: object) -> SinkBatch:
+    size = len(values)
+    return SinkBatch(
+        list(values), topics=["t"] * size, partitions=[0] * size, offsets=list(range(size))
+    )
+
+
+def written(file: Path, *values: object) -> None:
+    task = FileStreamSinkTask()
+    task.start({"file": str(file)})
+    task.put(batch(*values))
+    task.flush({TopicPartition("t", 0): len(values)})
+    task.stop()
+
+
+def test_it_appends_lines(tmp_path: Path) -> None:
+    file = tmp_path / "out.txt"
+    written(file, "a", "é")
+    written(file, None, 1e7, {"k": True}, [1])
+
+    assert file.read_text() == "a\né\nnull\n1.0E7\n{k=true}\n[1]\n"
+
+
+def test_what_was_put_survives_the_process(tmp_path: Path) -> None:
+    task = FileStreamSinkTask()
+    task.start({"file": str(tmp_path / "out.txt")})
+    task.put(batch("a"))
+
+    assert (tmp_path / "out.txt").read_text() == "a\n"
+    task.stop()
+
+
+@pytest.mark.parametrize("torn", ["half a li", "whole\nhalf a li", "x"])
+def test_a_torn_line_does_not_swallow_the_next(tmp_path: Path, torn: str) -> None:
+    file = tmp_path / "out.txt"
+    file.write_text(torn)
+    written(file, "half a line", "next")
+
+    lines = file.read_text().splitlines()
+    assert lines == [*torn.splitlines(), "half a line", "next"]
+
+
+def test_an_empty_batch_writes_nothing(tmp_path: Path) -> None:
+    written(tmp_path / "out.txt")
+
+    assert (tmp_path / "out.txt").read_text() == ""
+
+
+def test_a_file_that_cannot_be_made(tmp_path: Path) -> None:
+    file = tmp_path / "no" / "out.txt"
+    wanted = f"Couldn't find or create file '{file}' for FileStreamSinkTask"
+    with pytest.raises(ConnectorError) as raised:
+        written(file, "a")
+    assert str(raised.value) == wanted
+
+
+def test_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    task = FileStreamSinkTask()
+    task.start({})
+    task.put(batch("a"))
+    task.flush({})
+    task.stop()
+
+    assert capfdbinary.readouterr().out == b"a\n"
+
+
+def test_its_connector() -> None:
+    connector = FileStreamSinkConnector()
+    connector.start({"file": "f"})
+
+    assert connector.task_configs(3) == [{"file": "f"}] * 3
+    assert connector.alter_offsets({}, {TopicPartition("t", 0): None})

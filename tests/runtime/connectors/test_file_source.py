@@ -1,0 +1,177 @@
+"""FileStreamSource: lines, positions, and what its connector says."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_runtime.api import ConnectorError, ExactlyOnceSupport, SourceBatch
+from connect_runtime.connectors.file_source import (
+    FileStreamSourceConnector,
+    FileStreamSourceTask,
+    Lines,
+)
+
+
+class Stored:
+    """A context whose offsets a test sets."""
+
+    def __init__(self, offset: dict[str, Any] | None = None) -> None:
+        self.configs: dict[str, str] = {}
+        self.transaction_context = None
+        self.offset_storage_reader = self
+        self._offset = offset
+
+    def offset(self, partition: object) -> dict[str, Any] | None:
+        return self._offset
+
+    def offsets(self, partitions: Sequence[object]) -> list[dict[str, Any] | None]:
+        return [self._offset for _ in partitions]
+
+
+def started(file: Path, offset: dict[str, Any] | None = None, **more: str) -> FileStreamSourceTask:
+    task = FileStreamSourceTask()
+    task.initialize(Stored(offset))
+    task.start({"file": str(file), "topic": "t", **more})
+    return task
+
+
+def polled(task: FileStreamSourceTask) -> SourceBatch:
+    for _ in range(5):
+        batch = task.poll()
+        if batch is not None:
+            return batch
+    raise AssertionError("no lines came")
+
+
+text = st.text(st.sampled_from("ab é\x0b\x0c\u2028\r\n"), max_size=60)
+
+
+@given(text, st.lists(st.integers(1, 9), min_size=1), st.integers(1, 5), st.booleans())
+def test_lines_do_not_depend_on_how_the_bytes_arrive(
+    content: str, cuts: list[int], most: int, bad: bool
+) -> None:
+    data = content.encode() + (b"\xff\n" if bad else b"")
+    # a final \r may be half of \r\n: it ends no line yet
+    ends = [m.end() for m in re.finditer(rb"\r\n|\n|\r(?!\Z)", data)]
+    wanted = [
+        re.sub(rb"(\r\n|\n|\r)\Z", b"", data[a:b]).decode("utf-8", "replace")
+        for a, b in zip([0, *ends], ends, strict=False)
+    ]
+
+    lines, found, positions = Lines(), [], []
+    place, turn = 0, 0
+    while place < len(data):
+        step = cuts[turn % len(cuts)]
+        lines.feed(data[place : place + step])
+        place, turn = place + step, turn + 1
+        while batch := lines.take(most):
+            found += batch
+            positions.append(lines.position)
+    assert found == wanted
+    assert set(positions) <= set(ends)
+    assert lines.position == (ends[-1] if ends else 0)
+
+
+def test_only_complete_lines_come(tmp_path: Path) -> None:
+    file = tmp_path / "in.txt"
+    file.write_text("one\ntwo\nthr")
+    task = started(file)
+
+    batch = polled(task)
+    assert (batch.values, batch.source_offset) == (["one", "two"], {"position": 8})
+    assert task.poll() is None
+    with file.open("a") as more:
+        more.write("ee\n")
+    assert polled(task).values == ["three"]
+    task.stop()
+
+
+def test_a_missing_file_is_waited_for(tmp_path: Path) -> None:
+    task = started(tmp_path / "later.txt")
+
+    assert task.poll() is None
+    (tmp_path / "later.txt").write_text("here\n")
+    assert polled(task).values == ["here"]
+    task.stop()
+
+
+def test_it_resumes_at_bytes_not_characters(tmp_path: Path) -> None:
+    file = tmp_path / "in.txt"
+    file.write_text("äöü\nnext\n")
+    task = started(file, None, **{"batch.size": "1"})
+
+    assert polled(task).source_offset == {"position": 7}
+    task.stop()
+    task = started(file, {"position": 7})
+    assert polled(task).values == ["next"]
+    task.stop()
+
+
+def test_a_batch_has_at_most_batch_size_lines(tmp_path: Path) -> None:
+    file = tmp_path / "in.txt"
+    file.write_text("".join(f"{i}\n" for i in range(5)))
+    task = started(file, None, **{"batch.size": "2"})
+
+    assert [polled(task).values for _ in range(3)] == [["0", "1"], ["2", "3"], ["4"]]
+    task.stop()
+
+
+def test_a_stored_offset_of_the_wrong_type(tmp_path: Path) -> None:
+    with pytest.raises(ConnectorError, match="Offset position is the incorrect type"):
+        started(tmp_path / "x", {"position": "7"})
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "text"),
+    [
+        ({"filename": "f"}, {"position": 3}, None),
+        ({"filename": "f"}, None, None),
+        ({"anything": 1}, None, None),
+        (None, None, None),
+        (None, {"position": 1}, "Partition objects cannot be null"),
+        ({}, {"position": 1}, "Partition objects should contain the key 'filename'"),
+        ({"filename": "f"}, {}, "should either be null or contain the key 'position'"),
+        ({"filename": "f"}, {"position": "1"}, "is expected to be a Long value"),
+        ({"filename": "f"}, {"position": 1.5}, "is expected to be a Long value"),
+        ({"filename": "f"}, {"position": None}, "is expected to be a Long value"),
+        ({"filename": "f"}, {"position": -1}, "should be a non-negative value"),
+    ],
+)
+def test_alter_offsets(partition: Any, offset: Any, text: str | None) -> None:
+    connector = FileStreamSourceConnector()
+    config = {"file": "f", "topic": "t"}
+    if text is None:
+        assert connector.alter_offsets(config, [(partition, offset)])
+        return
+    with pytest.raises(ConnectorError, match=text):
+        connector.alter_offsets(config, [(partition, offset)])
+
+
+def test_offsets_of_standard_input_cannot_be_altered() -> None:
+    with pytest.raises(ConnectorError, match="the 'file' configuration is unspecified"):
+        FileStreamSourceConnector().alter_offsets({"topic": "t"}, [])
+
+
+def test_one_task_that_is_exactly_once_with_a_file() -> None:
+    connector = FileStreamSourceConnector()
+    connector.start({"file": "f", "topic": "t"})
+
+    assert len(connector.task_configs(4)) == 1
+    assert connector.exactly_once_support({"file": "f", "topic": "t"}) is (
+        ExactlyOnceSupport.SUPPORTED
+    )
+    assert connector.exactly_once_support({"topic": "t"}) is ExactlyOnceSupport.UNSUPPORTED
+
+
+def test_its_config() -> None:
+    found = {v.name: v.errors for v in FileStreamSourceConnector().validate({"topic": ""})}
+    assert found == {
+        "file": [],
+        "topic": ["Invalid value  for configuration topic: String must be non-empty"],
+        "batch.size": [],
+    }

@@ -1,0 +1,245 @@
+"""JsonConverter writes and reads what Connect's does, byte for byte."""
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_runtime.api import (
+    BYTES,
+    DATE,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    DataError,
+    Schema,
+    Struct,
+    Type,
+    decimal,
+)
+from connect_runtime.data.json_converter import JsonConverter
+
+SAMPLE_SCHEMA = Schema.struct(
+    {
+        "id": INT64,
+        "name": STRING.as_optional(),
+        "dec": decimal(2),
+        "dt": DATE,
+        "arr": Schema.array(INT32),
+        "im": Schema.map(INT32, STRING),
+        "def": Schema(Type.INT32, default=7),
+    },
+    name="com.Ex",
+    version=2,
+    doc="d",
+)
+SAMPLE_VALUES: Mapping[str, Any] = {
+    "id": 1,
+    "name": None,
+    "dec": Decimal("12.34"),
+    "dt": dt.date(1970, 1, 4),
+    "arr": [1, 2],
+    "im": {1: "a", 2: "b"},
+}
+# as a real JsonConverter wrote it
+SAMPLE = (
+    b'{"schema":{"type":"struct","fields":[{"type":"int64","optional":false,"field":"id"},'
+    b'{"type":"string","optional":true,"field":"name"},'
+    b'{"type":"bytes","optional":false,"name":"org.apache.kafka.connect.data.Decimal","version":1,'
+    b'"parameters":{"scale":"2"},"field":"dec"},'
+    b'{"type":"int32","optional":false,"name":"org.apache.kafka.connect.data.Date","version":1,'
+    b'"field":"dt"},{"type":"array","items":{"type":"int32","optional":false},"optional":false,'
+    b'"field":"arr"},{"type":"map","keys":{"type":"int32","optional":false},'
+    b'"values":{"type":"string","optional":false},"optional":false,"field":"im"},'
+    b'{"type":"int32","optional":false,"default":7,"field":"def"}],"optional":false,'
+    b'"name":"com.Ex","version":2,"doc":"d"},'
+    b'"payload":{"id":1,"name":null,"dec":"BNI=","dt":3,"arr":[1,2],"im":[[1,"a"],[2,"b"]],'
+    b'"def":7}}'
+)
+
+
+def converter(**options: str) -> JsonConverter:
+    made = JsonConverter()
+    made.configure({name.replace("_", "."): v for name, v in options.items()}, is_key=False)
+    return made
+
+
+PLAIN = {"schemas_enable": "false"}
+
+
+def test_the_sample_with_schema() -> None:
+    write, read = converter().writer(), converter().reader()
+
+    assert write([Struct(SAMPLE_SCHEMA, dict(SAMPLE_VALUES))], SAMPLE_SCHEMA) == [SAMPLE]
+    for _ in range(2):  # the second time, the schema's text is known
+        column = read([SAMPLE, SAMPLE])
+        assert column.schema == SAMPLE_SCHEMA
+        assert column.values[1] == Struct(SAMPLE_SCHEMA, {**SAMPLE_VALUES, "def": 7})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": 1, "b": [True, None]}, '{"a":1,"b":[true,null]}'),
+        (1e21, "1.0E21"), (100.0, "100.0"), (1e7, "1.0E7"), (0.0001, "1.0E-4"), (1.5, "1.5"),
+        (float("nan"), '"NaN"'), ([float("-inf")], '["-Infinity"]'),
+        ({"x": None, "y": float("nan")}, '{"x":null,"y":"NaN"}'),
+        ("a\x1fé\n", '"a\\u001Fé\\n"'),
+        ("1.5e9 null \\u00", '"1.5e9 null \\\\u00"'),
+        (b"\x00\x01", '"AAE="'), ({1: "a"}, '[[1,"a"]]'), ({}, "{}"), ([], "[]"),
+    ],
+)  # fmt: skip
+def test_values_without_schema(value: object, text: str) -> None:
+    assert converter(**PLAIN).writer()([value], None) == [text.encode()]
+    enveloped = f'{{"schema":null,"payload":{text}}}'.encode()
+    assert converter().writer()([value], None) == [enveloped]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "payload"),
+    [
+        (FLOAT64, 1e21, "1.0E21"), (FLOAT64, 3, "3.0"), (FLOAT32, 0.1, "0.1"),
+        (FLOAT64, float("nan"), '"NaN"'), (BYTES, b"\x00", '"AA=="'),
+        (decimal(2), Decimal("12.3"), '"BM4="'), (decimal(2), Decimal("-1.28"), '"gA=="'),
+        (decimal(0), Decimal(0), '"AA=="'),
+        (TIME, dt.time(0, 0, 1, 5000), "1005"),
+        (TIMESTAMP, dt.datetime(1970, 1, 2, tzinfo=dt.UTC), "86400000"),
+        (TIMESTAMP, dt.datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=dt.UTC), "-1"),
+        (Schema.map(STRING, INT32), {"a": 1}, '{"a":1}'),
+        (STRING.as_optional(), None, "null"),
+        (Schema(Type.STRING, default="x"), None, '"x"'),
+    ],
+)  # fmt: skip
+def test_values_with_schema(schema: Schema, value: object, payload: str) -> None:
+    assert converter(**PLAIN).writer()([value], schema) == [payload.encode()]
+    enveloped = converter().writer()([value], schema)[0]
+    assert enveloped is not None
+    assert enveloped.endswith(f',"payload":{payload}}}'.encode())
+    back = converter().reader()([enveloped])
+    assert back.schema == schema
+    if value == value and value is not None:
+        assert back.values[0] == value
+
+
+def test_decimals_as_numbers() -> None:
+    write = converter(**PLAIN, decimal_format="numeric").writer()
+    read = converter().reader()
+
+    assert write([Decimal("12.3")], decimal(2)) == [b"12.30"]
+    envelope = converter(decimal_format="NUMERIC").writer()([Decimal("12.3")], decimal(2))
+    assert read(envelope).values == [Decimal("12.30")]
+
+
+def test_null_with_optional_schema() -> None:
+    wanted = b'{"schema":{"type":"string","optional":true},"payload":null}'
+    assert converter().writer()([None], STRING.as_optional()) == [wanted]
+    assert converter().writer()([None], None) == [None]
+    assert converter(**PLAIN).writer()([None], None) == [None]
+
+
+def test_defaults_are_kept_apart_from_null_if_asked() -> None:
+    schema = Schema(Type.STRING, optional=True, default="x")
+    write = converter(**PLAIN, replace_null_with_default="false").writer()
+
+    assert write([None], schema) == [b"null"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "text"),
+    [
+        (STRING, None, "null value for field that is required and has no default value"),
+        (STRING, 1, "Invalid type for STRING"),
+        (INT32, True, "Invalid type for INT32"),
+        (SAMPLE_SCHEMA, {"id": 1}, "Mismatching schema"),
+        (decimal(1), Decimal("1.25"), "mismatching scale"),
+    ],
+)
+def test_values_that_do_not_fit(schema: Schema, value: object, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        converter().writer()([value], schema)
+
+
+@pytest.mark.parametrize(
+    "data", [b"1", b"{}", b'{"schema":null}', b'{"schema":null,"payload":1,"x":2}', b'["a"]']
+)
+def test_what_is_no_envelope(data: bytes) -> None:
+    with pytest.raises(DataError, match='requires "schema" and "payload" fields'):
+        converter().reader()([data])
+
+
+def test_more_fields_are_noticed_after_a_known_schema() -> None:
+    read = converter().reader()
+    head = b'{"schema":{"type":"int32","optional":false},"payload":'
+
+    assert read([head + b"1}"]).values == [1]
+    with pytest.raises(DataError, match="may not contain additional fields"):
+        read([head + b'1,"more":2}'])
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"nope", b"'a'"])
+def test_what_is_no_json(data: bytes) -> None:
+    wanted = "Converting byte.. to Kafka Connect data failed due to serialization error"
+    with pytest.raises(DataError, match=wanted):
+        converter(**PLAIN).reader()([data])
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ("{}", "Schema must contain 'type' field"),
+        ('{"type":"int99"}', "Unknown schema type: int99"),
+        ('{"type":"int32"}', "Invalid null value for required INT32 field"),
+    ],
+)
+def test_schemas_that_cannot_be_read(schema: str, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        converter().reader()([f'{{"schema":{schema},"payload":null}}'.encode()])
+
+
+def test_reading_without_schemas() -> None:
+    column = converter(**PLAIN).reader()(
+        [b'{"a":[1,1.5,"x",null,true]}', None, b"007", b'{"a":-01,"b":"007"}', b"0.5"]
+    )
+
+    assert column.schema is None
+    assert column.values == [
+        {"a": [1, 1.5, "x", None, True]}, None, 7, {"a": -1, "b": "007"}, 0.5,
+    ]  # fmt: skip
+
+
+def test_different_schemas_in_one_column() -> None:
+    write = converter().writer()
+    data = [*write(["a"], STRING), *write([1], INT32), None]
+    column = converter().reader()(data)
+
+    assert column.values == ["a", 1, None]
+    assert column.each_schema() == [STRING, INT32, None]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text()
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)  # fmt: skip
+
+
+@given(json_values)
+def test_what_is_written_can_be_read(value: object) -> None:
+    made = converter(**PLAIN)
+    (data,) = made.writer()([value], None)
+
+    if value is None:
+        assert data is None
+        return
+    assert data is not None
+    assert json.loads(data) == value
+    assert made.reader()([data]).values == [value]

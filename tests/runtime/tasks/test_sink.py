@@ -1,0 +1,342 @@
+"""Sink tasks on a real broker: every record, and offsets only after the flush."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from connect_runtime.api import RetriableError, SinkBatch, SinkTask, TopicPartition
+from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.tasks.launch import Ended
+from support.broker import create_topic, produce
+from support.wait import wait_until
+
+TASK = TaskId("snk", 0)
+OTHER = TaskId("snk", 1)
+FILE_TASK = "org.apache.kafka.connect.file.FileStreamSinkTask"
+
+
+class Noted(SinkTask):
+    """Notes what it is asked to do; `behave` may raise."""
+
+    events: list[Any]
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.events.append("start")
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        self.events.append(("open", *sorted(p.partition for p in partitions)))
+
+    def put(self, records: SinkBatch) -> None:
+        self.behave("put", records)
+        self.events.extend(records.values)
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.behave("flush", offsets)
+        self.events.append(("flush", *sorted(offsets.values())))
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        self.events.append(("close", *sorted(p.partition for p in partitions)))
+
+    def stop(self) -> None:
+        self.events.append("stop")
+
+    def behave(self, call: str, argument: Any) -> None:
+        pass
+
+    @classmethod
+    def values(cls) -> list[str]:
+        return [e for e in cls.events if isinstance(e, str) and e not in ("start", "stop")]
+
+
+def noted(**methods: Any) -> type[Noted]:
+    return type("Task", (Noted,), {"events": []} | methods)
+
+
+def filled(cluster: Any, *values: str, partition: int = 0) -> None:
+    produce(
+        cluster.bootstrap_servers,
+        cluster.data,
+        [(None, v.encode()) for v in values],
+        partition=partition,
+    )
+
+
+def group(cluster: Any) -> str:
+    return f"connect-{cluster.name}"
+
+
+def config(cluster: Any, task_class: str, **more: str) -> dict[str, str]:
+    return {
+        "name": "snk",
+        "task.class": task_class,
+        "topics": cluster.data,
+        "consumer.override.group.id": group(cluster),
+        **more,
+    }
+
+
+def committed(cluster: Any, partition: int = 0) -> int:
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group(cluster)}
+    )
+    try:
+        return int(consumer.committed([KafkaPartition(cluster.data, partition)])[0].offset)
+    finally:
+        consumer.close()
+
+
+def run(cluster: Any, task_class: str, task: TaskId = TASK, **more: str) -> Any:
+    cluster.assign(task, 1)
+    return cluster.run(cluster.launch(task, config(cluster, task_class, **more)))
+
+
+def test_values_offsets_and_status(cluster: Any, topic: Any, tmp_path: Path) -> None:
+    topic(1)
+    filled(cluster, "a", "b")
+    file = tmp_path / "out.txt"
+    running = run(cluster, FILE_TASK, file=str(file))
+
+    wait_until(lambda: file.exists() and file.read_text() == "a\nb\n", what="both lines")
+    assert cluster.wait_for_state(TASK, "RUNNING")["generation"] == 7
+    in_use = f"status-topic-{cluster.data}:connector-snk"
+    assert cluster.newest(cluster.topics.status)[in_use]["topic"]["name"] == cluster.data
+    assert committed(cluster) < 0  # the interval has not passed
+
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+    assert committed(cluster) == 2
+    assert cluster.status(TASK)["state"] == "UNASSIGNED"
+
+    filled(cluster, "c")
+    cluster.assign(TASK, 2)
+    cluster.run(
+        replace(cluster.launch(TASK, config(cluster, FILE_TASK, file=str(file))), attempt=2)
+    )
+    wait_until(lambda: file.read_text() == "a\nb\nc\n", what="the third line")
+
+
+def test_the_order_of_calls(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    filled(cluster, "a")
+    task = noted()
+    running = run(cluster, install(task))
+    wait_until(lambda: "a" in task.events, what="the record")
+    cluster.assign(TASK, None)
+
+    assert running.outcome().ended is Ended.STOPPED
+    assert task.events == ["start", ("open", 0), "a", ("flush", 1), ("close", 0), "stop"]
+
+
+def test_offsets_are_committed_only_after_the_flush(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    filled(cluster, "a", "b")
+    seen: list[int] = []
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if call == "flush":
+            seen.append(committed(cluster))
+        elif len(argument):
+            self.context.request_commit()
+
+    task = noted(behave=behave)
+    run(cluster, install(task))
+
+    wait_until(lambda: committed(cluster) == 2, what="the commit")
+    assert seen[0] < 0
+
+
+def test_a_failed_flush_delivers_again(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    filled(cluster, "a", "b")
+    failures = [RuntimeError("disk full")]
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if call == "flush" and failures:
+            raise failures.pop()
+        if call == "put" and len(argument):
+            self.context.request_commit()
+
+    task = noted(behave=behave)
+    filled_group = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group(cluster)}
+    )
+    filled_group.commit(offsets=[KafkaPartition(cluster.data, 0, 0)], asynchronous=False)
+    filled_group.close()
+    run(cluster, install(task))
+
+    wait_until(lambda: committed(cluster) == 2, what="the commit")
+    assert task.values() == ["a", "b", "a", "b"]
+
+
+def test_a_batch_is_put_again(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    filled(cluster, "a", "b")
+    batches: list[list[str]] = []
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if call == "put" and len(argument):
+            batches.append(list(argument.values))
+            if len(batches) < 4:
+                self.context.timeout(10)
+                raise RetriableError("busy")
+
+    task = noted(behave=behave)
+    running = run(cluster, install(task))
+    wait_until(lambda: task.values() == ["a", "b"], what="the batch")
+    filled(cluster, "c")
+    wait_until(lambda: task.values() == ["a", "b", "c"], what="what follows")
+
+    assert batches == [["a", "b"]] * 4 + [["c"]]
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+    assert committed(cluster) == 3
+
+
+def test_what_was_not_taken_is_not_committed(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    filled(cluster, "a", "b")
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if call == "put" and len(argument):
+            tried.append(1)
+            raise RetriableError("busy")
+
+    tried: list[int] = []
+    running = run(cluster, install(noted(behave=behave)))
+    wait_until(lambda: tried, what="a try")
+    cluster.assign(TASK, None)
+
+    assert running.outcome().ended is Ended.STOPPED
+    assert committed(cluster) <= 0
+
+
+def test_pause_and_resume(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    filled(cluster, "a")
+    task = noted()
+    run(cluster, install(task))
+    wait_until(lambda: task.values() == ["a"], what="the record")
+    cluster.assign(TASK, 1, "paused")
+    cluster.wait_for_state(TASK, "PAUSED")
+    wait_until(lambda: committed(cluster) == 1, what="the commit at the pause")
+    filled(cluster, "b")
+    assert task.values() == ["a"]
+    cluster.assign(TASK, 1)
+
+    wait_until(lambda: task.values() == ["a", "b"], what="the second record")
+    assert task.events.count("start") == 1
+
+
+def test_two_tasks_share_partitions(cluster: Any, topic: Any, tmp_path: Path) -> None:
+    topic(2)
+    file = tmp_path / "out.txt"
+
+    def lines() -> set[str]:
+        return set(file.read_text().split()) if file.exists() else set()
+
+    first = run(cluster, FILE_TASK, file=str(file))
+    second = run(cluster, FILE_TASK, OTHER, file=str(file))
+    cluster.wait_for_state(OTHER, "RUNNING")
+    for partition in (0, 1):
+        filled(cluster, f"a{partition}", f"b{partition}", partition=partition)
+    wait_until(lambda: lines() == {"a0", "b0", "a1", "b1"}, what="all lines")
+
+    cluster.assign(OTHER, None)
+    assert second.outcome().ended is Ended.STOPPED
+    for partition in (0, 1):
+        filled(cluster, f"c{partition}", partition=partition)
+    wait_until(lambda: {"c0", "c1"} <= lines(), what="the lines after one left")
+    cluster.assign(TASK, None)
+    assert first.outcome().ended is Ended.STOPPED
+    assert [committed(cluster, p) for p in (0, 1)] == [3, 3]
+    assert sorted(file.read_text().split()) == sorted(lines())
+
+
+def test_aborted_records_are_not_delivered(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": cluster.name}
+    )
+    producer.init_transactions(30)
+    for value, end in (("no", producer.abort_transaction), ("yes", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce(cluster.data, value)
+        producer.flush()
+        end()
+    task = noted()
+    run(cluster, install(task))
+
+    wait_until(lambda: task.values() == ["yes"], what="the committed record")
+
+
+def test_topics_by_pattern(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    create_topic(cluster.bootstrap_servers, f"{cluster.data}-more")
+    produce(cluster.bootstrap_servers, f"{cluster.data}-more", [(None, b"not this")])
+    filled(cluster, "a")
+    task = noted()
+    run(cluster, install(task), topics="", **{"topics.regex": f"{cluster.name}-d.ta"})
+
+    wait_until(lambda: task.values() == ["a"], what="the record")
+
+
+def test_a_sink_with_offsets_of_its_own(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    filled(cluster, "a", "b", "c")
+
+    def open_(self: Any, partitions: Sequence[TopicPartition]) -> None:
+        self.context.offset(dict.fromkeys(partitions, 2))
+
+    task = noted(open=open_)
+    run(cluster, install(task))
+
+    wait_until(lambda: task.values(), what="a record")
+    assert task.values() == ["c"]
+
+
+def test_a_failure_is_told_with_its_trace(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    filled(cluster, "a")
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if call == "put" and len(argument):
+            raise RuntimeError("broken pipe")
+
+    task = noted(behave=behave)
+    outcome = run(cluster, install(task)).outcome()
+
+    assert outcome.ended is Ended.FAILED
+    assert "RuntimeError: broken pipe" in (outcome.trace or "")
+    assert cluster.status(TASK)["trace"] == outcome.trace
+    assert committed(cluster) < 0
+    assert task.events[-1] == "stop"
+
+
+@pytest.mark.parametrize(("attempt", "ended"), [(2, Ended.SUPERSEDED), (None, Ended.STOPPED)])
+def test_another_attempt_leaves_nothing_to_commit(
+    cluster: Any, topic: Any, install: Any, attempt: int | None, ended: Ended
+) -> None:
+    topic(1)
+    filled(cluster, "a")
+    task = noted()
+    running = run(cluster, install(task))
+    wait_until(lambda: task.values() == ["a"], what="the record")
+    cluster.assign(TASK, attempt)
+
+    assert running.outcome().ended is ended
+    assert (committed(cluster) == 1) == (ended is Ended.STOPPED)
+
+
+def test_bad_bytes_fail_the_task(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    filled(cluster, "{")
+    running = run(cluster, install(noted()), **{"value.converter": "JsonConverter"})
+
+    assert "due to serialization error" in (running.outcome().trace or "")
