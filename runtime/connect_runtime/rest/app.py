@@ -84,11 +84,7 @@ def _routes(resources: Routes) -> list[Route]:
     for (method, path), resource in resources.items():
         by_path.setdefault(path, {})[method] = resource
     return [
-        Route(
-            path.replace("{task}", "{task:int}"),
-            _endpoint(methods),
-            methods=[*methods, "OPTIONS"],
-        )
+        Route(path, _endpoint(methods), methods=[*methods, "OPTIONS"])
         for path, methods in by_path.items()
     ]
 
@@ -102,7 +98,7 @@ def _endpoint(methods: Mapping[str, Resource]) -> Callable[[Request], Awaitable[
         if body and request.headers.get("content-type", "").split(";")[0].strip() != _JSON:
             return _response(error_reply(415, "HTTP 415 Unsupported Media Type"), media_type=None)
         ask = Ask(
-            path={key: str(value) for key, value in request.path_params.items()},
+            path=request.path_params,
             query=request.query_params.multi_items(),
             body=body,
             base=f"{request.url.scheme}://{request.url.netloc}",

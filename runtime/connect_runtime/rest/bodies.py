@@ -206,7 +206,8 @@ def _syntax_text(text: str, error: Exception) -> str:
         marker = "Array" if text[:1] == "[" else "Object"
         if text.rstrip()[-1:] == ":":
             return f"Unexpected end-of-input within/between {marker} entries{place}"
-        return f"Unexpected end-of-input: expected close marker for {marker}{place}"
+        start = f"(start marker at {_PLACE.strip().removeprefix('at ')} line: 1, column: 1])"
+        return f"Unexpected end-of-input: expected close marker for {marker} {start}{place}"
     if error.msg == "Expecting value" and text[at].isalpha():
         token = text[at:].split()[0].rstrip(",}]")
         expected = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"

@@ -183,6 +183,8 @@ class Connectors:
 
 
 def _task(ask: Ask) -> TaskId:
+    if not ask.path["task"].isdecimal():
+        raise RequestError(404, "HTTP 404 Not Found")
     return TaskId(ask.path["name"], int(ask.path["task"]))
 
 

@@ -26,6 +26,7 @@ from connect_runtime.api import (
     Width,
     at_least,
 )
+from connect_runtime.connectors.built_in import VERSION
 
 COMMON: Final = "Common"
 TRANSFORMS: Final = "Transforms"
@@ -34,6 +35,9 @@ ERRORS: Final = "Error Handling"
 TOPIC_CREATION: Final = "Topic Creation"
 EXACTLY_ONCE: Final = "Exactly Once Support"
 OFFSETS_TOPIC: Final = "offsets.topic"
+SIMPLE_HEADER_CONVERTER: Final = frozenset(
+    ("org.apache.kafka.connect.storage.SimpleHeaderConverter", "SimpleHeaderConverter", "Simple")
+)
 CONVERTER_KEYS: Final = ("key.converter", "value.converter", "header.converter")
 
 _SIDES: Final = {"key": "Key", "value": "Value", "header": "Header"}
@@ -252,9 +256,59 @@ def _converters(keys: _Keys, defaults: WorkerDefaults) -> None:
         )
 
 
+def alias_definitions(transforms: Sequence[str], predicates: Sequence[str]) -> ConfigDef:
+    """The keys of each transformation and predicate, by alias."""
+    keys = _Keys()
+    for kind, title, aliases in (
+        ("transforms", "Transformation", transforms),
+        ("predicates", "Predicate", predicates),
+    ):
+        for alias in aliases:
+            group = f"{kind.capitalize()}: {alias}"
+            keys.add(
+                f"{kind}.{alias}.type",
+                ConfigType.CLASS,
+                NO_DEFAULT,
+                f"Class of the {title.lower()} '{alias}'",
+                group=group,
+                display=f"{title} type for {alias}",
+                importance=_HIGH,
+                width=_LONG,
+            )
+            if kind == "transforms":
+                _conditions(keys, alias, group)
+    return keys.definitions
+
+
+def _conditions(keys: _Keys, alias: str, group: str) -> None:
+    prefix = f"transforms.{alias}."
+    keys.add(
+        f"{prefix}predicate",
+        ConfigType.STRING,
+        "",
+        "Alias of the predicate that decides which records are transformed",
+        group=group,
+        display="Predicate",
+        importance=_MEDIUM,
+        width=_LONG,
+    )
+    keys.add(
+        f"{prefix}negate",
+        ConfigType.BOOLEAN,
+        False,
+        "Whether to transform the records for which the predicate does not hold",
+        group=group,
+        display="Negate",
+        importance=_MEDIUM,
+        width=_SHORT,
+    )
+
+
 def _converter_version(key: str, name: str | None) -> str | None:
     if name is None:
         return None
+    if name in SIMPLE_HEADER_CONVERTER:
+        return VERSION
     try:
         return plugins.converter(key, name).version
     except ConfigError:

@@ -13,17 +13,11 @@ from connect_runtime.api import (
     SourceConnector,
     TransactionBoundaries,
 )
+from connect_runtime.validation.definitions import SIMPLE_HEADER_CONVERTER
 from connect_runtime.validation.infos import Findings
 
 Config = Mapping[str, str | None]
 
-SIMPLE_HEADER_CONVERTER: Final = frozenset(
-    (
-        "org.apache.kafka.connect.storage.SimpleHeaderConverter",
-        "SimpleHeaderConverter",
-        "Simple",
-    )
-)
 _GROUP: Final = "consumer.override.group.id"
 _DLQ: Final = "errors.deadletterqueue.topic.name"
 _SUPPORT: Final = "exactly.once.support"
@@ -52,7 +46,7 @@ def check_converters(config: Config, findings: Findings) -> None:
 
 def check_chains(config: Config, findings: Findings) -> None:
     """The types of transformations and predicates, and predicates that are negated."""
-    for alias in _aliases("transforms", config):
+    for alias in aliases("transforms", config):
         prefix = f"transforms.{alias}."
         _check_type(config, f"{prefix}type", findings)
         if config.get(f"{prefix}negate") is not None and not config.get(f"{prefix}predicate"):
@@ -61,22 +55,21 @@ def check_chains(config: Config, findings: Findings) -> None:
                 f"Config '{prefix}negate' was provided but there is no config "
                 f"'{prefix}predicate' defining a predicate to be negated.",
             )
-    for alias in _aliases("predicates", config):
+    for alias in aliases("predicates", config):
         _check_type(config, f"predicates.{alias}.type", findings)
 
 
-def _aliases(key: str, config: Config) -> list[str]:
-    """Each once: that one is given twice is an error of its own."""
+def aliases(key: str, config: Config) -> list[str]:
+    """The aliases in a list, each once: that one is given twice is an error of its own."""
     given = (config.get(key) or "").strip()
     return list(dict.fromkeys(re.split(r"\s*,\s*", given))) if given else []
 
 
 def _check_type(config: Config, key: str, findings: Findings) -> None:
     name = config.get(key)
-    if name is None:
-        findings.error(key, f'Missing required configuration "{key}" which has no default value.')
-    else:
+    if name is not None:
         # refused, not ignored: without it other records would be written
+        findings.values[key].value = None
         text = str(ConfigError.invalid(key, name, f"Class {name} could not be found."))
         findings.error(key, text)
 

@@ -26,6 +26,7 @@ from connect_runtime.validation import rules
 from connect_runtime.validation.definitions import (
     CONVERTER_KEYS,
     WorkerDefaults,
+    alias_definitions,
     sink_definitions,
     source_definitions,
 )
@@ -67,7 +68,9 @@ def validate(config: Config, worker: WorkerConfig) -> ConfigInfos:
     name = config.get("connector.class")
     plugin = connector_plugin(config)
     connector = plugin.cls()
-    definitions = framework_definitions(plugin, _defaults(worker))
+    definitions = framework_definitions(plugin, _defaults(worker)).embed(
+        alias_definitions(rules.aliases("transforms", config), rules.aliases("predicates", config))
+    )
     findings = Findings()
     findings.take(definitions.validate(config))
     rules.check_converters(config, findings)

@@ -1,0 +1,93 @@
+"""Asks one runtime, and makes what two of them answered comparable.
+
+What has to differ is named alike: hosts, versions, group names, documentation, map order. What
+follows is compared as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from oracle.exchanges import Exchange
+from support.wait import wait_until
+
+_JACKSON_PLACE = re.compile(r"\n at \[Source.*", re.DOTALL)
+_PLUGINS = re.compile(r"available connectors are: .*")
+_WORKER = re.compile(r"127\.0\.0\.1:\d+")
+_MAP = re.compile(r"\{(\w[^{}]*=[^{}]*)\}")
+# A rebalance or a task that is still ending is no answer yet: Apache's own tests ask again.
+_PASSING = re.compile(r"rebalance|tasks haven't stopped completely yet|stale configuration")
+
+
+def ask(client: httpx.Client, exchange: Exchange, names: Mapping[str, str]) -> httpx.Response:
+    """The first answer that is more than "not now"."""
+    content = exchange.content
+    path = exchange.path
+    for name, value in names.items():
+        path = path.replace(f"{{{name}}}", value)
+        content = content and content.replace(f"{{{name}}}", value)
+    headers = {"content-type": "application/json"} if content is not None else {}
+
+    def answer() -> httpx.Response | None:
+        found = client.request(
+            exchange.method, path, content=content, headers={**headers, **exchange.headers}
+        )
+        return None if _PASSING.search(found.text) else found
+
+    found = wait_until(answer, what=f"an answer to {exchange}", every_s=0.2)
+    assert found is not None
+    return found
+
+
+def comparable(response: httpx.Response, names: Mapping[str, str]) -> dict[str, Any]:
+    """Status, content type, Location and body of an answer."""
+    text = response.text
+    for name, value in names.items():
+        text = text.replace(value, f"<{name}>")
+    kind = response.headers.get("content-type", "").split(";")[0]
+    body = _alike(json.loads(text)) if kind == "application/json" else None
+    if kind == "" and text:
+        body = _alike(json.loads(text))
+    location = response.headers.get("location")
+    return {
+        "status": response.status_code,
+        "content-type": kind,
+        "location": location and _WORKER.sub("<worker>", location),
+        "body": body,
+    }
+
+
+def differences(ours: Any, theirs: Any, place: str = "") -> list[str]:
+    """Where two comparable answers differ, a line each."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        keys = [*ours, *(key for key in theirs if key not in ours)]
+        pairs = [(key, ours.get(key, "<none>"), theirs.get(key, "<none>")) for key in keys]
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        pairs = [(str(n), a, b) for n, (a, b) in enumerate(zip(ours, theirs, strict=True))]
+    else:
+        return [] if ours == theirs else [f"{place}: ours {ours!r}, Apache's {theirs!r}"]
+    return [line for key, a, b in pairs for line in differences(a, b, f"{place}/{key}")]
+
+
+def _alike(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {k: _alike(v, k) for k, v in value.items() if k != "documentation"}
+    if isinstance(value, list):
+        if key == "recommended_values":
+            return "<recommended>"
+        found = [_alike(entry, key) for entry in value]
+        # connectors come in any order
+        return sorted(found) if key == "" and all(isinstance(e, str) for e in found) else found
+    if not isinstance(value, str):
+        return value
+    if key in ("version", "default_value", "value") and re.fullmatch(r"\d+\.\d+\.\d+", value):
+        return "<version>"
+    value = _JACKSON_PLACE.sub("", value)
+    value = _PLUGINS.sub("available connectors are: <plugins>", value)
+    value = _MAP.sub(lambda m: f"{{{', '.join(sorted(m[1].split(', ')))}}}", value)
+    return _WORKER.sub("<worker>", value)

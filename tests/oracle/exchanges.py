@@ -1,0 +1,276 @@
+"""The exchanges that both runtimes are asked, and the places where ours is meant to differ.
+
+Paths and bodies may hold `{topic}`, `{missing}` and `{group}`. All of them can be asked in any
+order: they change nothing, or nothing that another one looks at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request. `body` text is sent as it is, anything else as JSON; None is no body. `differs`
+    says why the answer's body is meant to be another one; its status never is."""
+
+    method: str
+    path: str
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    differs: str = ""
+
+    @property
+    def content(self) -> str | None:
+        """The body as sent."""
+        if self.body is None or isinstance(self.body, str):
+            return self.body
+        return json.dumps(self.body)
+
+    def __str__(self) -> str:
+        shown = (self.content or "")[:70]
+        return f"{self.method} {self.path} {shown}".strip()
+
+
+_NEVER_RAN = "the version of a connector that never ran is not known here"
+_NO_DEFINITIONS = "client properties have no definitions here, converter options no display names"
+
+_SOURCE = {"connector.class": "FileStreamSource", "topic": "{topic}", "file": "{missing}"}
+_SINK = {"connector.class": "FileStreamSink", "topics": "{topic}", "file": "{missing}"}
+
+
+def _ask(method: str, path: str, body: Any = None, **headers: str) -> Exchange:
+    return Exchange(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
+
+
+def _differs(reason: str, exchange: Exchange) -> Exchange:
+    return replace(exchange, differs=reason)
+
+
+def _create(config: Mapping[str, Any], name: str = "new") -> Exchange:
+    return _ask("POST", "/connectors", {"name": name, "config": config})
+
+
+def _alter(name: str, *entries: Any) -> Exchange:
+    return _ask("PATCH", f"/connectors/{name}/offsets", {"offsets": list(entries)})
+
+
+def _partition(topic: Any = "{topic}", number: Any = 0) -> dict[str, Any]:
+    return {"kafka_topic": topic, "kafka_partition": number}
+
+
+READS = (
+    _differs("the commit is this distribution's", _ask("GET", "/")),
+    _ask("GET", "/health"),
+    _ask("GET", "/connectors"),
+    _ask("GET", "/connectors/"),
+    _ask("GET", "/connectors?expand=info"),
+    _differs(_NEVER_RAN, _ask("GET", "/connectors?expand=status&expand=info")),
+    _ask("GET", "/connectors?expand=bogus"),
+    _ask("GET", "/connectors/src"),
+    _ask("GET", "/connectors/src/config"),
+    _ask("GET", "/connectors/src/status"),
+    _ask("GET", "/connectors/src/tasks"),
+    _ask("GET", "/connectors/src/tasks/0/status"),
+    _ask("GET", "/connectors/src/topics"),
+    _ask("GET", "/connectors/src/offsets"),
+    _ask("GET", "/connectors/snk"),
+    _ask("GET", "/connectors/snk/status"),
+    _ask("GET", "/connectors/snk/tasks"),
+    _ask("GET", "/connectors/idle"),
+    _differs(_NEVER_RAN, _ask("GET", "/connectors/idle/status")),
+    _ask("GET", "/connectors/idle/tasks"),
+    _ask("GET", "/connectors/idle/offsets"),
+    _ask("GET", "/connector-plugins"),
+    _differs("Apache has more", _ask("GET", "/connector-plugins?connectorsOnly=false")),
+    _ask("GET", "/connector-plugins/FileStreamSource/config"),
+    _ask("GET", "/connector-plugins/FileStreamSink/config"),
+    _differs(
+        _NO_DEFINITIONS,
+        _ask("GET", "/connector-plugins/StringConverter/config"),
+    ),
+)
+
+UNKNOWN = (
+    *(
+        _ask(method, f"/connectors/nope{rest}", body)
+        for method, rest, body in (
+            ("GET", "", None),
+            ("GET", "/config", None),
+            ("GET", "/status", None),
+            ("GET", "/tasks", None),
+            ("GET", "/tasks/0/status", None),
+            ("GET", "/topics", None),
+            ("GET", "/offsets", None),
+            ("DELETE", "", None),
+            ("DELETE", "/offsets", None),
+            ("PATCH", "/offsets", {"offsets": [{"partition": {}, "offset": None}]}),
+            ("PATCH", "/config", {"a": "b"}),
+            ("PATCH", "/config", "null"),
+            ("PUT", "/pause", None),
+            ("PUT", "/resume", None),
+            ("PUT", "/stop", None),
+            ("POST", "/restart", None),
+            ("POST", "/restart?includeTasks=true", None),
+            ("POST", "/tasks/0/restart", None),
+        )
+    ),
+    _ask("GET", "/connectors/src/tasks/7/status"),
+    _ask("POST", "/connectors/src/tasks/7/restart"),
+    _ask("GET", "/connectors/src/tasks/x/status"),
+    _ask("GET", "/nope"),
+    _ask("GET", "/connectors/src/nope"),
+    _differs("Jetty's own page", _ask("GET", "/connectors/a%2Fb")),
+    _ask("GET", "/connectors/a%20b"),
+    _ask("PUT", "/connectors"),
+    _ask("DELETE", "/connectors"),
+    _ask("POST", "/connectors/src"),
+    _ask("GET", "/connectors/src/pause"),
+    _ask("POST", "/connectors/src/tasks", []),
+    _ask("PUT", "/connectors/src/fence"),
+    _ask("GET", "/connector-plugins/Bogus/config"),
+    _ask("PUT", "/connector-plugins/Bogus/config/validate", {"connector.class": "Bogus"}),
+    _ask("PUT", "/connector-plugins/FileStreamSink/config/validate", {}),
+    _ask("PUT", "/connector-plugins/FileStreamSink/config/validate", _SOURCE),
+)
+
+BODIES = (
+    _ask("POST", "/connectors", '{"name":"new","config":'),
+    _ask("POST", "/connectors", "{name}"),
+    _ask("POST", "/connectors", "[]"),
+    _ask("POST", "/connectors", '"text"'),
+    _ask("POST", "/connectors", "null"),
+    _ask("POST", "/connectors", {"name": "new"}),
+    _ask("POST", "/connectors", {"name": "new", "config": None}),
+    _ask("POST", "/connectors", {"name": "new", "config": {}, "bogus": 1}),
+    _ask("POST", "/connectors", {"name": "new", "config": {"a": {"b": 1}}}),
+    _ask("POST", "/connectors", {"name": "new", "config": {"a": [1]}}),
+    _ask("POST", "/connectors", {"name": "new", "config": []}),
+    _ask("POST", "/connectors", {"name": "new", "config": _SOURCE, "initial_state": "bogus"}),
+    _ask("POST", "/connectors", "{}", content_type="text/plain"),
+    _ask("PUT", "/connectors/src/config", "null"),
+    _ask("PUT", "/connectors/src/config", "{"),
+    _ask("PUT", "/connectors/src/config", _SOURCE, content_type="application/xml"),
+    _ask("PATCH", "/connectors/src/config", "null"),
+    _ask("PATCH", "/connectors/src/config", {"connector.class": None}),
+    _ask("PUT", "/connectors/src/config", {**_SOURCE, "name": "other"}),
+    _ask("PUT", "/connector-plugins/FileStreamSource/config/validate", "null"),
+)
+
+CONFIGS = (
+    _create({}),
+    _create({"topic": "{topic}"}),
+    _create({"connector.class": "FileStreamSource"}),
+    _create(_SOURCE, name="src"),
+    _create({"connector.class": "FileStreamSource"}, name="src"),
+    _create({**_SOURCE, "name": "other"}),
+    _create(_SOURCE, name=" "),
+    _create(_SOURCE, name="a\u0001b"),
+    _create({**_SOURCE, "tasks.max": 0}),
+    _create({**_SOURCE, "tasks.max": "x"}),
+    _create({**_SOURCE, "tasks.max": None}),
+    _create({**_SOURCE, "bogus": None}),
+    _create({**_SOURCE, "errors.retry.timeout": "x"}),
+    _create({**_SOURCE, "errors.tolerance": "some"}),
+    _create({**_SOURCE, "config.action.reload": "x"}),
+    _create({**_SOURCE, "key.converter": "bogus"}),
+    _create(
+        {
+            **_SOURCE,
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter.schemas.enable": "maybe",
+        }
+    ),
+    _create({**_SOURCE, "transforms": "a,a", "transforms.a.type": "x"}),
+    _create({**_SOURCE, "transforms": "a"}),
+    _create({**_SOURCE, "transforms": "a", "transforms.a.type": "bogus"}),
+    _create({**_SOURCE, "exactly.once.support": "maybe"}),
+    _create({**_SOURCE, "transaction.boundary": "connector"}),
+    _create({**_SOURCE, "transaction.boundary.interval.ms": "-1"}),
+    _create(
+        {"connector.class": "FileStreamSource", "topic": "t", "exactly.once.support": "required"}
+    ),
+    _create({**_SOURCE, "topic": ""}),
+    _create({**_SOURCE, "batch.size": "many"}),
+    _create({"connector.class": "FileStreamSink"}),
+    _create({**_SINK, "topics.regex": "a.*"}),
+    _differs(
+        "the regular expression's error is Python's",
+        _create({"connector.class": "FileStreamSink", "topics.regex": "["}),
+    ),
+    _create({**_SINK, "errors.deadletterqueue.topic.name": "{topic}"}),
+    _create(
+        {
+            "connector.class": "FileStreamSink",
+            "topics.regex": "d.*",
+            "errors.deadletterqueue.topic.name": "dlq",
+        }
+    ),
+    _create({**_SINK, "consumer.override.group.id": "{group}"}),
+    _ask("PUT", "/connector-plugins/FileStreamSource/config/validate", _SOURCE),
+    _ask("PUT", "/connector-plugins/FileStreamSource/config/validate", {**_SOURCE, "name": "new"}),
+    _ask("PUT", "/connector-plugins/FileStreamSourceConnector/config/validate", _SOURCE),
+    _ask("PUT", "/connector-plugins/FileStreamSink/config/validate", {**_SINK, "x": None}),
+    _differs(
+        _NO_DEFINITIONS,
+        _ask(
+            "PUT",
+            "/connector-plugins/FileStreamSink/config/validate",
+            {**_SINK, "name": "new", "consumer.override.max.poll.records": "5"},
+        ),
+    ),
+    _differs(
+        _NO_DEFINITIONS,
+        _ask(
+            "PUT",
+            "/connector-plugins/FileStreamSink/config/validate",
+            {
+                **_SINK,
+                "name": "new",
+                "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+            },
+        ),
+    ),
+)
+
+OFFSETS = (
+    _ask("PATCH", "/connectors/src/offsets", {}),
+    _ask("PATCH", "/connectors/src/offsets", {"offsets": None}),
+    _ask("PATCH", "/connectors/src/offsets", {"offsets": []}),
+    _ask("PATCH", "/connectors/src/offsets", {"offsets": {}}),
+    _ask("PATCH", "/connectors/src/offsets", {"offsets": [123]}),
+    _ask("PATCH", "/connectors/src/offsets", {"offsets": [{"key": "value"}]}),
+    _ask("PATCH", "/connectors/src/offsets", {"offsets": [None]}),
+    _ask("PATCH", "/connectors/src/offsets", "[]"),
+    _ask("PATCH", "/connectors/src/offsets", "null"),
+    _ask("PATCH", "/connectors/src/offsets", {"key": []}),
+    _alter("src", {"partition": {"filename": "x"}, "offset": {"position": 1}}),
+    _ask("DELETE", "/connectors/src/offsets"),
+    _alter("still", {"offset": {"kafka_offset": 1}}),
+    _alter("still", {"partition": {"kafka_topic": "t"}, "offset": None}),
+    _alter("still", {"partition": _partition(topic=None), "offset": None}),
+    _alter("still", {"partition": _partition(number=None), "offset": None}),
+    _alter("still", {"partition": _partition(number="x"), "offset": None}),
+    _alter("still", {"partition": _partition(number=1.0), "offset": None}),
+    _alter("still", {"partition": _partition(), "offset": {}}),
+    _alter("still", {"partition": _partition(), "offset": {"kafka_offset": None}}),
+    _alter("still", {"partition": _partition(), "offset": {"kafka_offset": "x"}}),
+    _alter("still", {"partition": _partition(), "offset": {"kafka_offset": 1.5}}),
+    _differs(
+        "Kafka refuses it, not the client",
+        _alter("still", {"partition": _partition(), "offset": {"kafka_offset": -1}}),
+    ),
+    _alter("still", {"partition": _partition(topic="{missing}"), "offset": {"kafka_offset": 1}}),
+    _alter("still", {"partition": _partition(number="0"), "offset": {"kafka_offset": "1"}}),
+    _alter("still", {"partition": _partition(), "offset": None}),
+    _alter("idle", {"partition": None, "offset": {"position": 1}}),
+    _alter("idle", {"partition": {"filename": "x"}, "offset": {"position": [1]}}),
+    _alter("idle", {"partition": {"filename": {"a": 1}}, "offset": {"position": 1}}),
+    _alter("idle", {"partition": {"filename": "x"}, "offset": {"position": "text"}}),
+    _alter("idle", {"partition": {"filename": "x"}, "offset": {"position": 5}}),
+    _alter("idle", {"partition": {"filename": "x"}, "offset": None}),
+    _ask("DELETE", "/connectors/still/offsets"),
+)
