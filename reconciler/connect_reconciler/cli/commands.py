@@ -48,6 +48,12 @@ VERBS: Mapping[str, Verb] = {
 class Verbs(TyperGroup):
     """Knows every verb by name and loads the one that is asked for."""
 
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        # Only the names count, to suggest one for a mistyped verb.
+        names: Any = dict.fromkeys(VERBS)
+        self.commands = names
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(VERBS)
 

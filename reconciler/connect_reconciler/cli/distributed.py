@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from connect_reconciler.cli.invocation import invocation
+from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.up import Master, Slots, check_one_master, with_master
 from connect_specs.diagnostics import Invalid
 
@@ -18,6 +18,7 @@ def distributed(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A worker.properties file.")],
     slots: Slots = None,
     master: Master = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run the runtime from Apache's worker.properties, against the Kafka that the file names.
 
@@ -27,8 +28,12 @@ def distributed(
     from connect_runtime.worker_config import from_properties
 
     check_one_master(slots, master)
-    config, warnings = from_properties(_read(invocation(context).path(file)))
-    run_until_told(with_master(config, slots, master), warnings, lambda url: None)
+    call = invocation(context)
+    config, warnings = from_properties(
+        _read(call.path(file)), data_folder=call.path(Path(".connect"))
+    )
+    config = with_master(config, slots, master)
+    run_until_told(config, warnings, lambda url: None, as_json=as_json)
 
 
 def _read(file: Path) -> Mapping[str, str]:

@@ -11,14 +11,15 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
-
-from connect_runtime.server import Runtime
 
 from connect_reconciler.cli.output import progress, result
 from connect_reconciler.cli.rows import Row, changes, row_of
+from connect_reconciler.cli.running import LOG
 from connect_reconciler.cli.signals import told_to_stop
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.server import Runtime
 
 if TYPE_CHECKING:
     from connect_runtime.herder.verbs import Verbs
@@ -38,7 +39,8 @@ def run_until_told(
 
     Raises Failed if the runtime ends by itself.
     """
-    _log_to_stderr()
+    on_terminal = sys.stdout.isatty() and not as_json
+    _log_to(config.data_folder / LOG if on_terminal else None)
     for warning in warnings:
         progress(f"warning: {warning}")
     with told_to_stop() as told:
@@ -47,7 +49,7 @@ def run_until_told(
             runtime.start()
             on_url(runtime.url)
             progress(f"REST is at {runtime.url}; Ctrl-C stops")
-            if sys.stdout.isatty() and not as_json:
+            if on_terminal:
                 from connect_reconciler.cli.live_table import show_until
 
                 show_until(told, runtime.verbs, config.client)
@@ -60,7 +62,9 @@ def run_until_told(
 
 def look(verbs: Verbs) -> dict[str, Row]:
     """The rows of all connectors. One that is deleted meanwhile is left out."""
-    waiting = verbs.runtime().waiting
+    runtime = verbs.runtime()
+    # While Spark starts there are no slots yet, and none that are short.
+    waiting = runtime.waiting if runtime.slots else ()
     rows = {}
     for name in verbs.connectors():
         try:
@@ -79,7 +83,12 @@ def _tell_changes(told: threading.Event, verbs: Verbs, *, as_json: bool) -> None
         before = after
 
 
-def _log_to_stderr() -> None:
+def _log_to(file: Path | None) -> None:
+    """A table on a terminal is not to be written over: then a file has the log, else stderr."""
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
     logging.basicConfig(
-        level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s (%(name)s)"
+        level=logging.WARNING,
+        format="%(asctime)s %(levelname)s %(message)s (%(name)s)",
+        filename=file,
     )

@@ -26,6 +26,7 @@ from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.clients import admin
 
 if TYPE_CHECKING:
+    from connect_runtime.herder.values import Runtime
     from connect_runtime.herder.verbs import Verbs
 
 _LOOK_EVERY_S = 1.0
@@ -96,16 +97,23 @@ def _position(row: Row, verbs: Verbs, ends: LogEnds) -> int | None:
 
 
 def _drawn(rows: Mapping[str, Row], rates: Rates, verbs: Verbs) -> Text:
+    if not verbs.ready():
+        return Text("starting: reading the topics")
     if not rows:
         return Text("no connectors yet: `connect apply` creates those of the specs")
     shown = {
-        name: f"~{rates.text(name)}"
-        if row.kind == "source" and rates.known(name)
-        else rates.text(name)
+        name: ("~" if row.kind == "source" and rates.known(name) else "") + rates.text(name)
         for name, row in rows.items()
     }
-    runtime = verbs.runtime()
+    text = Text(f"{draw(list(rows.values()), shown)}\n{_slots(verbs.runtime())}")
+    text.highlight_words(["FAILED"], "bold red")
+    text.highlight_words(["RUNNING"], "green")
+    return text
+
+
+def _slots(runtime: Runtime) -> str:
+    if not runtime.slots:
+        return "Spark is starting"
     short = len(runtime.waiting)
-    foot = f"\n{runtime.running} tasks run, {runtime.slots} slots"
-    foot += f", {short} tasks wait: {short} slots short (--slots)" if short else ""
-    return Text(draw(list(rows.values()), shown) + foot)
+    text = f"{runtime.running} of {runtime.slots} slots in use"
+    return f"{text}, {short} short: `connect up --slots` gives more" if short else text

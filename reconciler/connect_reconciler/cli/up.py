@@ -46,7 +46,7 @@ def up(
     if detach:
         _detach(project, slots, master, as_json=as_json)
     else:
-        _run_here(project, slots, master)
+        _run_here(project, slots, master, as_json=as_json)
 
 
 def check_one_master(slots: int | None, master: str | None) -> None:
@@ -84,7 +84,7 @@ def _detach(project: Project, slots: int | None, master: str | None, *, as_json:
         result(f"up: REST at {running.url}, Kafka at {kafka}, pid {running.pid}")
 
 
-def _run_here(project: Project, slots: int | None, master: str | None) -> None:
+def _run_here(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
     from connect_reconciler.cli.connecting import has_own_broker, own_broker
     from connect_reconciler.cli.foreground import run_until_told
     from connect_reconciler.cli.running import announce, claimed
@@ -99,7 +99,7 @@ def _run_here(project: Project, slots: int | None, master: str | None) -> None:
             bootstrap = broker.bootstrap_servers
         config, warnings = from_project(project, bootstrap)
         config = with_master(_with_free_port(project, config), slots, master)
-        run_until_told(config, warnings, lambda url: announce(project, url))
+        run_until_told(config, warnings, lambda url: announce(project, url), as_json=as_json)
 
 
 def _stop_broker(broker: EmbeddedBroker) -> None:
