@@ -1,0 +1,68 @@
+"""Asks the REST application without a socket, and the connector and worker that its tests use."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from starlette.types import ASGIApp
+
+from connect_runtime.rest.app import create_app
+from connect_runtime.rest.plugins import ConnectorPlugins
+from connect_runtime.worker_config import from_properties
+from runtime.rest.fake_verbs import FakeVerbs
+
+SOURCE = {"connector.class": "FileStreamSource", "topic": "orders"}
+WORKER = {
+    "group.id": "g",
+    "config.storage.topic": "c",
+    "offset.storage.topic": "o",
+    "status.storage.topic": "s",
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    app: ASGIApp
+
+    def __call__(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """`body` text is sent as it is, anything else as JSON; None is no body."""
+        content = body if isinstance(body, str | None) else json.dumps(body)
+        kind = {} if body is None else {"content-type": "application/json"}
+
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://connect:8083"
+            ) as client:
+                sent = {**kind, **(headers or {})}
+                return await client.request(method, path, content=content, headers=sent)
+
+        return asyncio.run(ask())
+
+
+def client_of(verbs: FakeVerbs | None) -> Client:
+    """The application over these verbs; None: before there are any."""
+    worker, _ = from_properties(WORKER)
+    plugins = ConnectorPlugins(worker).routes()
+    return Client(create_app(lambda: verbs, plugins, cluster_id=lambda: "kafka-1", commit="abc"))
+
+
+def running_source() -> FakeVerbs:
+    """One running source, `fs`."""
+    verbs = FakeVerbs()
+    verbs.create("fs", {**SOURCE, "name": "fs"}, None)
+    return verbs
+
+
+def error(code: int, message: str) -> dict[str, Any]:
+    """Connect's error body."""
+    return {"error_code": code, "message": message}

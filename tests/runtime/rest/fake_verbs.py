@@ -1,0 +1,174 @@
+"""Connect's verbs in memory, with their semantics and texts but without Kafka, herder and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from connect_runtime.herder import reads
+from connect_runtime.herder.errors import NotLeader, RequestError
+from connect_runtime.herder.values import (
+    ConnectorInfo,
+    ConnectorStatus,
+    InstanceStatus,
+    Runtime,
+    TaskInfo,
+)
+from connect_runtime.storage.snapshots import State, TaskId
+from connect_specs.desired import OffsetEntry
+from connect_specs.states import TargetState
+
+WORKER = "127.0.0.1:8083"
+_STATES = {
+    TargetState.RUNNING: State.RUNNING,
+    TargetState.PAUSED: State.PAUSED,
+    TargetState.STOPPED: State.STOPPED,
+}
+
+
+@dataclass
+class FakeConnector:
+    config: dict[str, str]
+    target: TargetState
+    status: ConnectorStatus | None
+    offsets: list[OffsetEntry] = field(default_factory=list)
+
+
+@dataclass
+class FakeVerbs:
+    """`follower` makes every write NotLeader; `started` False makes `ready` say so."""
+
+    known: dict[str, FakeConnector] = field(default_factory=dict)
+    started: bool = True
+    follower: bool = False
+
+    def connectors(self) -> Sequence[str]:
+        return list(self.known)
+
+    def info(self, name: str) -> ConnectorInfo:
+        found = self._found(name, "Connector {} not found")
+        ids = tuple(task.id for task in self.tasks(name))
+        kind = "sink" if "Sink" in found.config["connector.class"] else "source"
+        return ConnectorInfo(name, found.config, ids, kind)
+
+    def config(self, name: str) -> Mapping[str, str]:
+        return self._found(name, "Connector {} not found").config
+
+    def status(self, name: str) -> ConnectorStatus:
+        found = self.known.get(name)
+        if found is None or found.status is None:
+            raise RequestError(404, f"No status found for connector {name}")
+        return found.status
+
+    def tasks(self, name: str) -> Sequence[TaskInfo]:
+        found = self._found(name, "Connector {} not found")
+        if found.target is TargetState.STOPPED:
+            return ()
+        return (TaskInfo(TaskId(name, 0), {**found.config, "task.class": "T"}),)
+
+    def topics(self, name: str) -> Sequence[str]:
+        return ["orders"] if name in self.known else []
+
+    def offsets(self, name: str) -> Sequence[OffsetEntry]:
+        return self._found(name, "Connector {} not found").offsets
+
+    def runtime(self) -> Runtime:
+        return Runtime("http://a:1", leading=True, term=3, slots=64, running=1)
+
+    def ready(self) -> bool:
+        return self.started
+
+    def create(
+        self, name: str, config: Mapping[str, str], initial_state: TargetState | None
+    ) -> ConnectorInfo:
+        self._must_lead()
+        if name in self.known:
+            raise RequestError(409, f"Connector {name} already exists")
+        self._keep(name, config, initial_state or TargetState.RUNNING)
+        return self.info(name)
+
+    def put_config(self, name: str, config: Mapping[str, str]) -> tuple[ConnectorInfo, bool]:
+        self._must_lead()
+        created = name not in self.known
+        target = TargetState.RUNNING if created else self.known[name].target
+        self._keep(name, config, target)
+        return self.info(name), created
+
+    def patch_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
+        self._must_lead()
+        merged = {**self.config(name), **patch}
+        self.known[name].config = {k: v for k, v in merged.items() if v is not None}
+        return self.info(name)
+
+    def delete(self, name: str) -> None:
+        self._must_lead()
+        self._found(name, "Connector {} not found")
+        del self.known[name]
+
+    def stop(self, name: str) -> None:
+        self._target(name, TargetState.STOPPED)
+
+    def pause(self, name: str) -> None:
+        self._target(name, TargetState.PAUSED)
+
+    def resume(self, name: str) -> None:
+        self._target(name, TargetState.RUNNING)
+
+    def restart(
+        self, name: str, *, include_tasks: bool = False, only_failed: bool = False
+    ) -> ConnectorStatus | None:
+        self._must_lead()
+        self._found(name, "Unknown connector: {}")
+        if not include_tasks and not only_failed:
+            return None
+        return reads.restarting(
+            self.status(name), include_tasks=include_tasks, only_failed=only_failed
+        )
+
+    def restart_task(self, name: str, task: int) -> None:
+        self._must_lead()
+        self._found(name, "Unknown connector: {}")
+        if task >= len(self.tasks(name)):
+            raise RequestError(404, f"Unknown task: {name}-{task}")
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
+        self._must_lead()
+        found = self._found(name, "Connector {} not found")
+        if found.target is not TargetState.STOPPED:
+            raise RequestError(400, "Connectors must be in the STOPPED state")
+        found.offsets = list(offsets)
+        return "The offsets for this connector have been altered successfully"
+
+    def reset_offsets(self, name: str) -> str:
+        self.alter_offsets(name, [])
+        return "The offsets for this connector have been reset successfully"
+
+    def fail(self, name: str, trace: str) -> None:
+        """Makes the connector's task FAILED."""
+        status = self.status(name)
+        failed = InstanceStatus(State.FAILED, WORKER, trace, None)
+        self.known[name].status = replace(status, tasks={0: failed})
+
+    def _keep(self, name: str, config: Mapping[str, str], target: TargetState) -> None:
+        self.known[name] = FakeConnector(dict(config), target, None)
+        self._show(name)
+
+    def _target(self, name: str, target: TargetState) -> None:
+        self._must_lead()
+        self._found(name, "Unknown connector {}").target = target
+        self._show(name)
+
+    def _show(self, name: str) -> None:
+        found = self.known[name]
+        state = InstanceStatus(_STATES[found.target], WORKER, None, "1.0")
+        tasks = {task.id.task: state for task in self.tasks(name)}
+        found.status = ConnectorStatus(name, state, tasks, self.info(name).type)
+
+    def _must_lead(self) -> None:
+        if self.follower:
+            raise NotLeader("http://leader:8083")
+
+    def _found(self, name: str, text: str) -> FakeConnector:
+        if name not in self.known:
+            raise RequestError(404, text.format(name))
+        return self.known[name]

@@ -1,0 +1,190 @@
+"""What an exchange does besides its answer: headers, what reaches the verbs, who is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_specs.desired import OffsetEntry
+from runtime.rest.client import SOURCE, Client, client_of, error, running_source
+from runtime.rest.fake_verbs import FakeVerbs
+
+
+@pytest.fixture
+def verbs() -> FakeVerbs:
+    return running_source()
+
+
+@pytest.fixture
+def client(verbs: FakeVerbs) -> Client:
+    return client_of(verbs)
+
+
+def test_create_says_where_the_connector_is(client: Client, verbs: FakeVerbs) -> None:
+    body = {"name": " a b/ü ", "config": {**SOURCE, "tasks.max": 1, "x": 1.50, "y": True}}
+    found = client("POST", "/connectors", body)
+    assert found.status_code == 201
+    assert found.headers["location"] == "http://connect:8083/connectors/a%20b/%C3%BC"
+    assert found.json()["config"]["name"] == "a b/ü"
+
+
+def test_scalars_of_a_config_are_the_text_that_was_sent(client: Client, verbs: FakeVerbs) -> None:
+    body = '{"connector.class":"FileStreamSource","a":1.50,"b":1e3,"c":true,"d":" x "} trailing'
+    assert client("PUT", "/connectors/new/config", body).status_code == 201
+    config = dict(verbs.config("new"))
+    assert config == {
+        "connector.class": "FileStreamSource",
+        "a": "1.50",
+        "b": "1e3",
+        "c": "true",
+        "d": " x ",
+        "name": "new",
+    }
+
+
+@pytest.mark.parametrize("state", ["stopped", "STOPPED", "Stopped"])
+def test_initial_state_has_any_case(client: Client, verbs: FakeVerbs, state: str) -> None:
+    body = {"name": "new", "config": SOURCE, "initial_state": state}
+    assert client("POST", "/connectors", body).status_code == 201
+    assert verbs.known["new"].target.value == "stopped"
+
+
+def test_put_that_creates_is_a_201(client: Client) -> None:
+    found = client("PUT", "/connectors/new/config", SOURCE)
+    assert (found.status_code, found.headers["location"]) == (
+        201,
+        "http://connect:8083/connectors/new",
+    )
+
+
+def test_patch_merges_and_removes(client: Client, verbs: FakeVerbs) -> None:
+    found = client("PATCH", "/connectors/fs/config", {"topic": None, "a": 1})
+    assert found.status_code == 200
+    assert verbs.config("fs") == {"connector.class": "FileStreamSource", "name": "fs", "a": "1"}
+
+
+def test_offsets_keep_their_types(client: Client, verbs: FakeVerbs) -> None:
+    verbs.stop("fs")
+    body = (
+        '{"offsets":[{"partition":{"a":"1"},"offset":{"n":9007199254740993,"d":1.0,"b":true}},{}]}'
+    )
+    found = client("PATCH", "/connectors/fs/offsets", body)
+    assert found.json() == {
+        "message": "The offsets for this connector have been altered successfully"
+    }
+    first, second = verbs.offsets("fs")
+    assert first == OffsetEntry({"a": "1"}, {"n": 9007199254740993, "d": 1.0, "b": True})
+    assert (second.partition, second.offset) == (None, None)
+    shown = client("GET", "/connectors/fs/offsets").json()["offsets"]
+    assert shown[1] == {"partition": None, "offset": None}
+
+
+def test_a_trace_is_shown_and_an_unknown_version_is_null(client: Client, verbs: FakeVerbs) -> None:
+    verbs.fail("fs", "boom")
+    assert client("GET", "/connectors/fs/tasks/0/status").json() == {
+        "id": 0,
+        "state": "FAILED",
+        "worker_id": "127.0.0.1:8083",
+        "version": None,
+        "trace": "boom",
+    }
+
+
+def test_a_connector_without_status_is_left_out_of_expand_status(
+    client: Client, verbs: FakeVerbs
+) -> None:
+    verbs.known["fs"].status = None
+    assert client("GET", "/connectors?expand=status").json() == {}
+    assert list(client("GET", "/connectors?expand=info").json()) == ["fs"]
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/xml", ""])
+def test_bodies_are_json_or_415(client: Client, content_type: str) -> None:
+    found = client("PUT", "/connectors/fs/config", "{}", {"content-type": content_type})
+    assert found.json() == error(415, "HTTP 415 Unsupported Media Type")
+    assert "content-type" not in found.headers
+
+
+def test_json_with_a_charset_is_json(client: Client) -> None:
+    kind = {"content-type": "application/json; charset=utf-8"}
+    assert client("PUT", "/connectors/fs/config", SOURCE, kind).status_code == 200
+
+
+def test_an_encoded_slash_is_refused(client: Client) -> None:
+    found = client("GET", "/connectors/a%2Fb")
+    assert (found.status_code, found.headers["content-type"].split(";")[0]) == (400, "text/html")
+
+
+def test_options_lists_methods(client: Client) -> None:
+    found = client("OPTIONS", "/connectors")
+    assert (found.status_code, found.headers["allow"]) == (200, "GET, OPTIONS, POST")
+
+
+def test_a_follower_says_who_leads(client: Client, verbs: FakeVerbs) -> None:
+    verbs.follower = True
+    found = client("PUT", "/connectors/fs/pause")
+    assert found.status_code == 409
+    assert "http://leader:8083" in found.json()["message"]
+    assert client("GET", "/connectors/fs").status_code == 200
+
+
+def test_health(client: Client, verbs: FakeVerbs) -> None:
+    assert client("GET", "/health").json()["status"] == "healthy"
+    verbs.started = False
+    found = client("GET", "/health")
+    assert (found.status_code, found.json()["status"]) == (503, "starting")
+
+
+def test_before_there_is_a_herder() -> None:
+    client = client_of(None)
+    assert client("GET", "/health").status_code == 503
+    assert client("GET", "/connectors").status_code == 503
+    assert client("GET", "/connector-plugins").status_code == 200
+
+
+def test_a_bug_is_a_500_in_connects_shape(
+    verbs: FakeVerbs, caplog: pytest.LogCaptureFixture
+) -> None:
+    del verbs.known["fs"].config["connector.class"]
+    found = client_of(verbs)("GET", "/connectors/fs")
+    assert found.status_code == 500
+    assert found.json()["error_code"] == 500
+    assert "A request failed" in caplog.text
+
+
+def test_runtime_is_ours(client: Client) -> None:
+    assert client("GET", "/runtime").json() == {
+        "leader": "http://a:1",
+        "leading": True,
+        "term": 3,
+        "slots": 64,
+        "running": 1,
+        "waiting": [],
+    }
+
+
+def test_plugins(client: Client) -> None:
+    listed = client("GET", "/connector-plugins").json()
+    assert [plugin["type"] for plugin in listed] == ["sink", "source"]
+    everything = client("GET", "/connector-plugins?connectorsOnly=false").json()
+    assert everything[:2] == listed
+    assert {plugin["type"] for plugin in everything[2:]} == {"converter"}
+    keys = client("GET", "/connector-plugins/FileStreamSource/config").json()
+    assert [key["name"] for key in keys[:4]] == ["file", "topic", "batch.size", "name"]
+    assert list(keys[0])[-2:] == ["dependents", "order"]
+
+
+def test_validate_answers_key_by_key(client: Client) -> None:
+    path = "/connector-plugins/FileStreamSource/config/validate"
+    found = client("PUT", path, {**SOURCE, "topic": ""})
+    assert found.status_code == 200
+    infos = found.json()
+    assert (infos["name"], infos["error_count"]) == ("FileStreamSource", 2)
+    errors = {
+        info["value"]["name"]: info["value"]["errors"]
+        for info in infos["configs"]
+        if info["value"]["errors"]
+    }
+    assert errors == {
+        "name": ['Missing required configuration "name" which has no default value.'],
+        "topic": ["Invalid value  for configuration topic: String must be non-empty"],
+    }

@@ -1,0 +1,31 @@
+"""The HTTP server: its port, and how it ends."""
+
+from __future__ import annotations
+
+import socket
+
+import httpx
+import pytest
+from starlette.responses import PlainTextResponse
+
+from connect_runtime.rest.server import Bound, RestServer
+from connect_specs.diagnostics import Unreachable
+
+
+def test_any_free_port_is_known_before_and_free_after() -> None:
+    bound = Bound.at("127.0.0.1", 0)
+    server = RestServer(PlainTextResponse("here"), bound)
+    server.start()
+    try:
+        assert httpx.get(f"http://127.0.0.1:{bound.port}/").text == "here"
+    finally:
+        server.stop()
+    Bound.at("127.0.0.1", bound.port).close()
+
+
+def test_a_taken_port_is_said_plainly() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(Unreachable) as raised:
+            Bound.at("127.0.0.1", port)
+    assert f"127.0.0.1:{port}" in str(raised.value)

@@ -1,0 +1,324 @@
+"""Configs and what is wrong with them, in Connect's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from connect_runtime import plugins
+from connect_runtime.api import (
+    ConfigDef,
+    ConfigType,
+    ConnectorError,
+    ExactlyOnceSupport,
+    SourceConnector,
+    SourceTask,
+    TransactionBoundaries,
+)
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.plugins import Plugin
+from connect_runtime.validation.infos import ConfigInfos
+from connect_runtime.validation.validate import check, validate
+from connect_runtime.worker_config import WorkerConfig, from_properties
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+SOURCE = {"name": "n", "connector.class": "FileStreamSource", "topic": "t", "file": "f"}
+SINK = {"name": "n", "connector.class": "FileStreamSink", "topics": "t", "file": "f"}
+NO_PREDICATE = (
+    "Config 'transforms.a.negate' was provided but there is no config 'transforms.a.predicate' "
+    "defining a predicate to be negated."
+)
+
+
+@pytest.fixture(scope="module")
+def worker() -> WorkerConfig:
+    return from_properties(
+        {
+            "group.id": "connect-cluster",
+            "config.storage.topic": "c",
+            "offset.storage.topic": "o",
+            "status.storage.topic": "s",
+            "key.converter": JSON,
+            "value.converter": JSON,
+        }
+    )[0]
+
+
+def _errors(infos: ConfigInfos) -> dict[str, list[str]]:
+    return {
+        info.value.name: list(info.value.errors)
+        for info in infos.configs
+        if info.value is not None and info.value.errors
+    }
+
+
+NULL = "Null value can not be supplied as the configuration value."
+CASES: list[tuple[Mapping[str, str | None], dict[str, list[str]]]] = [
+    (SOURCE, {}),
+    (SINK, {}),
+    ({**SOURCE, "anything": "else"}, {}),
+    (
+        {"connector.class": "FileStreamSource", "topic": "t"},
+        {"name": ['Missing required configuration "name" which has no default value.']},
+    ),
+    (
+        {"name": "n", "connector.class": "FileStreamSource"},
+        {"topic": ['Missing required configuration "topic" which has no default value.']},
+    ),
+    (
+        {**SOURCE, "name": ""},
+        {"name": ["Invalid value  for configuration name: String may not be empty"]},
+    ),
+    (
+        {**SOURCE, "tasks.max": "0"},
+        {
+            "tasks.max": [
+                "Invalid value 0 for configuration tasks.max: Value must be at least 1",
+            ]
+        },
+    ),
+    (
+        {**SOURCE, "errors.tolerance": "some"},
+        {
+            "errors.tolerance": [
+                "Invalid value some for configuration errors.tolerance: String must be one of: "
+                "none, all"
+            ]
+        },
+    ),
+    ({**SOURCE, "x": None}, {"x": [NULL]}),
+    (
+        {**SOURCE, "key.converter": "bogus"},
+        {
+            "key.converter": [
+                "Invalid value bogus for configuration key.converter: Class bogus could not be "
+                "found."
+            ]
+        },
+    ),
+    (
+        {**SOURCE, "value.converter": JSON, "value.converter.schemas.enable": "maybe"},
+        {
+            "value.converter.schemas.enable": [
+                "Invalid value maybe for configuration schemas.enable: Expected value to be either "
+                "true or false"
+            ]
+        },
+    ),
+    (
+        {**SOURCE, "transforms": "a"},
+        {
+            "transforms.a.type": [
+                'Missing required configuration "transforms.a.type" which has no default value.'
+            ]
+        },
+    ),
+    (
+        {**SOURCE, "transforms": "a", "transforms.a.type": "X", "transforms.a.negate": "true"},
+        {
+            "transforms.a.type": [
+                "Invalid value X for configuration transforms.a.type: Class X could not be found."
+            ],
+            "transforms.a.negate": [NO_PREDICATE],
+        },
+    ),
+    (
+        {"name": "n", "connector.class": "FileStreamSink"},
+        {
+            "topics": ["Must configure one of topics or topics.regex"],
+            "topics.regex": ["Must configure one of topics or topics.regex"],
+        },
+    ),
+    (
+        {**SINK, "topics.regex": "x"},
+        {
+            "topics": ["topics and topics.regex are mutually exclusive options, but both are set."],
+            "topics.regex": [
+                "topics and topics.regex are mutually exclusive options, but both are set."
+            ],
+        },
+    ),
+    (
+        {**SINK, "topics": "a, t", "errors.deadletterqueue.topic.name": "t"},
+        {
+            "topics": [
+                "The DLQ topic 't' may not be included in the list of topics ('topics=[a, t]') "
+                "consumed by the connector"
+            ]
+        },
+    ),
+    (
+        {**SINK, "consumer.override.group.id": "connect-cluster"},
+        {
+            "consumer.override.group.id": [
+                "Consumer group connect-cluster conflicts with Connect worker group connect-cluster"
+            ]
+        },
+    ),
+    (
+        {**SINK, "name": "cluster"},
+        {
+            "name": [
+                "Consumer group for sink connector named cluster conflicts with Connect worker "
+                "group connect-cluster"
+            ]
+        },
+    ),
+    ({**SINK, "name": "cluster", "consumer.override.group.id": "other"}, {}),
+]
+
+
+@pytest.mark.parametrize(("config", "errors"), CASES)
+def test_errors_are_connects(
+    worker: WorkerConfig, config: Mapping[str, str | None], errors: dict[str, list[str]]
+) -> None:
+    infos = validate(config, worker)
+    assert _errors(infos) == errors
+    assert infos.error_count == sum(map(len, errors.values()))
+
+
+def test_check_lists_all_errors(worker: WorkerConfig) -> None:
+    with pytest.raises(RequestError) as raised:
+        check({"connector.class": "FileStreamSource", "topic": ""}, worker)
+    assert (raised.value.status, raised.value.message) == (
+        400,
+        "Connector configuration is invalid and contains the following 2 error(s):\n"
+        'Missing required configuration "name" which has no default value.\n'
+        "Invalid value  for configuration topic: String must be non-empty\n"
+        "You can also find the above list of errors at the endpoint "
+        "`/connector-plugins/{connectorType}/config/validate`",
+    )
+    check(SOURCE, worker)
+
+
+def test_without_a_class_there_is_nothing_to_check(worker: WorkerConfig) -> None:
+    with pytest.raises(RequestError) as raised:
+        check({"name": "fs", "topic": "t1"}, worker)
+    text = "Connector config {name=fs, topic=t1} contains no connector type"
+    assert (raised.value.status, raised.value.message) == (400, text)
+    with pytest.raises(RequestError) as raised:
+        check({"connector.class": "Bogus"}, worker)
+    assert raised.value.message.startswith(
+        "Failed to find any class that implements Connector and which name matches Bogus, "
+        "available connectors are: PluginDesc{klass=class org.apache.kafka.connect.file."
+    )
+
+
+def test_keys_come_in_connects_order(worker: WorkerConfig) -> None:
+    config = {
+        **SINK,
+        "x": None,
+        "consumer.override.a": "1",
+        "value.converter": JSON,
+        "key.converter": JSON,
+    }
+    infos = validate(config, worker)
+    names = [(info.key or info.value).name for info in infos.configs]  # type: ignore[union-attr]
+    assert names[:3] == ["x", "name", "connector.class"]
+    assert names.index("topics") < names.index("file") < names.index("consumer.override.a")
+    assert names.index("consumer.override.a") < names.index("key.converter.converter.type")
+    assert names.index("key.converter.schemas.enable") < names.index(
+        "value.converter.schemas.enable"
+    )
+    assert infos.groups == ("Common", "Transforms", "Predicates", "Error Handling")
+
+
+class Preflight(SourceConnector):
+    """Answers what a test tells it to; raises what is an exception."""
+
+    support: Any = None
+    boundaries: Any = TransactionBoundaries.UNSUPPORTED
+
+    def config(self) -> ConfigDef:
+        return ConfigDef().define("secret", ConfigType.PASSWORD, "x")
+
+    def task_class(self) -> type[SourceTask]:
+        return SourceTask
+
+    def start(self, props: Mapping[str, str]) -> None:
+        raise AssertionError("validation starts nothing")
+
+    def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
+        return []
+
+    def stop(self) -> None:
+        pass
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> Any:
+        if isinstance(self.support, Exception):
+            raise self.support
+        return self.support
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> Any:
+        if isinstance(self.boundaries, Exception):
+            raise self.boundaries
+        return self.boundaries
+
+
+@pytest.fixture
+def preflight(monkeypatch: pytest.MonkeyPatch) -> type[Preflight]:
+    class Mine(Preflight):
+        pass
+
+    def connector(name: str) -> Plugin:
+        return Plugin(Mine, "p.Mine", "source", "1.0")
+
+    monkeypatch.setattr(plugins, "connector", connector)
+    return Mine
+
+
+UNEXPECTED = "An unexpected error occurred during validation"
+
+
+@pytest.mark.parametrize(
+    ("support", "begins"),
+    [
+        (ExactlyOnceSupport.SUPPORTED, None),
+        (ExactlyOnceSupport.UNSUPPORTED, "The connector does not support exactly-once semantics"),
+        (None, "The connector does not implement the API required for preflight validation"),
+        (ConnectorError("why"), f"{UNEXPECTED}: why"),
+        (ConnectorError(), f"{UNEXPECTED}; please see the worker logs for more details."),
+    ],
+)
+def test_required_exactly_once_is_checked_before(
+    worker: WorkerConfig, preflight: type[Preflight], support: Any, begins: str | None
+) -> None:
+    preflight.support = support
+    config = {"name": "n", "connector.class": "M", "exactly.once.support": "Required"}
+    errors = _errors(validate(config, worker))
+    if begins is None:
+        assert errors == {}
+    else:
+        assert errors["exactly.once.support"][0].startswith(begins)
+    assert _errors(validate({**config, "exactly.once.support": "requested"}, worker)) == {}
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "begins"),
+    [
+        (TransactionBoundaries.SUPPORTED, None),
+        (TransactionBoundaries.UNSUPPORTED, "The connector does not support connector-defined"),
+        (None, "This connector has returned a null value from its canDefineTransactionBoundaries"),
+        (ValueError("why"), f"{UNEXPECTED}: why"),
+    ],
+)
+def test_own_boundaries_are_checked_before(
+    worker: WorkerConfig, preflight: type[Preflight], boundaries: Any, begins: str | None
+) -> None:
+    preflight.boundaries = boundaries
+    config = {"name": "n", "connector.class": "M", "transaction.boundary": "connector"}
+    errors = _errors(validate(config, worker))
+    if begins is None:
+        assert errors == {}
+    else:
+        assert errors["transaction.boundary"][0].startswith(begins)
+
+
+def test_a_password_is_never_shown(worker: WorkerConfig, preflight: type[Preflight]) -> None:
+    config = {"name": "n", "connector.class": "M", "secret": "hunter2"}
+    infos = validate(config, worker)
+    assert "hunter2" not in repr(infos)
+    shown = {info.value.name: info.value.value for info in infos.configs if info.value}
+    assert shown["secret"] == "[hidden]"

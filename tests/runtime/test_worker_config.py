@@ -1,0 +1,208 @@
+"""Worker settings from Apache's properties and from connect.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.worker_config import TopicSettings, from_project, from_properties
+from connect_specs.desired import Project
+from connect_specs.diagnostics import Invalid
+from connect_specs.names import ClusterTopics
+
+CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
+APACHE = {
+    "bootstrap.servers": "a:9092, b:9092",
+    "group.id": "g",
+    "config.storage.topic": "g-c",
+    "offset.storage.topic": "g-o",
+    "status.storage.topic": "g-s",
+    "key.converter": CONVERTER,
+    "value.converter": CONVERTER,
+    "listeners": "http://127.0.0.1:0",
+}
+
+
+def _project(kafka: dict[str, str] | None, worker: dict[str, str] | None = None) -> Project:
+    return Project(
+        name="p",
+        file=Path("/p/connect.yaml"),
+        group_id="g",
+        topics=ClusterTopics.of("g"),
+        kafka=kafka,
+        target=None,
+        worker=worker or {},
+        specs=("connectors/",),
+    )
+
+
+def test_apaches_file_is_taken_as_it_is() -> None:
+    config, warnings = from_properties(APACHE)
+    assert warnings == []
+    assert config.group_id == "g"
+    assert (config.topics.config, config.topics.offsets, config.topics.status) == (
+        "g-c",
+        "g-o",
+        "g-s",
+    )
+    assert (config.topics.assignments, config.topics.ledger) == ("g-assignments", "g-ledger")
+    assert config.client["bootstrap.servers"] == "a:9092,b:9092"
+    assert config.config_topic == TopicSettings(1, 3, {})
+    assert config.offset_topic == TopicSettings(25, 3, {})
+    assert config.status_topic == TopicSettings(5, 3, {})
+    assert (config.offset_flush_interval_ms, config.graceful_timeout_ms) == (60_000, 5_000)
+    assert config.master == "local[64]"
+    assert config.url(1234) == "http://127.0.0.1:1234"
+
+
+def test_what_configures_other_parts_is_passed_on() -> None:
+    config, warnings = from_properties(
+        {
+            **APACHE,
+            "security.protocol": "SASL_SSL",
+            "sasl.jaas.config": "secret",
+            "consumer.max.poll.records": "5",
+            "key.converter.schemas.enable": "false",
+            "offset.storage.segment.bytes": "100",
+            "offset.storage.partitions": "3",
+            "spark.master": "local[2]",
+            "spark.driver.memory": "2g",
+        }
+    )
+    assert warnings == []
+    assert config.client["security.protocol"] == "SASL_SSL"
+    assert config.client["sasl.jaas.config"] == "secret"
+    assert "consumer.max.poll.records" not in config.client
+    assert config.properties["consumer.max.poll.records"] == "5"
+    assert config.properties["key.converter.schemas.enable"] == "false"
+    assert config.offset_topic == TopicSettings(3, 3, {"segment.bytes": "100"})
+    assert (config.master, config.spark) == ("local[2]", {"spark.driver.memory": "2g"})
+    assert config.with_slots(7).master == "local[7]"
+
+
+def test_tasks_get_the_defaults_that_they_read() -> None:
+    given = {key: value for key, value in APACHE.items() if key != "bootstrap.servers"}
+    config, _ = from_properties(given)
+    assert config.properties["bootstrap.servers"] == "localhost:9092"
+    assert config.properties["offset.flush.interval.ms"] == "60000"
+
+
+def test_everything_wrong_is_said_at_once() -> None:
+    with pytest.raises(Invalid) as raised:
+        from_properties(
+            {
+                "offset.flush.interval.ms": "soon",
+                "status.storage.partitions": "0",
+                "config.storage.topic": "no/slash",
+                "listeners": "https://x:1",
+            }
+        )
+    wrong = {str(problem.where) for problem in raised.value.diagnostics}
+    assert wrong == {
+        "config.storage.topic",
+        "group.id",
+        "key.converter",
+        "listeners",
+        "offset.flush.interval.ms",
+        "offset.storage.topic",
+        "status.storage.partitions",
+        "status.storage.topic",
+        "value.converter",
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "warning"),
+    [
+        ("plugin.path", "/x", "plugin.path has no effect in this runtime"),
+        ("inter.worker.key.size", "8", "inter.worker.key.size has no effect in this runtime"),
+        ("listeners.https.ssl.protocol", "x", "listeners.https.ssl.protocol has no effect"),
+        ("pasword", "x", "pasword is not a worker property that Connect knows"),
+        ("offset.storage.cleanup.policy", "delete", "offset.storage.cleanup.policy has no effect"),
+        ("exactly.once.source.support", "disabled", "exactly.once.source.support: this runtime"),
+        ("exactly.once.source.support", "PREPARING", "exactly.once.source.support: this runtime"),
+    ],
+)
+def test_warnings_name_the_key(key: str, value: str, warning: str) -> None:
+    _, warnings = from_properties({**APACHE, key: value})
+    assert len(warnings) == 1
+    assert warnings[0].startswith(warning)
+
+
+def test_a_warning_never_shows_a_value() -> None:
+    _, warnings = from_properties({**APACHE, "ssl.keystore.pasword": "hunter2", "x": "hunter2"})
+    assert warnings
+    assert "hunter2" not in " ".join(warnings)
+
+
+def test_exactly_once_enabled_is_what_happens_anyway() -> None:
+    assert from_properties({**APACHE, "exactly.once.source.support": "ENABLED"})[1] == []
+
+
+def test_without_listeners_only_this_machine_can_reach_it() -> None:
+    given = {key: value for key, value in APACHE.items() if key != "listeners"}
+    config, warnings = from_properties(given)
+    assert (config.listener.host, config.listener.port) == ("127.0.0.1", 8083)
+    assert "every interface" in warnings[0]
+
+
+def test_listeners_and_what_is_advertised() -> None:
+    config, warnings = from_properties(
+        {**APACHE, "listeners": "HTTP://:81,http://b:82", "rest.advertised.host.name": "me"}
+    )
+    assert (config.listener.host, config.listener.port) == ("0.0.0.0", 81)
+    assert config.url(81) == "http://me:81"
+    assert warnings == ["listeners: only the first one, http on port 81, is served"]
+    config, _ = from_properties(
+        {**APACHE, "rest.advertised.port": "99", "listeners": "http://[::1]:1"}
+    )
+    assert config.url(1) == "http://[::1]:99"
+
+
+def test_standalone_needs_no_group_and_no_topics() -> None:
+    given = {
+        "key.converter": CONVERTER,
+        "value.converter": CONVERTER,
+        "listeners": "http://127.0.0.1:0",
+        "offset.storage.file.filename": "/tmp/x",
+    }
+    config, warnings = from_properties(given, standalone=True)
+    assert config.topics == ClusterTopics.of("connect-standalone")
+    assert config.offset_topic.replication_factor == -1
+    assert [warning.split()[0] for warning in warnings] == ["offset.storage.file.filename"]
+    with pytest.raises(Invalid):
+        from_properties(given)
+
+
+def test_a_project_on_the_embedded_broker() -> None:
+    config, warnings = from_project(_project(None), "127.0.0.1:1")
+    assert warnings == []
+    assert config.topics == ClusterTopics.of("g")
+    assert config.config_topic == TopicSettings(1, -1, {})
+    assert config.client == {"bootstrap.servers": "127.0.0.1:1"}
+    assert config.properties["value.converter.schemas.enable"] == "false"
+    assert config.data_folder == Path("/p/.connect")
+
+
+def test_a_projects_kafka_is_for_every_client() -> None:
+    kafka = {"bootstrap.servers": "b:1", "security.protocol": "SSL"}
+    config, _ = from_project(_project(kafka, {"consumer.security.protocol": "PLAINTEXT"}), None)
+    assert config.client["security.protocol"] == "SSL"
+    assert config.properties["producer.security.protocol"] == "SSL"
+    assert config.properties["consumer.security.protocol"] == "PLAINTEXT"
+    assert "producer.bootstrap.servers" not in config.properties
+
+
+def test_a_projects_worker_properties_win() -> None:
+    worker = {"value.converter": CONVERTER, "offset.storage.replication.factor": "2", "bogus": "1"}
+    config, warnings = from_project(_project(None, worker), "127.0.0.1:1")
+    assert config.value_converter == CONVERTER
+    assert "value.converter.schemas.enable" not in config.properties
+    assert config.offset_topic.replication_factor == 2
+    assert [warning.split()[0] for warning in warnings] == ["bogus"]
+
+
+def test_a_project_without_kafka_cannot_run() -> None:
+    with pytest.raises(Invalid):
+        from_project(_project(None), None)
