@@ -1,0 +1,211 @@
+"""Attempts on a real local Spark: isolated from each other, told of once, killed for good."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.kafka import java
+from connect_runtime.spark import session
+from connect_runtime.spark.launcher import SparkLauncher
+from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from connect_specs.diagnostics import Failed
+from runtime.spark.bodies import body_in, is_gone, launch, pid_of
+from support.wait import wait_until
+
+pytestmark = pytest.mark.spark
+
+
+class Endings:
+    """What attempts came to, in the order in which it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[Outcome] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, outcome: Outcome) -> None:
+        with self._lock:
+            self.told.append(outcome)
+
+    def of(self, connector: str, attempt: int = 1) -> list[Outcome]:
+        return [o for o in self.told if (o.id.connector, o.attempt) == (connector, attempt)]
+
+    def wait(self, connector: str, attempt: int = 1) -> Outcome:
+        wait_until(lambda: self.of(connector, attempt), what=f"{connector} to end")
+        return self.of(connector, attempt)[0]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="module")
+def launcher(folder: Path) -> Iterator[SparkLauncher]:
+    launcher = SparkLauncher("local[16]", folder / "data", body=body_in(folder))
+    assert launcher.slots == 0
+    launcher.start()
+    wait_until(lambda: launcher.slots == 16, what="Spark to start")
+    yield launcher
+    launcher.close()
+
+
+@pytest.fixture
+def endings() -> Endings:
+    return Endings()
+
+
+def _running(folder: Path, given: TaskLaunch) -> int:
+    found = wait_until(lambda: pid_of(folder, given), what=f"{given.id} to run")
+    assert found is not None
+    return found
+
+
+def test_an_attempt_runs_and_returns(launcher: SparkLauncher, endings: Endings) -> None:
+    launcher.launch(launch("echo", attempt=1, echo="ü"), endings)
+    assert endings.wait("echo") == Outcome(TaskId("echo", 0), 1, Ended.STOPPED, "ü")
+
+
+def test_what_a_task_throws_is_its_outcome(launcher: SparkLauncher, endings: Endings) -> None:
+    launcher.launch(launch("throw"), endings)
+    launcher.launch(launch("exit"), endings)
+    threw, exited = endings.wait("throw"), endings.wait("exit")
+    assert threw.ended is exited.ended is Ended.FAILED
+    assert "ValueError: boom ?" in (threw.trace or "")
+    assert "SystemExit: 3" in (exited.trace or "")
+
+
+def test_a_crash_is_lost_and_a_sibling_goes_on(
+    launcher: SparkLauncher, folder: Path, endings: Endings
+) -> None:
+    sibling = launch("wait", attempt=10)
+    launcher.launch(sibling, endings)
+    pid = _running(folder, sibling)
+    launcher.launch(launch("crash"), endings)
+    lost = endings.wait("crash")
+    assert lost.ended is Ended.LOST
+    assert lost.trace == "Python worker exited unexpectedly (crashed)."
+    assert not is_gone(pid)
+    assert not endings.of("wait", 10)
+    launcher.kill(sibling.id, sibling.attempt)
+    endings.wait("wait", 10)
+
+
+def test_a_killed_attempt_is_told_of_and_dies(
+    launcher: SparkLauncher, folder: Path, endings: Endings
+) -> None:
+    given = launch("deaf")
+    launcher.launch(given, endings)
+    pid = _running(folder, given)
+    launcher.kill(given.id, given.attempt)
+    assert endings.wait("deaf") == Outcome(given.id, 1, Ended.LOST, "killed")
+    wait_until(lambda: is_gone(pid), what="the process to die", timeout_s=10)
+    launcher.kill(given.id, given.attempt)
+    launcher.kill(TaskId("never", 0), 1)
+    assert len(endings.told) == 1
+
+
+def test_a_kill_right_after_the_launch_is_not_missed(
+    launcher: SparkLauncher, endings: Endings
+) -> None:
+    for attempt in range(100, 106):
+        launcher.launch(launch("deaf", attempt=attempt), endings)
+        launcher.kill(TaskId("deaf", 0), attempt)
+    for attempt in range(100, 106):
+        assert endings.wait("deaf", attempt).ended is Ended.LOST
+
+
+def test_each_attempt_is_one_job_and_no_config_is_in_its_description(
+    launcher: SparkLauncher, endings: Endings
+) -> None:
+    tracker = launcher.context.statusTracker()
+    before = set(tracker.getJobIdsForGroup(None))
+    for attempt in (20, 21, 22):
+        launcher.launch(launch("echo", attempt=attempt, password="hunter2"), endings)
+    for attempt in (20, 21, 22):
+        endings.wait("echo", attempt)
+    store = launcher.context._jsc.sc().statusStore()
+    jobs = [store.job(job) for job in _job_ids(launcher) if job not in before]
+    described = [job.description().get() for job in jobs]
+    ours = sorted(text for text in described if text.startswith("task echo-0"))[-3:]
+    assert ours == [f"task echo-0, attempt {attempt}" for attempt in (20, 21, 22)]
+    assert all(job.numTasks() == 1 for job in jobs)
+    assert "hunter2" not in " ".join(described)
+
+
+def _job_ids(launcher: SparkLauncher) -> list[int]:
+    jobs = launcher.context._jsc.sc().statusStore().jobsList(None)
+    return [jobs.apply(number).jobId() for number in range(jobs.size())]
+
+
+def test_more_attempts_than_slots_wait(
+    launcher: SparkLauncher, folder: Path, endings: Endings
+) -> None:
+    given = [launch("wait", task=number, attempt=30) for number in range(17)]
+    for each in given:
+        launcher.launch(each, endings)
+    running = wait_until(
+        lambda: [pid for each in given if (pid := pid_of(folder, each))][15:],
+        what="sixteen attempts to run",
+    )
+    assert len(running) == 1
+    for each in given:
+        launcher.kill(each.id, each.attempt)
+    wait_until(lambda: len(endings.told) == 17, what="all to end")
+
+
+def test_a_dead_jvm_loses_its_attempts_and_the_next_launch_starts_another(
+    folder: Path, launcher: SparkLauncher, endings: Endings
+) -> None:
+    given = launch("wait", attempt=40)
+    launcher.launch(given, endings)
+    pid = _running(folder, given)
+    launcher._session._jvm.kill()  # type: ignore[union-attr]
+    assert endings.wait("wait", 40).ended is Ended.LOST
+    wait_until(lambda: is_gone(pid), what="the worker to notice", timeout_s=10)
+    assert launcher.slots == 0
+    launcher.launch(launch("echo", attempt=41, echo="again"), endings)
+    assert endings.wait("echo", 41).trace == "again"
+
+
+def test_workers_die_with_their_driver(tmp_path: Path) -> None:
+    driver = Path(__file__).with_name("driver.py")
+    child = subprocess.Popen([sys.executable, driver, tmp_path], stderr=subprocess.DEVNULL)
+    try:
+        drains, deaf = (_running(tmp_path, launch(connector)) for connector in ("wait", "deaf"))
+    finally:
+        child.kill()
+        child.wait()
+    wait_until(lambda: is_gone(drains), what="the one that drains", timeout_s=5)
+    assert (tmp_path / "wait-0-1-drained").exists()
+    wait_until(lambda: is_gone(deaf), what="the one that does not listen", timeout_s=10)
+
+
+def test_closed_before_it_started(tmp_path: Path, endings: Endings) -> None:
+    launcher = SparkLauncher("local[1]", tmp_path)
+    launcher.close()
+    launcher.launch(launch("echo"), endings)
+    assert endings.told[0].ended is Ended.LOST
+
+
+def test_without_java_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(Failed, match="Java was not found"):
+        SparkLauncher("local[1]", tmp_path).start()
+
+
+def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = tmp_path / "bin" / "java"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert java.find_java() == old
+    with pytest.raises(Failed, match="is Java 8, and Spark needs 17"):
+        session.ensure_java()

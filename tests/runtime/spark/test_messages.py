@@ -1,0 +1,34 @@
+"""Launches and outcomes as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+
+from connect_runtime.spark.messages import (
+    launch_from_json,
+    launch_json,
+    outcome_from_json,
+    outcome_json,
+)
+from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.tasks.launch import Ended, Outcome
+from runtime.spark.bodies import launch
+
+
+def test_a_launch_comes_back() -> None:
+    given = launch("a-b/ü", task=3, attempt=7, file="${env:X}")
+    assert launch_from_json(launch_json(given)) == given
+    read_only = replace(given, config=MappingProxyType({"a": "b"}))
+    assert launch_from_json(launch_json(read_only)).config == {"a": "b"}
+
+
+def test_an_outcome_comes_back() -> None:
+    for ended in Ended:
+        given = Outcome(TaskId("c", 1), 2, ended, "trace\n")
+        assert outcome_from_json(outcome_json(given)) == given
+
+
+def test_a_trace_may_hold_what_utf8_cannot() -> None:
+    given = Outcome(TaskId("c", 1), 2, Ended.FAILED, "half \ud800")
+    assert outcome_from_json(outcome_json(given)).trace == "half ?"
