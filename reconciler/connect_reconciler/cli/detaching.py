@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from connect_reconciler.cli.asking import get
 from connect_reconciler.cli.connecting import broker_folder, make_data_folder
 from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.running import LOG, RuntimeRecord, find_runtime, refuse_second
@@ -54,7 +53,7 @@ def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
     deadline = time.monotonic() + _PATIENCE_S
     while started is not None and is_alive(pid, started):
         running = find_runtime(project)
-        if running and running.pid == pid and running.url and _is_healthy(running.url):
+        if running and running.pid == pid and running.url and get(f"{running.url}/health"):
             return running
         if time.monotonic() > deadline:
             end_process(pid, started, patience_s=_ENDING_S)
@@ -73,16 +72,6 @@ def kafka_address(project: Project) -> str:
         return project.kafka["bootstrap.servers"]
     broker = find_broker(broker_folder(project))
     return "" if broker is None else f"{LOOPBACK}:{broker.port}"
-
-
-def _is_healthy(url: str) -> bool:
-    # A proxy that the environment names has no business between two processes of one machine.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(f"{url}/health", timeout=2.0) as answer:
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.URLError):
-        return False
 
 
 def _ended(pid: int, log: Path, begin: int) -> ConnectError:

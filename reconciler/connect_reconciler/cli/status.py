@@ -14,12 +14,12 @@ from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import progress, result, result_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from connect_reconciler.cli.rows import Row
     from connect_runtime.herder.decide import View
     from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
-    from connect_runtime.storage.snapshots import ConnectorState
+    from connect_runtime.storage.snapshots import ConnectorState, TaskId
     from connect_specs.desired import Project
 
 _ELECTION_S = 3.0
@@ -39,7 +39,8 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
         return
     if leader is None:
         progress("no runtime is up: nothing runs now")
-    rows = [_row(view, name, leader) for name in sorted(view.config.connectors)]
+    waiting = None if leader is None else _waiting(leader)
+    rows = [_row(view, name, leader, waiting) for name in sorted(view.config.connectors)]
     result(draw(rows) if rows else "there are no connectors")
 
 
@@ -80,17 +81,28 @@ def _kind(view: View, name: str) -> str:
     return kind_of(view.config.connectors[name].config, None, {})
 
 
-def _row(view: View, name: str, leader: str | None) -> Row:
+def _row(view: View, name: str, leader: str | None, waiting: Sequence[TaskId] | None) -> Row:
+    from dataclasses import replace
+
     from connect_reconciler.cli.rows import Row, row_of
-    from connect_runtime.storage.snapshots import State
 
     asked = view.config.connectors[name]
     found = _status(view, name) if leader else None
     if found is None:
         tasks = len(asked.task_configs)
         return Row(name, _kind(view, name), "-", tasks, None, None, target=asked.target)
-    waiting = [task for task, each in view.status.tasks.items() if each.state is State.UNASSIGNED]
-    return row_of(found, waiting, target=asked.target)
+    row = row_of(found, waiting or (), target=asked.target)
+    return row if waiting is not None else replace(row, short=None)
+
+
+def _waiting(leader: str) -> list[TaskId] | None:
+    """The tasks that have no slot; None if the leader does not tell."""
+    from connect_reconciler.cli.asking import get
+    from connect_runtime.rest.wire import runtime_from_json
+
+    answer = get(f"{leader}/runtime") if leader.startswith("http") else None
+    runtime = None if answer is None else runtime_from_json(answer)
+    return list(runtime.waiting) if runtime and runtime.slots else None
 
 
 def _connector(view: View, name: str, leader: str | None) -> dict[str, Any]:
