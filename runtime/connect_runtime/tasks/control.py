@@ -73,7 +73,10 @@ class Orders:
                 return Wanted.STOP
 
 
+# librdkafka demands a group; with partitions assigned by hand and no commits it is never used
+UNUSED_GROUP: Final = "connect-log-reader"
 _SMALL: Final = {
+    "group.id": UNUSED_GROUP,
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "auto.offset.reset": "earliest",
@@ -93,7 +96,7 @@ class Control:
     def __init__(self, launch: TaskLaunch, orders: Orders) -> None:
         self._orders = orders
         properties = client_properties.control(launch, f"assignments-{launch.id}")
-        self._consumer = clients.consumer(properties, {**_SMALL, "group.id": "unused"})
+        self._consumer = clients.consumer(properties, _SMALL)
         self._consumer.assign([TopicPartition(launch.topics.assignments, 0, orders.offset)])
 
     def wanted(self, wait_s: float = 0.0) -> Wanted:

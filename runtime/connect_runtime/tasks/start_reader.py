@@ -10,20 +10,22 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from connect_runtime.kafka import clients
-from connect_runtime.kafka.errors import END_OF_PARTITION
+from connect_runtime.kafka.errors import END_OF_PARTITION, SILENT, as_failure
 from connect_runtime.storage.log import LogBlocked, LogRecord
 from connect_runtime.storage.offsets_topic import reduce_all
 from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_runtime.tasks import client_properties
-from connect_runtime.tasks.control import Orders, Wanted
+from connect_runtime.tasks.control import UNUSED_GROUP, Orders, Wanted
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_specs.diagnostics import Diagnostic
 
 _TIMEOUT_S: Final = 60.0  # longer than an open transaction may last
 _BATCH: Final = 10_000
+# librdkafka looks for the coordinator of a group that is never used, allowed or not
+_PASSING: Final = SILENT | {KafkaError.GROUP_AUTHORIZATION_FAILED}
 _FAST: Final = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -32,7 +34,7 @@ _FAST: Final = {
     "isolation.level": "read_committed",
     "fetch.wait.max.ms": 5,
     "fetch.queue.backoff.ms": 5,
-    "group.id": "unused",
+    "group.id": UNUSED_GROUP,
 }
 
 
@@ -88,8 +90,8 @@ class StartReader:
                 if error is None:
                     yield message
                 elif error.code() != END_OF_PARTITION:
-                    if error.fatal() or not error.retriable():
-                        raise KafkaException(error)
+                    if error.code() not in _PASSING:
+                        raise as_failure(error, "The topic cannot be read", starts[0].topic)
                 elif number in missing:
                     stuck_at[number] = message.offset()
                     where = TopicPartition(message.topic(), number)
