@@ -120,8 +120,8 @@ def _update(changes: Changes, wording: Wording) -> Iterator[Action]:
     failed = "FAILED" in (changes.live.state, *changes.live.task_states)
     if target is not stopped and (changes.pin is not None or goal is stopped):  # R1
         yield wording.stop(None if goal is stopped else target)
-        # A stop ends failed tasks too, so nothing is left to restart
-        target, failed = stopped, False
+        # A stop ends failed tasks too: from there nothing is left to restart
+        target = stopped
     elif target is stopped and goal is stopped and _held(changes):
         yield wording.stay_stopped()
     if changes.config and goal is paused and target is TargetState.RUNNING:  # R5

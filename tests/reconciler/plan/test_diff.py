@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from connect_reconciler.plan.diff import offsets_drifted
 from connect_reconciler.plan.live import AppliedPin
 from connect_specs.desired import JsonScalar, OffsetEntry
