@@ -1,5 +1,6 @@
 """Who starts the project's own Kafka, who shares it, and who ends it."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from connect_reconciler.cli.connecting import broker_folder, client, own_broker
 from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
 from connect_specs.desired import Project
 from connect_specs.project import load_project
+from support.command import CONNECT
+from support.wait import wait_until
 
 
 @pytest.fixture
@@ -56,3 +59,21 @@ def test_kafka_of_others_is_only_named(tmp_path: Path) -> None:
     with client(load_project(file)) as properties:
         assert properties == {"bootstrap.servers": "k:9092", "a.b": "c"}
     assert not (tmp_path / ".connect").exists()
+
+
+def test_a_verb_that_is_terminated_ends_the_broker_that_it_started(tmp_path: Path) -> None:
+    spec = "name: a\nconfig: {connector.class: FileStreamSource, file: /dev/null, topic: t}\n"
+    (tmp_path / "connect.yaml").write_text("project: p\ncluster: {group.id: g, kafka: embedded}\n")
+    (tmp_path / "connectors").mkdir()
+    (tmp_path / "connectors" / "a.yaml").write_text(spec)
+    planning = subprocess.Popen(
+        [*CONNECT, "plan"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    folder = tmp_path / ".connect" / "broker"
+    wait_until(
+        lambda: folder.is_dir() and find_broker(folder), what="the broker to be there", every_s=0.01
+    )
+    planning.terminate()
+    planning.communicate(timeout=30)
+    assert planning.returncode == 143
+    assert find_broker(folder) is None

@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from connect_reconciler.cli.signals import Terminated, raised_on_sigterm
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
 
 if TYPE_CHECKING:
     from connect_specs.diagnostics import Location
+
+# As a shell tells that a process was ended by SIGTERM.
+_TERMINATED = 143
 
 
 def run(argv: Sequence[str]) -> int:
@@ -31,6 +35,8 @@ def run(argv: Sequence[str]) -> int:
         return _draw([_usage(error)], ExitCode.INVALID, as_json)
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
+    except Terminated:
+        return _TERMINATED
     except BrokenPipeError:
         return _broken_pipe()
     except Exception as error:
@@ -40,8 +46,10 @@ def run(argv: Sequence[str]) -> int:
 def _invoke(argv: list[str]) -> int:
     from connect_reconciler.cli.commands import app
 
-    code = typer.main.get_command(app)(argv, prog_name="connect", standalone_mode=False)
-    sys.stdout.flush()
+    command = typer.main.get_command(app)
+    with raised_on_sigterm():
+        code = command(argv, prog_name="connect", standalone_mode=False)
+        sys.stdout.flush()
     return code if isinstance(code, int) else ExitCode.OK
 
 

@@ -9,6 +9,24 @@ from contextlib import contextmanager
 from types import FrameType
 
 
+class Terminated(BaseException):
+    """SIGTERM came: whatever was started is ended on the way out."""
+
+
+@contextmanager
+def raised_on_sigterm() -> Iterator[None]:
+    """SIGTERM raises Terminated while the context lasts."""
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 @contextmanager
 def told_to_stop() -> Iterator[threading.Event]:
     """Set by SIGINT and SIGTERM while the context lasts; the second one raises
