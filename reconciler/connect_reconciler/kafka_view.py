@@ -8,20 +8,24 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Protocol
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from connect_reconciler.plan.live import LogRange, TopicPartition
-from connect_runtime.kafka.clients import check_reachable, consumer
+from connect_runtime.kafka.clients import admin, check_reachable, consumer
+from connect_runtime.kafka.errors import error_of
 from connect_runtime.kafka.groups import list_offsets_of_groups, log_ranges
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage.log import LogRecord, Logs
 from connect_specs.diagnostics import Failed
 
-READ_TIMEOUT_S = 15.0
+READ_TIMEOUT_S = 30.0
 
 _REACH_S = 8.0
+_COORDINATORS_S = 10.0
 # Durations are a courtesy: without them a plan is as right.
 _TIMES_S = 3.0
 _SLICE_S = 0.05
@@ -71,7 +75,21 @@ class KafkaView:
         return records_of(self._logs, topic)
 
     def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
-        return list_offsets_of_groups(self._properties, groups)
+        wanted = sorted(groups)
+        self._wait_for_coordinators(wanted)
+        return list_offsets_of_groups(self._properties, wanted)
+
+    def _wait_for_coordinators(self, groups: Sequence[str]) -> None:
+        """Until the groups' coordinators are known: where one is about to move, on a broker that
+        has just started for one, librdkafka's request for offsets ends the process."""
+        client = admin(self._properties)
+        deadline = time.monotonic() + _COORDINATORS_S
+        pending = list(groups)
+        while pending and time.monotonic() < deadline:
+            asked = client.describe_consumer_groups(pending, request_timeout=_COORDINATORS_S)
+            pending = [group for group, answer in asked.items() if _moving(answer)]
+            if pending:
+                time.sleep(_SLICE_S)
 
     def log_ranges(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogRange]:
         found = log_ranges(self._properties, partitions)
@@ -106,6 +124,19 @@ class KafkaView:
         return found
 
 
+def _moving(answer: Future[object]) -> bool:
+    try:
+        answer.result()
+    except KafkaException as error:
+        return error_of(error).code() in _MOVING
+    return False
+
+
+_MOVING = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 _READER = {
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",

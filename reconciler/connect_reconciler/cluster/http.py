@@ -75,6 +75,13 @@ class HttpCluster:
     def runs_tasks(self) -> bool:
         return True
 
+    def ready(self) -> bool:
+        """Whether a worker answers that has completed its start."""
+        try:
+            return self._client.get("/health").status_code == 200
+        except httpx.TransportError:
+            return False
+
     def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
         body = {"name": name, "config": dict(config), "initial_state": state.value.upper()}
         # The same status says that the name is taken and that the cluster rebalances.

@@ -1,0 +1,117 @@
+"""Which way leads to this project's cluster right now?
+
+A Connect cluster of Apache's is asked over REST. Of ours, the living leader is asked over its REST
+API; where nobody leads, this process does, until it has finished. It never leads beside another.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+
+from connect_reconciler.cluster.http import HttpCluster
+from connect_reconciler.cluster.in_process import InProcessCluster
+from connect_reconciler.cluster.port import Cluster
+from connect_reconciler.ledger.lease import LeaseRefused, identity
+from connect_runtime.herder.assembly import ConnectHerder, Edges
+from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.joining import ensure_topics
+from connect_runtime.kafka.election import Election, Leader, find_leader
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.validation.validate import check
+from connect_runtime.worker_config import from_project
+from connect_specs.desired import Project
+from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
+
+# A leader that was killed is still named for 6 s; one that just won has yet to read its topics.
+_CHOOSE_S = 15.0
+_ELECTION_S = 2.0
+_JOIN_S = 10.0
+_EVERY_S = 0.2
+
+
+def open_cluster(project: Project, client: Mapping[str, str]) -> Cluster:
+    """The cluster, by whichever way leads there. `client` holds properties under Java's names.
+
+    Raises LeaseRefused while another process leads without REST, Unreachable.
+    """
+    if project.target is not None:
+        return HttpCluster(project.target.url)
+    deadline = time.monotonic() + _CHOOSE_S
+    while True:
+        leader = _leader(project, client)
+        if leader is None:
+            found: Cluster | None = _lead(project, client)
+        else:
+            found = _over_http(leader.identity)
+        if found is not None:
+            return found
+        if time.monotonic() > deadline:
+            raise _taken(leader, project.group_id)
+        time.sleep(_EVERY_S)
+
+
+def _leader(project: Project, client: Mapping[str, str]) -> Leader | None:
+    return find_leader(client, project.group_id, project.topics.config, _ELECTION_S)
+
+
+def _over_http(url: str) -> HttpCluster | None:
+    """None where nobody answers at this leader's address, or it has none."""
+    if not url.startswith(("http://", "https://")):
+        return None
+    cluster = HttpCluster(url)
+    if cluster.ready():
+        return cluster
+    cluster.close()
+    return None
+
+
+def _taken(leader: Leader | None, group_id: str) -> ConnectError:
+    if leader is None:
+        what = "no leader can be elected"
+        return Unreachable(Diagnostic("cluster.no-leader", what, group_id))
+    if leader.identity.startswith(("http://", "https://")):
+        what = f"the leader does not answer at {leader.identity}"
+        hint = "check that this address can be reached from here, and the runtime's log"
+        return Unreachable(Diagnostic("cluster.leader-silent", what, group_id, hint=hint))
+    what = f"another apply is at work: {leader.identity}"
+    return LeaseRefused(Diagnostic("apply.leased", what, group_id, hint="wait until it has ended"))
+
+
+def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | None:
+    """Leads in this process; None if another one won the election."""
+    bootstrap = client["bootstrap.servers"] if project.kafka is None else None
+    worker, _ = from_project(project, bootstrap)
+    who = identity(time.time_ns() // 1_000_000)
+    with ExitStack() as stack:
+        logs = KafkaLogs(client)
+        stack.callback(logs.close)
+        ensure_topics(worker, logs)
+        herder = ConnectHerder(
+            who,
+            WorkerSettings(project.group_id, project.topics, who, worker.properties),
+            Edges(
+                logs=logs,
+                groups=SinkGroups(client),
+                election=Election(client, project.group_id, project.topics.config, who),
+                launcher=None,
+                check=lambda name, config: check(config, worker),
+                leader=lambda: None,
+            ),
+        )
+        stack.callback(herder.stop)
+        herder.start()
+        if not _wait(lambda: herder.herder.leading, _JOIN_S):
+            return None
+        return InProcessCluster(herder.verbs, stack.pop_all().close)
+
+
+def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True

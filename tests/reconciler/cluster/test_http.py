@@ -1,0 +1,159 @@
+"""What the HTTP adapter makes of everything but a plain answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from connect_reconciler.cluster.http import HttpCluster
+from connect_reconciler.cluster.port import OutcomeUnknown
+from connect_runtime.herder.errors import RequestError
+from connect_specs.diagnostics import Unreachable
+from connect_specs.states import TargetState
+
+Answer = httpx.Response | Exception
+REBALANCE = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+
+
+class Scripted(httpx.BaseTransport):
+    """Gives one answer after the other; the last one for ever."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.requests: list[httpx.Request] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return httpx.Response(
+            answer.status_code, headers=answer.headers, content=answer.content, request=request
+        )
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def told(status: int, message: str) -> httpx.Response:
+    return httpx.Response(status, json={"error_code": status, "message": message})
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ask(clock: Clock) -> Iterator[Callable[..., tuple[HttpCluster, Scripted]]]:
+    opened: list[HttpCluster] = []
+
+    def over(*answers: Answer) -> tuple[HttpCluster, Scripted]:
+        transport = Scripted(*answers)
+        cluster = HttpCluster(
+            "http://joe:hunter2@connect:8083",
+            transport=transport,
+            clock=lambda: clock.now,
+            sleep=clock.sleep,
+        )
+        opened.append(cluster)
+        return cluster, transport
+
+    yield over
+    for cluster in opened:
+        cluster.close()
+
+
+Over = Callable[..., tuple[HttpCluster, Scripted]]
+
+
+def test_a_rebalance_is_waited_out(ask: Over) -> None:
+    cluster, transport = ask(told(409, REBALANCE), told(409, REBALANCE), httpx.Response(204))
+    cluster.stop("a")
+    assert [request.method for request in transport.requests] == ["PUT"] * 3
+
+
+def test_a_rebalance_without_end_is_an_error(ask: Over, clock: Clock) -> None:
+    cluster, _ = ask(told(409, REBALANCE))
+    with pytest.raises(RequestError, match="rebalance") as refused:
+        cluster.stop("a")
+    assert refused.value.status == 409
+    assert 25 < clock.now <= 30
+
+
+def test_a_read_during_a_rebalance_is_asked_again(ask: Over) -> None:
+    expected = told(500, "Request cannot be completed because a rebalance is expected")
+    cluster, _ = ask(expected, httpx.Response(200, json={"name": "a"}))
+    assert cluster.config("a") == {"name": "a"}
+
+
+def test_a_change_that_failed_is_not_asked_again(ask: Over) -> None:
+    cluster, transport = ask(told(500, "Failed to modify offsets for sink connector a"))
+    with pytest.raises(RequestError, match="Failed to modify"):
+        cluster.reset_offsets("a")
+    assert len(transport.requests) == 1
+
+
+def test_a_taken_name_is_no_rebalance(ask: Over) -> None:
+    cluster, transport = ask(
+        told(409, "Connector a already exists"), httpx.Response(200, json={"name": "a"})
+    )
+    with pytest.raises(RequestError, match="already exists"):
+        cluster.create("a", {"name": "a"}, TargetState.RUNNING)
+    assert [request.method for request in transport.requests] == ["POST", "GET"]
+
+
+@pytest.mark.parametrize("error", [httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("cut")])
+def test_a_change_without_an_answer_is_unknown(ask: Over, error: Exception) -> None:
+    cluster, transport = ask(error)
+    with pytest.raises(OutcomeUnknown):
+        cluster.delete("a")
+    assert len(transport.requests) == 1
+
+
+def test_a_proxy_that_gave_up_is_unknown_too(ask: Over) -> None:
+    cluster, _ = ask(httpx.Response(504, text="Gateway Time-out"))
+    with pytest.raises(OutcomeUnknown):
+        cluster.delete("a")
+
+
+def test_nobody_there(ask: Over) -> None:
+    cluster, _ = ask(httpx.ConnectError("refused"))
+    for request in (cluster.delete, cluster.config):
+        with pytest.raises(Unreachable) as error:
+            request("a")
+        assert "hunter2" not in repr(error.value.diagnostics)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_not_allowed(ask: Over, status: int) -> None:
+    cluster, _ = ask(httpx.Response(status, text="no"))
+    with pytest.raises(Unreachable, match="does not allow"):
+        cluster.delete("a")
+
+
+def test_something_else_is_there(ask: Over) -> None:
+    cluster, _ = ask(httpx.Response(200, text="<html>hello</html>"))
+    with pytest.raises(Unreachable, match="not a Connect cluster"):
+        cluster.config("a")
+
+
+def test_user_and_password_of_the_url_are_sent(ask: Over) -> None:
+    cluster, transport = ask(httpx.Response(200, json={}))
+    cluster.config("a")
+    assert transport.requests[0].headers["Authorization"].startswith("Basic ")
+
+
+def test_a_path_in_the_url_stays(clock: Clock) -> None:
+    transport = Scripted(httpx.Response(200, json={}))
+    cluster = HttpCluster("https://example.com/connect", transport=transport)
+    cluster.config("a b")
+    assert str(transport.requests[0].url) == "https://example.com/connect/connectors/a%20b/config"
+    cluster.close()
