@@ -18,7 +18,7 @@ from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.herder.worker import WorkerSettings
-from connect_runtime.joining import Leader, join
+from connect_runtime.joining import Leader, ensure_topics, find_cluster
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
@@ -84,12 +84,13 @@ class Runtime:
         rest = RestServer(self._app(), bound)
         rest.start()
         closing.callback(rest.stop)
+        self._cluster_id = find_cluster(config)
         logs = KafkaLogs(config.client)
         closing.callback(logs.close)
         launcher = SparkLauncher(config.master, config.data_folder, settings=config.spark)
         launcher.start()
         closing.callback(launcher.close)
-        self._cluster_id = join(config, logs)
+        ensure_topics(config, logs)
         topics = config.topics
         connect = ConnectHerder(
             self.url,

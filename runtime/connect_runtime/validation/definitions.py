@@ -5,116 +5,35 @@ Definitions only; what one key says about another is in `rules`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from connect_runtime import plugins
 from connect_runtime.api import (
     NO_DEFAULT,
-    AllOf,
     ConfigDef,
-    ConfigError,
     ConfigType,
     Described,
-    Importance,
     NonEmptyString,
     NonEmptyStringWithoutControlChars,
     OneOf,
-    Validator,
     ValidRegex,
-    Width,
     at_least,
 )
-from connect_runtime.connectors.built_in import VERSION
-
-COMMON: Final = "Common"
-TRANSFORMS: Final = "Transforms"
-PREDICATES: Final = "Predicates"
-ERRORS: Final = "Error Handling"
-TOPIC_CREATION: Final = "Topic Creation"
-EXACTLY_ONCE: Final = "Exactly Once Support"
-OFFSETS_TOPIC: Final = "offsets.topic"
-SIMPLE_HEADER_CONVERTER: Final = frozenset(
-    ("org.apache.kafka.connect.storage.SimpleHeaderConverter", "SimpleHeaderConverter", "Simple")
+from connect_runtime.validation.keys import (
+    COMMON,
+    ERRORS,
+    EXACTLY_ONCE,
+    HIGH,
+    LONG,
+    MEDIUM,
+    OFFSETS_TOPIC,
+    SHORT,
+    TOPIC_CREATION,
+    WIDE,
+    Keys,
+    WorkerDefaults,
+    unique_aliases,
 )
-CONVERTER_KEYS: Final = ("key.converter", "value.converter", "header.converter")
-
-_SIDES: Final = {"key": "Key", "value": "Value", "header": "Header"}
-_LOW, _MEDIUM, _HIGH = Importance.LOW, Importance.MEDIUM, Importance.HIGH
-_SHORT, _WIDE, _LONG = Width.SHORT, Width.MEDIUM, Width.LONG
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerDefaults:
-    """What a connector's keys default to that the worker sets."""
-
-    key_converter: str | None = None
-    value_converter: str | None = None
-    header_converter: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Recommended:
-    """Recommends these values, None: the converters that are installed."""
-
-    values: tuple[str, ...] | None = None
-
-    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
-        if self.values is not None:
-            return self.values
-        return [plugin.class_name for plugin in plugins.converters()]
-
-    def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
-        return True
-
-
-def _aliases(kind: str) -> Validator:
-    def check(name: str, value: Any) -> None:
-        if value is not None and len(set(value)) != len(value):
-            raise ConfigError.invalid(name, value, "Duplicate alias provided.")
-
-    return Described(check, f"non-null string, unique {kind} aliases")
-
-
-class _Keys:
-    """Defines keys in groups, shortly."""
-
-    def __init__(self) -> None:
-        self.definitions = ConfigDef()
-        self._orders: dict[str, int] = {}
-
-    def add(
-        self,
-        name: str,
-        type: ConfigType,
-        default: Any,
-        doc: str,
-        *,
-        group: str,
-        display: str,
-        importance: Importance = _LOW,
-        width: Width = _SHORT,
-        order: int | None = None,
-        validator: Validator | None = None,
-        recommender: _Recommended | None = None,
-    ) -> None:
-        """`order` None: the next one of the group."""
-        found = self._orders.get(group, 0) + 1 if order is None else order
-        self._orders[group] = max(found, self._orders.get(group, 0))
-        self.definitions.define(
-            name,
-            type,
-            default,
-            validator=validator,
-            importance=importance,
-            doc=doc,
-            group=group,
-            order=found,
-            width=width,
-            display_name=display,
-            recommender=recommender,
-        )
+from connect_runtime.validation.plugin_keys import add_chains, add_converters, versions
 
 
 def source_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
@@ -127,8 +46,8 @@ def source_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
         "Groups of settings for topics that are created by source connectors",
         group=TOPIC_CREATION,
         display="Topic Creation Groups",
-        width=_LONG,
-        validator=_aliases("topic creation"),
+        width=LONG,
+        validator=unique_aliases("topic creation"),
     )
     _exactly_once(keys)
     keys.add(
@@ -138,7 +57,7 @@ def source_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
         "A topic of its own for this connector's source offsets",
         group=OFFSETS_TOPIC,
         display="Offsets topic",
-        width=_LONG,
+        width=LONG,
         order=1,
         validator=NonEmptyString(),
     )
@@ -165,8 +84,8 @@ def sink_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
             doc,
             group=COMMON,
             display=display,
-            importance=_HIGH,
-            width=_LONG,
+            importance=HIGH,
+            width=LONG,
             order=4,
             validator=validator,
         )
@@ -174,8 +93,8 @@ def sink_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
     return keys.definitions
 
 
-def _common(version: str, defaults: WorkerDefaults) -> _Keys:
-    keys = _Keys()
+def _common(version: str, defaults: WorkerDefaults) -> Keys:
+    keys = Keys()
     keys.add(
         "name",
         ConfigType.STRING,
@@ -183,8 +102,8 @@ def _common(version: str, defaults: WorkerDefaults) -> _Keys:
         "Globally unique name to use for this connector.",
         group=COMMON,
         display="Connector name",
-        importance=_HIGH,
-        width=_WIDE,
+        importance=HIGH,
+        width=WIDE,
         validator=NonEmptyStringWithoutControlChars(),
     )
     keys.add(
@@ -194,8 +113,8 @@ def _common(version: str, defaults: WorkerDefaults) -> _Keys:
         "Name, simple name or alias of the connector's class",
         group=COMMON,
         display="Connector class",
-        importance=_HIGH,
-        width=_LONG,
+        importance=HIGH,
+        width=LONG,
     )
     keys.add(
         "connector.plugin.version",
@@ -204,9 +123,9 @@ def _common(version: str, defaults: WorkerDefaults) -> _Keys:
         "Version of the connector",
         group=COMMON,
         display="Connector version",
-        importance=_MEDIUM,
-        width=_WIDE,
-        recommender=_versions(version),
+        importance=MEDIUM,
+        width=WIDE,
+        recommender=versions(version),
     )
     keys.add(
         "tasks.max",
@@ -215,7 +134,7 @@ def _common(version: str, defaults: WorkerDefaults) -> _Keys:
         "Maximum number of tasks to use for this connector.",
         group=COMMON,
         display="Tasks max",
-        importance=_HIGH,
+        importance=HIGH,
         validator=at_least(1),
     )
     keys.add(
@@ -226,136 +145,20 @@ def _common(version: str, defaults: WorkerDefaults) -> _Keys:
         group=COMMON,
         display="Enforce tasks max",
     )
-    _converters(keys, defaults)
-    _chains(keys)
+    add_converters(keys, defaults)
+    add_chains(keys)
     _errors(keys)
     return keys
 
 
-def _converters(keys: _Keys, defaults: WorkerDefaults) -> None:
-    classes = (defaults.key_converter, defaults.value_converter, defaults.header_converter)
-    for (side, title), default in zip(_SIDES.items(), classes, strict=True):
-        keys.add(
-            f"{side}.converter",
-            ConfigType.CLASS,
-            default,
-            f"Class that converts {side}s; the worker's if it is not set",
-            group=COMMON,
-            display=f"{title} converter class",
-            recommender=_Recommended(),
-        )
-        version = _converter_version(f"{side}.converter", default)
-        keys.add(
-            f"{side}.converter.plugin.version",
-            ConfigType.STRING,
-            version,
-            f"Version of the {side} converter",
-            group=COMMON,
-            display=f"{title} converter version",
-            recommender=_versions(version),
-        )
-
-
-def alias_definitions(transforms: Sequence[str], predicates: Sequence[str]) -> ConfigDef:
-    """The keys of each transformation and predicate, by alias."""
-    keys = _Keys()
-    for kind, title, aliases in (
-        ("transforms", "Transformation", transforms),
-        ("predicates", "Predicate", predicates),
-    ):
-        for alias in aliases:
-            group = f"{kind.capitalize()}: {alias}"
-            keys.add(
-                f"{kind}.{alias}.type",
-                ConfigType.CLASS,
-                NO_DEFAULT,
-                f"Class of the {title.lower()} '{alias}'",
-                group=group,
-                display=f"{title} type for {alias}",
-                importance=_HIGH,
-                width=_LONG,
-            )
-            if kind == "transforms":
-                _conditions(keys, alias, group)
-    return keys.definitions
-
-
-def _conditions(keys: _Keys, alias: str, group: str) -> None:
-    prefix = f"transforms.{alias}."
-    keys.add(
-        f"{prefix}predicate",
-        ConfigType.STRING,
-        "",
-        "Alias of the predicate that decides which records are transformed",
-        group=group,
-        display="Predicate",
-        importance=_MEDIUM,
-        width=_LONG,
-    )
-    keys.add(
-        f"{prefix}negate",
-        ConfigType.BOOLEAN,
-        False,
-        "Whether to transform the records for which the predicate does not hold",
-        group=group,
-        display="Negate",
-        importance=_MEDIUM,
-        width=_SHORT,
-    )
-
-
-def _converter_version(key: str, name: str | None) -> str | None:
-    if name is None:
-        return None
-    if name in SIMPLE_HEADER_CONVERTER:
-        return VERSION
-    try:
-        return plugins.converter(key, name).version
-    except ConfigError:
-        return None
-
-
-def _versions(version: str | None) -> _Recommended:
-    return _Recommended(() if version in (None, "undefined") else (str(version),))
-
-
-def _chains(keys: _Keys) -> None:
-    for name, group, order, kind in (
-        ("transforms", TRANSFORMS, 12, "transformation"),
-        ("predicates", PREDICATES, 13, "predicate"),
-    ):
-        keys.add(
-            name,
-            ConfigType.LIST,
-            "",
-            f"Aliases of the {name}, in order",
-            group=group,
-            display=group,
-            width=_LONG,
-            order=order,
-            validator=_aliases(kind),
-        )
-    keys.add(
-        "config.action.reload",
-        ConfigType.STRING,
-        "restart",
-        "What to do when a value that a config provider gave has expired",
-        group=COMMON,
-        display="Reload Action",
-        width=_WIDE,
-        order=14,
-        validator=OneOf.strings("none", "restart"),
-    )
-
-
-def _errors(keys: _Keys) -> None:
+def _errors(keys: Keys) -> None:
     for name, type, default, display, width, validator, doc in (
         (
             "errors.retry.timeout",
             ConfigType.LONG,
             0,
             "Retry Timeout for Errors",
-            _WIDE,
+            WIDE,
             None,
             "How long, in milliseconds, a failed operation is tried again; -1 for ever",
         ),
@@ -364,7 +167,7 @@ def _errors(keys: _Keys) -> None:
             ConfigType.LONG,
             60_000,
             "Maximum Delay Between Retries for Errors",
-            _WIDE,
+            WIDE,
             None,
             "The longest delay between two tries, in milliseconds",
         ),
@@ -373,7 +176,7 @@ def _errors(keys: _Keys) -> None:
             ConfigType.STRING,
             "none",
             "Error Tolerance",
-            _SHORT,
+            SHORT,
             OneOf.strings("none", "all"),
             "none: any error fails the task; all: problematic records are skipped",
         ),
@@ -382,7 +185,7 @@ def _errors(keys: _Keys) -> None:
             ConfigType.BOOLEAN,
             False,
             "Log Errors",
-            _SHORT,
+            SHORT,
             None,
             "Whether each error is logged",
         ),
@@ -391,7 +194,7 @@ def _errors(keys: _Keys) -> None:
             ConfigType.BOOLEAN,
             False,
             "Log Error Details",
-            _SHORT,
+            SHORT,
             None,
             "Whether the log shows the record",
         ),
@@ -403,13 +206,13 @@ def _errors(keys: _Keys) -> None:
             doc,
             group=ERRORS,
             display=display,
-            importance=_MEDIUM,
+            importance=MEDIUM,
             width=width,
             validator=validator,
         )
 
 
-def _exactly_once(keys: _Keys) -> None:
+def _exactly_once(keys: Keys) -> None:
     keys.add(
         "exactly.once.support",
         ConfigType.STRING,
@@ -417,7 +220,7 @@ def _exactly_once(keys: _Keys) -> None:
         "required: refuse a connector that cannot deliver exactly once",
         group=EXACTLY_ONCE,
         display="Exactly once support",
-        importance=_MEDIUM,
+        importance=MEDIUM,
         order=2,
         validator=OneOf.any_case("REQUIRED", "REQUESTED"),
     )
@@ -428,7 +231,7 @@ def _exactly_once(keys: _Keys) -> None:
         "poll, interval or connector: when a transaction ends",
         group=EXACTLY_ONCE,
         display="Transaction Boundary",
-        importance=_MEDIUM,
+        importance=MEDIUM,
         validator=OneOf.any_case("INTERVAL", "POLL", "CONNECTOR"),
     )
     keys.add(
@@ -444,10 +247,10 @@ def _exactly_once(keys: _Keys) -> None:
 
 def _not_negative(name: str, value: Any) -> None:
     if value is not None:
-        AllOf.of(at_least(0))(name, value)
+        at_least(0)(name, value)
 
 
-def _dead_letters(keys: _Keys) -> None:
+def _dead_letters(keys: Keys) -> None:
     prefix = "errors.deadletterqueue"
     for name, type, default, display, width, doc in (
         (
@@ -455,7 +258,7 @@ def _dead_letters(keys: _Keys) -> None:
             ConfigType.STRING,
             "",
             "Dead Letter Queue Topic Name",
-            _WIDE,
+            WIDE,
             "The topic for records that caused an error; empty for none",
         ),
         (
@@ -463,7 +266,7 @@ def _dead_letters(keys: _Keys) -> None:
             ConfigType.SHORT,
             3,
             "Dead Letter Queue Topic Replication Factor",
-            _WIDE,
+            WIDE,
             "Replication factor of that topic when it is created",
         ),
         (
@@ -471,10 +274,10 @@ def _dead_letters(keys: _Keys) -> None:
             ConfigType.BOOLEAN,
             False,
             "Enable Error Context Headers",
-            _WIDE,
+            WIDE,
             "Whether headers tell of the error",
         ),
     ):
         keys.add(
-            name, type, default, doc, group=ERRORS, display=display, importance=_MEDIUM, width=width
+            name, type, default, doc, group=ERRORS, display=display, importance=MEDIUM, width=width
         )

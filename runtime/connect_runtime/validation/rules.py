@@ -13,8 +13,8 @@ from connect_runtime.api import (
     SourceConnector,
     TransactionBoundaries,
 )
-from connect_runtime.validation.definitions import SIMPLE_HEADER_CONVERTER
 from connect_runtime.validation.infos import Findings
+from connect_runtime.validation.keys import SIMPLE_HEADER_CONVERTER
 
 Config = Mapping[str, str | None]
 

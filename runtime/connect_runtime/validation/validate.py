@@ -23,13 +23,7 @@ from connect_runtime.api.java_text import java_text
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import Plugin
 from connect_runtime.validation import rules
-from connect_runtime.validation.definitions import (
-    CONVERTER_KEYS,
-    WorkerDefaults,
-    alias_definitions,
-    sink_definitions,
-    source_definitions,
-)
+from connect_runtime.validation.definitions import sink_definitions, source_definitions
 from connect_runtime.validation.infos import (
     ConfigInfo,
     ConfigInfos,
@@ -37,6 +31,8 @@ from connect_runtime.validation.infos import (
     ValueInfo,
     prefixed,
 )
+from connect_runtime.validation.keys import CONVERTER_KEYS, WorkerDefaults
+from connect_runtime.validation.plugin_keys import alias_definitions
 from connect_runtime.worker_config import WorkerConfig
 from connect_specs.java_map import in_hash_map_order
 
