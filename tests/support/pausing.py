@@ -1,0 +1,42 @@
+"""The real command, which says where it is at one moment of an apply and waits there to be killed.
+
+`python -m support.pausing <before|after>:<started|done>:<Action> <words of the command>`, such as
+`before:done:AlterOffsets apply --yes`: the offsets are written, their record is not.
+"""
+
+import signal
+import sys
+from collections.abc import Sequence
+
+from connect_reconciler import cli
+from connect_reconciler.ledger.ledger import Ledger
+from connect_reconciler.ledger.topic import Step
+from connect_runtime.storage.log import NewRecord
+
+
+def main(moment: str, words: Sequence[str]) -> None:
+    """Runs the command with the one ledger call of `moment` watched."""
+    when, method, action = moment.split(":")
+    real = getattr(Ledger, method)
+
+    def watched(ledger: Ledger, step: Step, records: Sequence[NewRecord] = ()) -> None:
+        if step.action == action and when == "before":
+            _pause(moment)
+        real(ledger, step, records)
+        if step.action == action and when == "after":
+            _pause(moment)
+
+    setattr(Ledger, method, watched)
+    sys.argv = ["connect", *words]
+    sys.exit(cli.main())
+
+
+def _pause(moment: str) -> None:
+    sys.stdout.write(f"at {moment}\n")
+    sys.stdout.flush()
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,360 @@
+"""A whole project of a test's own: command, Kafka, runtime, and what Kafka holds of it.
+
+Everything started here carries a mark, so that `leftovers` finds what a test did not end.
+"""
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from connect_runtime.kafka.embedded import BrokerRecord, find_broker
+from connect_runtime.kafka.process import end_process, is_alive
+from connect_specs.names import ClusterTopics
+from support import processes
+from support.command import CONNECT
+from support.processes import Process
+from support.wait import wait_until
+
+_MARK = "CONNECT_TEST_MARK"
+_TESTS = Path(__file__).parents[1]
+
+_PROJECT = """\
+project: {name}
+cluster:
+  group.id: {name}
+  kafka: {kafka}
+  worker:
+    key.converter: org.apache.kafka.connect.storage.StringConverter
+    value.converter: org.apache.kafka.connect.storage.StringConverter
+    offset.flush.interval.ms: 500
+    listeners: http://127.0.0.1:{port}
+specs: [connectors/]
+"""
+_SPEC = """\
+name: {name}
+state: {state}
+config:
+  connector.class: {kind}
+  tasks.max: 1
+{config}{offsets}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """A runtime that is up, by the session that its process leads."""
+
+    url: str
+    kafka: str
+    pid: int
+
+    @property
+    def processes(self) -> list[Process]:
+        """The runtime's own process, Spark's JVM and its Python; not the broker."""
+        return processes.of_session(self.pid)
+
+    def get(self, path: str) -> Any:
+        """What REST answers."""
+        return httpx.get(f"{self.url}{path}", timeout=10).raise_for_status().json()
+
+
+@dataclass(slots=True)
+class Rig:
+    """A project in a folder. `kafka` is `embedded`, or client properties as YAML."""
+
+    folder: Path
+    name: str = "rig"
+    kafka: str = "embedded"
+    port: int = 0
+    mark: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def __post_init__(self) -> None:
+        (self.folder / "connectors").mkdir(parents=True)
+        text = _PROJECT.format(name=self.name, kafka=self.kafka, port=self.port)
+        (self.folder / "connect.yaml").write_text(text)
+
+    # --- the command ---
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The mark, and the way to what tests bring along."""
+        paths = os.pathsep.join(filter(None, (str(_TESTS), os.environ.get("PYTHONPATH"))))
+        return os.environ | {_MARK: self.mark, "PYTHONPATH": paths, "COLUMNS": "120"}
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """The command as a process of the test's, with its outputs piped."""
+        return self._start(*CONNECT, *words)
+
+    def start_pausing(self, moment: str, *words: str) -> subprocess.Popen[str]:
+        """The same; it says `at <moment>` on stdout when it gets there and waits for ever."""
+        return self._start(sys.executable, "-P", "-m", "support.pausing", moment, *words)
+
+    def _start(self, *command: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(
+        self, *words: str, expect: int | None = 0, timeout_s: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the command to its end; `expect` is its exit code."""
+        done = subprocess.run(
+            [*CONNECT, *words],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+        )
+        if expect is not None:
+            assert done.returncode == expect, f"{words}: {done.returncode}\n{done.stderr}"
+        return done
+
+    def up(self) -> Up:
+        """`connect up --detach`."""
+        return Up(**json.loads(self("up", "--detach", "--json").stdout))
+
+    @property
+    def running(self) -> Up | None:
+        """The runtime that is up, as `up` recorded it."""
+        record = self.folder / ".connect" / "runtime.json"
+        if self.broker is None or not record.exists():
+            return None
+        found = json.loads(record.read_text())
+        if not is_alive(found["pid"], found["started"]):
+            return None
+        return Up(found["url"], f"127.0.0.1:{self.broker.port}", found["pid"])
+
+    def apply(self) -> dict[str, Any]:
+        """`connect apply --yes`, which must succeed."""
+        answer: dict[str, Any] = json.loads(self("apply", "--yes", "--json").stdout)
+        return answer
+
+    def assert_nothing_to_do(self) -> None:
+        """The law: the plan after an apply is empty."""
+        plan = self("plan", "--detailed-exitcode", expect=None)
+        assert plan.returncode == 0, plan.stdout + plan.stderr
+
+    def states(self) -> dict[str, tuple[str, list[str]]]:
+        """The states of each connector and of its tasks."""
+        shown = json.loads(self("status", "--json").stdout)["connectors"]
+        return {
+            each["name"]: (
+                each["connector"]["state"] if each["connector"] else "NONE",
+                [task["state"] for task in each["tasks"]],
+            )
+            for each in shown
+        }
+
+    # --- specs ---
+
+    def source(self, name: str, state: str = "running", offsets: str = "", **config: str) -> Path:
+        """A file source of the file `<name>.in` into the topic `<name>`; returns the file."""
+        file = self.folder / f"{name}.in"
+        given = {"file": str(file), "topic": name} | config
+        self.spec(name, "FileStreamSource", given, state=state, offsets=offsets)
+        return file
+
+    def sink(self, name: str, topic: str, state: str = "running", offsets: str = "") -> Path:
+        """A file sink of a topic into the file `<name>.out`; returns the file."""
+        file = self.folder / f"{name}.out"
+        given = {"file": str(file), "topics": topic}
+        self.spec(name, "FileStreamSink", given, state=state, offsets=offsets)
+        return file
+
+    def spec(
+        self, name: str, kind: str, config: Mapping[str, str], *, state: str, offsets: str = ""
+    ) -> None:
+        """Writes a spec."""
+        lines = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in config.items())
+        text = _SPEC.format(name=name, state=state, kind=kind, config=lines, offsets=offsets)
+        (self.folder / "connectors" / f"{name}.yaml").write_text(text)
+
+    def no_specs(self) -> None:
+        """Removes every spec."""
+        for file in (self.folder / "connectors").iterdir():
+            file.unlink()
+
+    # --- processes ---
+
+    @property
+    def broker(self) -> BrokerRecord | None:
+        """The project's own Kafka."""
+        return find_broker(self.folder / ".connect" / "broker")
+
+    def leftovers(self) -> list[Process]:
+        """Everything alive that was started here."""
+        return processes.marked(f"{_MARK}={self.mark}")
+
+    def end(self) -> list[Process]:
+        """Ends the project as a user would; returns what survived that, and kills it."""
+        done = self("down", expect=None)
+        left = self.leftovers()
+        for each in left:
+            end_process(each.pid, each.started, patience_s=0)
+        assert done.returncode == 0, done.stderr
+        return left
+
+    # --- Kafka ---
+
+    @property
+    def topics(self) -> ClusterTopics:
+        """The cluster's own topics."""
+        return ClusterTopics.of(self.name)
+
+
+class Ends:
+    """Where the partitions of topics end."""
+
+    def __init__(self, kafka: str) -> None:
+        self._admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+
+    def high(self, topic: str, partition: int = 0) -> int:
+        """The end of all records; 0 while there is no such topic."""
+        return self._end(topic, partition, IsolationLevel.READ_UNCOMMITTED)
+
+    def stable(self, topic: str, partition: int = 0) -> int:
+        """The last stable offset: where the first open transaction begins, or the end."""
+        return self._end(topic, partition, IsolationLevel.READ_COMMITTED)
+
+    def committed(self, group: str, topic: str, partition: int = 0) -> int:
+        """What a consumer group has committed; 0 if nothing."""
+        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition)])
+        found = self._admin.list_consumer_group_offsets([asked])[group].result(15)
+        return max(0, int(found.topic_partitions[0].offset))
+
+    def _end(self, topic: str, partition: int, isolation: IsolationLevel) -> int:
+        at = TopicPartition(topic, partition)
+        try:
+            found = self._admin.list_offsets(
+                {at: OffsetSpec.latest()}, isolation_level=isolation, request_timeout=10
+            )[at].result(15)
+        except KafkaException as error:
+            if error.args[0].code() in (
+                KafkaError.UNKNOWN_TOPIC_OR_PART,
+                KafkaError._UNKNOWN_TOPIC,
+                KafkaError._UNKNOWN_PARTITION,
+            ):
+                return 0
+            raise
+        return int(found.offset)
+
+
+class Tail:
+    """What is committed to one topic from where it ends now."""
+
+    def __init__(self, kafka: str, topic: str) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": kafka,
+                "group.id": "tail",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 5,
+            }
+        )
+        known = self._consumer.list_topics(topic, timeout=10).topics[topic]
+        ends = Ends(kafka)
+        self._consumer.assign(
+            [TopicPartition(topic, at, ends.high(topic, at)) for at in known.partitions]
+        )
+        self._seen: list[tuple[bytes, Any]] = []
+
+    def seen(self) -> list[tuple[bytes, Any]]:
+        """All keys and values (JSON) so far."""
+        for message in self._consumer.consume(1000, timeout=0.005):
+            if message.error() is None:
+                value = message.value()
+                self._seen.append((message.key(), None if value is None else json.loads(value)))
+        return self._seen
+
+    def wait_for(self, key: str, *, timeout_s: float = 30) -> Any:
+        """The value of the first record with this key."""
+        return wait_until(
+            lambda: [value for found, value in self.seen() if found == key.encode()],
+            what=f"a record of {key}",
+            timeout_s=timeout_s,
+            every_s=0.001,
+        )[0]
+
+    def wait_until_runs(self, connector: str, *, timeout_s: float = 60) -> None:
+        """Of the status topic: until the connector's first task has said so."""
+        key = f"status-task-{connector}-0".encode()
+        wait_until(
+            lambda: any(
+                found == key and value is not None and value["state"] == "RUNNING"
+                for found, value in self.seen()
+            ),
+            what=f"{connector} to run",
+            timeout_s=timeout_s,
+        )
+
+    def close(self) -> None:
+        """Closes the consumer."""
+        self._consumer.close()
+
+
+def committed_lines(kafka: str, topic: str) -> Iterator[str]:
+    """Every committed record of a topic's partition 0, up to its last stable offset."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka,
+            "group.id": "count",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            for message in consumer.consume(10_000, timeout=0.1):
+                error = message.error()
+                if error is None:
+                    yield message.value().decode()
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    return
+                else:
+                    raise KafkaException(error)
+        raise AssertionError(f"{topic} did not end within 60 s")
+    finally:
+        consumer.close()
+
+
+def lines_of(file: Path) -> list[str]:
+    """A sink's file, its unfinished last line included."""
+    return file.read_text(errors="replace").splitlines() if file.exists() else []
+
+
+def count_of(file: Path) -> int:
+    """How many lines a file has."""
+    if not file.exists():
+        return 0
+    with file.open("rb") as text:
+        return sum(block.count(b"\n") for block in iter(lambda: text.read(1 << 20), b""))
