@@ -40,7 +40,8 @@ def source_rate(worker: Worker, bootstrap: str, lines: Path, count: int, topic: 
     make_topic(bootstrap, topic)
     config = {"connector.class": _SOURCE, "file": str(lines), "topic": topic, "tasks.max": "1"}
     worker.call("POST", "/connectors", {"name": topic, "config": config})
-    wait_for(lambda: _records(bootstrap, topic) >= count, "the last record", _PATIENCE_S, 0.1)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wait_for(lambda: _records(admin, topic) >= count, "the last record", _PATIENCE_S, 0.1)
     with _Log(bootstrap, topic) as log:
         first, last = log.append_times(count)
     worker.call("DELETE", f"/connectors/{topic}")
@@ -115,9 +116,8 @@ def _size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
-def _records(bootstrap: str, topic: str) -> int:
+def _records(admin: AdminClient, topic: str) -> int:
     """The topic's end offset: records and control records."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
     partition = TopicPartition(topic, 0)
     ends = admin.list_offsets({partition: OffsetSpec.latest()})
     return int(ends[partition].result(30).offset)
