@@ -76,20 +76,8 @@ class KafkaView:
 
     def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
         wanted = sorted(groups)
-        self._wait_for_coordinators(wanted)
+        wait_for_coordinators(self._properties, wanted)
         return list_offsets_of_groups(self._properties, wanted)
-
-    def _wait_for_coordinators(self, groups: Sequence[str]) -> None:
-        """Until the groups' coordinators are known: where one is about to move, on a broker that
-        has just started for one, librdkafka's request for offsets ends the process."""
-        client = admin(self._properties)
-        deadline = time.monotonic() + _COORDINATORS_S
-        pending = list(groups)
-        while pending and time.monotonic() < deadline:
-            asked = client.describe_consumer_groups(pending, request_timeout=_COORDINATORS_S)
-            pending = [group for group, answer in asked.items() if _moving(answer)]
-            if pending:
-                time.sleep(_SLICE_S)
 
     def log_ranges(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogRange]:
         found = log_ranges(self._properties, partitions)
@@ -122,6 +110,22 @@ class KafkaView:
         finally:
             reader.close()
         return found
+
+
+def wait_for_coordinators(properties: Mapping[str, str], groups: Sequence[str]) -> None:
+    """Until the groups' coordinators are known, or 10 s have passed.
+
+    Where one is about to move, or its broker has just started, questions about a group fail, and
+    librdkafka's request for its offsets even ends the process.
+    """
+    client = admin(properties)
+    deadline = time.monotonic() + _COORDINATORS_S
+    pending = list(groups)
+    while pending and time.monotonic() < deadline:
+        asked = client.describe_consumer_groups(pending, request_timeout=_COORDINATORS_S)
+        pending = [group for group, answer in asked.items() if _moving(answer)]
+        if pending:
+            time.sleep(_SLICE_S)
 
 
 def _moving(answer: Future[object]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from connect_reconciler.kafka_view import KafkaView, Moment, View, fingerprint_key_given
 from connect_reconciler.ledger.topic import LedgerSnapshot, with_fingerprint_key
@@ -24,6 +24,7 @@ from connect_reconciler.plan.live import (
     TopicPartition,
 )
 from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
+from connect_reconciler.validity import check_configs
 from connect_runtime import plugins
 from connect_runtime.api import ConnectorError
 from connect_runtime.api.configdef import ConfigType
@@ -34,6 +35,7 @@ from connect_runtime.storage.snapshots import (
     OffsetSnapshot,
     StatusSnapshot,
 )
+from connect_runtime.worker_config import from_project
 from connect_specs.desired import Desired, OffsetEntry, Project
 from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.names import ClusterTopics, sink_group
@@ -59,13 +61,18 @@ def observe(project: Project, desired: Desired, client: Mapping[str, str]) -> Li
         what = "a Connect cluster can be planned for only where its Kafka can be reached"
         hint = "add cluster.kafka with its bootstrap.servers"
         raise Invalid(Diagnostic("project.kafka-needed", what, str(project.file), hint=hint))
-    return observe_view(
+    live = observe_view(
         project,
         desired,
         KafkaView(client),
         now_ms=lambda: time.time_ns() // 1_000_000,
         fingerprint_key=fingerprint_key_given(),
     )
+    if project.target is not None:
+        return live
+    worker, _ = from_project(project, client["bootstrap.servers"])
+    configs = {name: connector.config for name, connector in live.connectors.items()}
+    return replace(live, errors=tuple(check_configs(desired, configs, live.kinds, worker)))
 
 
 def observe_view(

@@ -14,12 +14,10 @@ from connect_reconciler.plan.diff import managed_state, written_config
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import Veil, is_sensitive, reveal
+from connect_reconciler.plan.sensitive import Veil, reveal
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, Stale
 from connect_specs.states import TargetState
-
-HIDDEN = "(hidden)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +61,6 @@ def cover_of(desired: Desired, live: Live, name: str, key: bytes | None) -> Veil
     spec = desired.connectors.get(name)
     named = frozenset() if spec is None else frozenset(spec.sensitive)
     return Veil(name, key, named | live.password_keys.get(name, frozenset()))
-
-
-def hide(text: str, cover: Veil, *configs: Mapping[str, str]) -> str:
-    """`text`, such as an error or a trace, without the secrets of these configs."""
-    secrets = {
-        value
-        for config in configs
-        for key, value in config.items()
-        if is_sensitive(key, value, cover.named)
-    }
-    # The longest first: one may be part of another.
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
-    return text
 
 
 def _texts(desired: Desired, live: Live, name: str) -> Mapping[str, str]:

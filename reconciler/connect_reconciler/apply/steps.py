@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from connect_reconciler.apply.configs import cover_of, hide, reveal_configs, spec_part
+from connect_reconciler.apply.configs import cover_of, reveal_configs, spec_part
 from connect_reconciler.apply.edges import FATAL, Edges
 from connect_reconciler.apply.perform import Performer
 from connect_reconciler.apply.progress import Finished, Performed, Started, Waiting
 from connect_reconciler.apply.readback import Found
 from connect_reconciler.apply.report import ActionResult, ConnectorReport, Outcome
 from connect_reconciler.cluster.port import OutcomeUnknown
+from connect_reconciler.hiding import hide
 from connect_reconciler.ledger.changes import Context, after, before
 from connect_reconciler.ledger.ledger import Ledger
 from connect_reconciler.ledger.topic import Step, owned_record

@@ -1,0 +1,126 @@
+"""Which way leads to the cluster, on a real broker: this process, a leader's REST API, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connect_reconciler.cluster import choose
+from connect_reconciler.cluster.choose import open_cluster
+from connect_reconciler.cluster.http import HttpCluster
+from connect_reconciler.cluster.in_process import InProcessCluster
+from connect_reconciler.ledger.lease import LeaseRefused
+from connect_runtime.herder.assembly import ConnectHerder, Edges
+from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.joining import ensure_topics
+from connect_runtime.kafka.election import Election
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.rest.app import create_app
+from connect_runtime.rest.server import Bound, RestServer
+from connect_runtime.worker_config import from_project
+from connect_specs.desired import Project, RestTarget
+from connect_specs.diagnostics import Unreachable
+from connect_specs.names import ClusterTopics
+from connect_specs.states import TargetState
+from support.broker import BrokerAddress
+from support.wait import wait_until
+
+SOURCE = {"connector.class": "FileStreamSource", "file": "f", "topic": "t", "name": "a"}
+
+
+@pytest.fixture
+def client(broker: BrokerAddress) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap_servers}
+
+
+def project_of(client: dict[str, str], group_id: str, target: RestTarget | None = None) -> Project:
+    topics = ClusterTopics.of(group_id)
+    file = Path("connect.yaml")
+    return Project("orders", file, group_id, topics, client, target, {}, ())
+
+
+def test_where_nobody_leads_this_process_does(client: dict[str, str], unique: str) -> None:
+    project = project_of(client, unique)
+    first = open_cluster(project, client)
+    assert isinstance(first, InProcessCluster)
+    first.create("a", SOURCE, TargetState.STOPPED)
+    first.close()
+    second = open_cluster(project, client)
+    assert second.config("a") == SOURCE
+    second.close()
+
+
+def test_two_applies_never_lead_at_once(
+    client: dict[str, str], unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose, "_CHOOSE_S", 0.5)
+    project = project_of(client, unique)
+    first = open_cluster(project, client)
+    with pytest.raises(LeaseRefused, match=r"another apply is at work: \S+ pid \d+ since"):
+        open_cluster(project, client)
+    first.close()
+
+
+@pytest.fixture
+def leader(client: dict[str, str], unique: str) -> Iterator[str]:
+    """A runtime that leads, without Spark; its URL."""
+    project = project_of(client, unique)
+    logs = KafkaLogs(client)
+    ensure_topics(from_project(project, None)[0], logs)
+    bound = Bound.at("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{bound.port}"
+    herder = ConnectHerder(
+        url,
+        WorkerSettings(unique, project.topics, url, {}),
+        Edges(
+            logs=logs,
+            groups=SinkGroups(client),
+            election=Election(client, unique, project.topics.config, url),
+            launcher=None,
+            check=lambda name, config: None,
+            leader=lambda: url,
+        ),
+    )
+    rest = RestServer(create_app(lambda: herder.verbs, {}, cluster_id=str, commit="c"), bound)
+    rest.start()
+    herder.start()
+    wait_until(lambda: herder.herder.leading, what="the herder to lead")
+    yield url
+    herder.stop()
+    rest.stop()
+    logs.close()
+
+
+def test_a_living_leader_is_asked_over_rest(
+    client: dict[str, str], unique: str, leader: str
+) -> None:
+    cluster = open_cluster(project_of(client, unique), client)
+    assert isinstance(cluster, HttpCluster)
+    cluster.create("a", SOURCE, TargetState.STOPPED)
+    assert cluster.config("a") == SOURCE
+    cluster.close()
+
+
+def test_a_leader_that_does_not_answer_is_named(
+    client: dict[str, str], unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose, "_CHOOSE_S", 0.5)
+    project = project_of(client, unique)
+    open_cluster(project, client).close()
+    election = Election(client, unique, project.topics.config, "http://127.0.0.1:1")
+    try:
+        wait_until(lambda: election.poll(0.1) or election.leading, what="the election")
+        with pytest.raises(Unreachable, match=r"does not answer at http://127\.0\.0\.1:1"):
+            open_cluster(project, client)
+    finally:
+        election.close()
+
+
+def test_a_cluster_of_apaches_is_asked_over_rest(client: dict[str, str], unique: str) -> None:
+    project = project_of(client, unique, RestTarget("http://connect:8083"))
+    cluster = open_cluster(project, client)
+    assert isinstance(cluster, HttpCluster)
+    cluster.close()

@@ -1,0 +1,69 @@
+"""A process that applies, and announces each step on stdout, so that a test can kill it there."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from connect_reconciler.apply.progress import Event, Performed, Started
+from connect_reconciler.apply.run import apply_plan
+from connect_reconciler.cli.apply_edges import edges_for
+from connect_reconciler.observe import observe
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.planner import make_plan
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project
+from connect_specs.diagnostics import Location
+from connect_specs.names import ClusterTopics
+
+
+def project_of(bootstrap: str, group_id: str) -> Project:
+    return Project(
+        name="orders",
+        file=Path("connect.yaml"),
+        group_id=group_id,
+        topics=ClusterTopics.of(group_id),
+        kafka={"bootstrap.servers": bootstrap},
+        target=None,
+        worker={},
+        specs=(),
+    )
+
+
+def desired_of(topic: str, pin: str | None) -> Desired:
+    """One source, with offsets pinned under this id."""
+    config = {
+        "name": "a/b",
+        "connector.class": "FileStreamSource",
+        "file": "f",
+        "topic": topic,
+    }
+    pinned = None
+    if pin is not None:
+        pinned = Pin(pin, (OffsetEntry({"filename": "f"}, {"position": len(pin)}),))
+    spec = DesiredConnector("a/b", config, Location("a.yaml", 1, 1), pin=pinned)
+    return Desired("orders", {"a/b": spec})
+
+
+def announce(event: Event) -> None:
+    if isinstance(event, Started | Performed):
+        word, action = type(event).__name__, type(event.action).__name__
+        sys.stdout.write(f"{word} {action}\n")
+        sys.stdout.flush()
+
+
+def main(bootstrap: str, group_id: str, topic: str, pin: str) -> int:
+    project, desired = project_of(bootstrap, group_id), desired_of(topic, pin)
+    client = {"bootstrap.servers": bootstrap}
+
+    def look() -> Live:
+        return observe(project, desired, client)
+
+    plan = make_plan(desired, look(), group_id=group_id)
+    with edges_for(project, client, lambda: False) as edges:
+        telling = replace(edges, settings=replace(edges.settings, progress=announce))
+        return apply_plan(plan, desired, project, telling, observe=look).exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
