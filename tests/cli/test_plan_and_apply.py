@@ -115,10 +115,9 @@ def test_a_kafka_that_is_not_there_is_3_within_10_s(connect: Command) -> None:
     kafka = "{bootstrap.servers: '127.0.0.1:1'}"
     connect.write("connect.yaml", f"project: p\ncluster: {{group.id: g, kafka: {kafka}}}\n")
     connect.write("connectors/lines.yaml", SPEC)
-    for verb in ("plan", "status"):
-        done = connect(verb, timeout_s=14)
-        assert done.returncode == 3
-        assert "127.0.0.1:1" in done.stderr
+    done = connect("plan", timeout_s=14)
+    assert done.returncode == 3
+    assert "127.0.0.1:1" in done.stderr
 
 
 def test_verbs_on_one_connector_without_a_runtime(project: Command) -> None:

@@ -89,6 +89,7 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     assert project("down").stdout == "nothing is up here\n"
     log = (project.folder / ".connect" / "runtime.log").read_text()
     assert "copy: RUNNING" in log
+    assert log.rindex("stopping: tasks") < log.rindex("stopping Kafka")
     assert "Traceback" not in log
 
 
@@ -101,16 +102,3 @@ def test_what_goes_wrong_at_the_start_is_told_with_the_log(connect: Command) -> 
     assert done.returncode == 3
     assert "error[up.ended]" in done.stderr
     assert "localhost:1" in done.stderr
-
-
-def test_a_runtime_in_the_foreground_ends_in_order_on_sigterm(project: Command) -> None:
-    """What `down` does to one that somebody started in a terminal."""
-    up = project("up", "--detach", "--json")
-    pid = json.loads(up.stdout)["pid"]
-    started = start_time(pid)
-    assert started is not None
-    os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: not is_alive(pid, started), what="the runtime to end", timeout_s=45)
-    assert find_broker(project.folder / ".connect" / "broker") is None
-    log = (project.folder / ".connect" / "runtime.log").read_text()
-    assert log.index("stopping: tasks") < log.index("stopping Kafka")

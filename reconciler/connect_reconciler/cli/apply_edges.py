@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from connect_reconciler.apply.edges import Edges, Settings
 from connect_reconciler.apply.readback import ConfigTopic
-from connect_reconciler.cli.apply_output import tell
+from connect_reconciler.cli.apply_output import telling
 from connect_reconciler.cluster.choose import open_cluster
 from connect_reconciler.ledger.lease import Lease, identity
 from connect_reconciler.ledger.ledger import PURPOSE, Ledger
@@ -46,7 +46,8 @@ def edges_for(
         stack.callback(ledger.close)
         read_back = ConfigTopic(logs.reader(project.topics.config))
         stack.callback(read_back.close)
-        yield Edges(cluster, ledger, lease, read_back, Settings(by=by, progress=tell, stop=stop))
+        settings = Settings(by=by, progress=stack.enter_context(telling()), stop=stop)
+        yield Edges(cluster, ledger, lease, read_back, settings)
 
 
 def _lease(project: Project, properties: Mapping[str, str], logs: KafkaLogs, by: str) -> Lease:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, assert_never
 
 from connect_reconciler.apply.progress import (
@@ -11,6 +14,7 @@ from connect_reconciler.apply.progress import (
     Event,
     Finished,
     Performed,
+    Progress,
     Started,
     Waiting,
 )
@@ -21,7 +25,7 @@ from connect_reconciler.apply.report import (
     Health,
     Outcome,
 )
-from connect_reconciler.cli.output import progress
+from connect_reconciler.cli.output import colour, progress
 from connect_reconciler.plan.actions import Action
 
 _HEALTH = {
@@ -34,15 +38,33 @@ _HEALTH = {
 }
 
 
-def tell(event: Event) -> None:
-    """One line for each thing that is done or waited for."""
+@contextmanager
+def telling() -> Iterator[Progress]:
+    """Tells an apply's events on stderr: a line for each thing done or waited for; on a terminal
+    what is under way stands below them and is replaced."""
+    if not sys.stderr.isatty():
+        yield lambda event: _tell(event, progress, progress)
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(stderr=True, no_color=not colour(sys.stderr), highlight=False)
+    with console.status("checking that the plan still holds") as below:
+        yield lambda event: _tell(
+            event,
+            lambda text: console.print(text, markup=False),
+            lambda text: below.update(escape(text.strip())),
+        )
+
+
+def _tell(event: Event, done: Callable[[str], None], under_way: Callable[[str], None]) -> None:
     match event:
-        case Finished(result=done):
-            detail = f": {done.detail}" if done.detail else ""
-            text = f"{_name(done.action)} {done.outcome.value}{detail}"
-            progress(f"  {done.action.connector}: {text}")
+        case Finished(result=each):
+            detail = f": {each.detail}" if each.detail else ""
+            text = f"{_name(each.action)} {each.outcome.value}{detail}"
+            done(f"  {each.action.connector}: {text}")
         case Waiting(connector=connector, what=what):
-            progress(f"  {connector}: waiting until {what}")
+            under_way(f"  {connector}: waiting until {what}")
         case Began() | Started() | Performed() | ConnectorDone():
             pass
         case _:
