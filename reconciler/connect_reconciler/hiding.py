@@ -1,4 +1,4 @@
-"""Texts from elsewhere, such as errors and traces, without the secrets that they may quote. Pure."""
+"""Texts from elsewhere, errors and traces, without the secrets that they may quote. Pure."""
 
 from __future__ import annotations
 
