@@ -49,7 +49,7 @@ def telling() -> Iterator[Progress]:
     from rich.markup import escape
 
     console = Console(stderr=True, no_color=not colour(sys.stderr), highlight=False)
-    with console.status("checking that the plan still holds") as below:
+    with console.status("applying") as below:
         yield lambda event: _tell(
             event,
             lambda text: console.print(text, markup=False),
