@@ -3,7 +3,9 @@ with when no runtime is up."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from connect_runtime.herder.connect_cluster import Check, ConnectCluster
@@ -18,7 +20,7 @@ from connect_runtime.storage.log import Logs
 @dataclass(frozen=True, slots=True)
 class Edges:
     """Everything outside: Kafka's logs, groups and election, the launcher (None: run nothing), the
-    check of configs, and who leads if not this one."""
+    check of configs, and who leads if not this one. Tests bring a clock and a pool of their own."""
 
     logs: Logs
     groups: Groups
@@ -26,6 +28,8 @@ class Edges:
     launcher: Launcher | None
     check: Check
     leader: Callable[[], str | None]
+    clock: Callable[[], float] = time.monotonic
+    pool: Executor | None = None
 
 
 class ConnectHerder:
@@ -34,7 +38,7 @@ class ConnectHerder:
     def __init__(self, url: str, settings: WorkerSettings, edges: Edges) -> None:
         self._edges = edges
         self._sources = SourceOffsets(edges.logs, settings.topics.offsets)
-        self._worker = Worker(settings, edges.launcher, self._sources)
+        self._worker = Worker(settings, edges.launcher, self._sources, edges.pool)
         self.herder = Herder(
             url=url,
             group_id=settings.group_id,
@@ -42,6 +46,7 @@ class ConnectHerder:
             logs=edges.logs,
             election=edges.election,
             worker=self._worker,
+            clock=edges.clock,
         )
         offsets = ConnectorOffsets(
             self.herder, settings.topics, self._sources, edges.groups, settings.properties

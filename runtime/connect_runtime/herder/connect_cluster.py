@@ -115,7 +115,18 @@ class ConnectCluster:
         state = requests.known(self._herder.view.config, name, reads.NOT_FOUND)
         merged = requests.patch(state, patch)
         self._check(merged.get("name", name), merged)
-        return self._write(name, lambda: requests.put_config(self._topics.config, name, merged))
+
+        def unless_changed() -> Sequence[NewRecord]:
+            now = requests.known(self._herder.view.config, name, reads.NOT_FOUND)
+            if now.config != state.config:
+                raise RequestError(
+                    409,
+                    "Cannot complete request momentarily due to stale configuration (typically "
+                    "caused by a concurrent config change)",
+                )
+            return requests.put_config(self._topics.config, name, merged)
+
+        return self._write(name, unless_changed)
 
     def delete(self, name: str) -> None:
         self._change(

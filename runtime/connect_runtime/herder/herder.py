@@ -27,7 +27,12 @@ from connect_runtime.herder.events import (
     Request,
     TaskEnded,
 )
-from connect_runtime.herder.records import Writing, next_attempt, records_of
+from connect_runtime.herder.records import (
+    Writing,
+    next_attempt,
+    records_of,
+    task_status_records,
+)
 from connect_runtime.herder.runs import RunPhase
 from connect_runtime.herder.worker import Worker
 from connect_runtime.storage import status_topic
@@ -47,6 +52,10 @@ REQUEST_TIMEOUT_S = 90.0
 _ROUNDS = 12
 # A failed write is not tried again at once.
 _WRITE_RETRY_S = 0.5
+# A leader that was fenced in a term that the election still calls its own waits this long, more
+# than a session. By then the election knows of a successor; without one, Kafka had only ended a
+# transaction that took too long.
+_FENCED_S = 7.0
 
 
 class Candidate(Protocol):
@@ -87,9 +96,11 @@ class Herder:
         self._log = ClusterLog(logs, topics)
         self._events: queue.Queue[Event] = queue.Queue()
         self._thread = threading.Thread(target=self._loop, name="herder", daemon=True)
+        self._ticking: int | None = None
         self._stopping = threading.Event()
         self._leading = False
         self._won: int | None = None
+        self._fenced_until = 0.0
         self._opened = False
         self._not_before = 0.0
         self._term = 0
@@ -108,8 +119,9 @@ class Herder:
         self._thread.join(timeout_s)
 
     def ask(self, what: Callable[[], T]) -> T:
-        """Runs `what` on the herder's thread and returns or raises what it does."""
-        if threading.current_thread() is self._thread:
+        """Runs `what` on the herder's thread, the one that ticks, and returns or raises what it
+        does."""
+        if threading.get_ident() == self._ticking:
             return what()
         answer: Future[T] = Future()
         self._events.put(Request(what, answer))
@@ -142,6 +154,7 @@ class Herder:
         try:
             written = self._log.write(records)
         except Fenced as error:
+            self._fenced_until = self._clock() + _FENCED_S
             self._follow()
             raise NotLeader(None) from error
         self._refresh()
@@ -158,17 +171,19 @@ class Herder:
     def _loop(self) -> None:
         try:
             while not self._stopping.is_set():
-                self._guarded_tick()
+                self._guarded(lambda: self.tick(self._clock()))
+                self._guarded(self._wait)
         finally:
-            self._shut_down()
+            for step in (self._drain, self._worker.close, self._election.close, self._log.close):
+                self._guarded(step)
+            self._refuse_the_rest()
 
-    def _guarded_tick(self) -> None:
+    def _guarded(self, step: Callable[[], None]) -> None:
         try:
-            self.tick(self._clock())
+            step()
         except Exception:
-            _log.exception("The herder's tick failed; it goes on")
+            _log.exception("The herder failed; it goes on")
             self._not_before = self._clock() + _WRITE_RETRY_S
-        self._wait()
 
     def _wait(self) -> None:
         """Until something happens, or the topics deserve a look."""
@@ -180,6 +195,7 @@ class Herder:
 
     def tick(self, now: float) -> None:
         """One step. Public for tests, which drive it with a clock of their own."""
+        self._ticking = threading.get_ident()
         if not self._opened:
             self._log.open()
             self._opened = True
@@ -189,7 +205,7 @@ class Herder:
         won = self._election.term if self._election.leading else None
         if self._leading and won != self._won:
             self._follow()
-        if won is not None and not self._leading:
+        if won is not None and not self._leading and self._may_lead(won, now):
             self._lead()
             self._won = won
         if self._leading and not self._log.usable:
@@ -217,6 +233,10 @@ class Herder:
                 self._refresh()
 
     # --- leading ---
+
+    def _may_lead(self, won: int, now: float) -> bool:
+        """Not again at once after being fenced: two would fence each other by turns."""
+        return won != self._won or now >= self._fenced_until
 
     def _lead(self) -> None:
         self._log.claim(leader_transactional_id(self._group_id))
@@ -286,23 +306,16 @@ class Herder:
 
     # --- the end ---
 
-    def _shut_down(self) -> None:
-        """In order: tasks flush and commit, connectors stop, statuses say so, the group is left."""
-        try:
-            if self._leading:
-                self._drain()
-            self._worker.close()
-        except Exception:
-            _log.exception("The herder did not end in order")
-        finally:
-            self._election.close()
-            self._log.close()
-            while not self._events.empty():
-                event = self._events.get_nowait()
-                if isinstance(event, Request):
-                    event.answer.set_exception(NotLeader(None))
+    def _refuse_the_rest(self) -> None:
+        while not self._events.empty():
+            event = self._events.get_nowait()
+            if isinstance(event, Request):
+                event.answer.set_exception(NotLeader(None))
 
     def _drain(self) -> None:
+        """Tasks flush and commit, and statuses say that nothing runs any more."""
+        if not self._leading:
+            return
         now = self._clock()
         self.perform(
             [StopRun(t) for t, run in self.view.runs.items() if run.phase is RunPhase.LAUNCHED], now
@@ -317,7 +330,7 @@ class Herder:
         self.write(self._unassigned())
 
     def _unassigned(self) -> list[NewRecord]:
-        """Nothing runs any more: what was running or paused is UNASSIGNED until a runtime leads."""
+        """What was running or paused is UNASSIGNED until a runtime leads."""
         records: list[NewRecord] = []
         gone = Status(State.UNASSIGNED, self.view.worker_id, self._term)
         busy = (State.RUNNING, State.PAUSED, State.RESTARTING)
@@ -326,5 +339,5 @@ class Herder:
                 records.append(status_topic.connector_record(self._topics.status, name, gone))
         for task, status in self.view.status.tasks.items():
             if status.state in busy:
-                records.append(status_topic.task_record(self._topics.status, task, gone))
+                records.extend(task_status_records(self._topics.status, task, gone, status))
         return records

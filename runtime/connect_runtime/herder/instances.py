@@ -10,7 +10,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from typing import Literal, cast
 
 from connect_runtime import plugins
@@ -37,17 +37,27 @@ _THREADS = 16
 
 
 class Instances:
-    """Runs plugin objects by name and serial number; `report` receives what came of it."""
+    """Runs plugin objects by name and serial number; `report` receives what came of it. `pool` is
+    where their methods run, threads of its own by default."""
 
-    def __init__(self, report: Callable[[Event], None], sources: SourceOffsets) -> None:
+    def __init__(
+        self,
+        report: Callable[[Event], None],
+        sources: SourceOffsets,
+        pool: Executor | None = None,
+    ) -> None:
         self._report = report
         self._sources = sources
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="connector")
+        self._pool = pool or ThreadPoolExecutor(_THREADS, thread_name_prefix="connector")
+        # Those that are starting, and whether they were asked to stop meanwhile.
+        self._starting: dict[tuple[str, int], bool] = {}
         self._live: dict[tuple[str, int], tuple[Plugin, SourceConnector | SinkConnector]] = {}
         self._lock = threading.Lock()
 
     def start(self, name: str, serial: int, config: Mapping[str, str]) -> None:
         """Reports InstanceStarted or InstanceFailed later."""
+        with self._lock:
+            self._starting[name, serial] = False
         self._pool.submit(self._start, name, serial, dict(config))
 
     def stop(self, name: str, serial: int) -> None:
@@ -68,14 +78,31 @@ class Instances:
             plugin = plugins.connector(config.get("connector.class", ""))
             version = plugin.version
             connector = cast(SourceConnector | SinkConnector, plugin.cls())
-            reader = _Reader(name, self._sources)
-            connector.initialize(_Context(lambda: self._reconfigure(name, serial, config), reader))
+            context = _Context(
+                reconfigure=lambda: self._reconfigure(name, serial, config),
+                fail=lambda error: self._fail(name, serial, error, version),
+                reader=_Reader(name, self._sources),
+            )
+            connector.initialize(context)
             connector.start(config)
             with self._lock:
-                self._live[name, serial] = (plugin, connector)
+                unwanted = self._starting[name, serial]
+                if not unwanted:
+                    self._live[name, serial] = (plugin, connector)
+            if unwanted:
+                # Whoever asked was told at once: a start may hang for ever.
+                _stop(name, connector)
+                return
             self._ask_tasks(name, serial, config)
-        except Exception:
-            self._report(InstanceFailed(name, serial, traceback.format_exc(), version))
+        except Exception as error:
+            self._fail(name, serial, error, version)
+        finally:
+            with self._lock:
+                del self._starting[name, serial]
+
+    def _fail(self, name: str, serial: int, error: Exception, version: str | None) -> None:
+        trace = "".join(traceback.format_exception(error))
+        self._report(InstanceFailed(name, serial, trace, version))
 
     def _ask_tasks(self, name: str, serial: int, config: dict[str, str]) -> None:
         with self._lock:
@@ -89,37 +116,51 @@ class Instances:
 
     def _reconfigure(self, name: str, serial: int, config: dict[str, str]) -> None:
         def again() -> None:
+            with self._lock:
+                live = self._live.get((name, serial))
             try:
                 self._ask_tasks(name, serial, config)
-            except Exception:
-                self._report(InstanceFailed(name, serial, traceback.format_exc()))
+            except Exception as error:
+                self._fail(name, serial, error, live[0].version if live else None)
 
         self._pool.submit(again)
 
     def _stop(self, name: str, serial: int) -> None:
         with self._lock:
             live = self._live.pop((name, serial), None)
-        try:
-            if live is not None:
-                live[1].stop()
-        except Exception:
-            # A stopped connector is STOPPED, whatever its stop method thought of it (KIP-875).
-            _log.exception("Connector %s threw while it was stopped", name)
+            if (name, serial) in self._starting:
+                self._starting[name, serial] = True
+        if live is not None:
+            _stop(name, live[1])
         self._report(InstanceStopped(name, serial))
+
+
+def _stop(name: str, connector: SourceConnector | SinkConnector) -> None:
+    try:
+        connector.stop()
+    except Exception:
+        # A stopped connector is STOPPED, whatever its stop method thought of it (KIP-875).
+        _log.exception("Connector %s threw while it was stopped", name)
 
 
 class _Context:
     """What a connector may ask of the runtime; only sources use the reader."""
 
-    def __init__(self, reconfigure: Callable[[], None], reader: OffsetStorageReader) -> None:
+    def __init__(
+        self,
+        reconfigure: Callable[[], None],
+        fail: Callable[[Exception], None],
+        reader: OffsetStorageReader,
+    ) -> None:
         self._reconfigure = reconfigure
+        self._fail = fail
         self.offset_storage_reader = reader
 
     def request_task_reconfiguration(self) -> None:
         self._reconfigure()
 
     def raise_error(self, error: Exception) -> None:
-        raise error
+        self._fail(error)
 
 
 class _Reader:

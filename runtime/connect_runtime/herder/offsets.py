@@ -24,9 +24,10 @@ from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.kafka.groups import GroupActive
 from connect_runtime.plugins import Plugin
 from connect_runtime.storage import config_topic, offsets_topic
+from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_specs.desired import Offset, OffsetEntry, Partition
-from connect_specs.diagnostics import Failed
+from connect_specs.diagnostics import ConnectError
 from connect_specs.names import ClusterTopics, sink_group
 
 _log = logging.getLogger(__name__)
@@ -81,13 +82,13 @@ class ConnectorOffsets:
             group = sink_group(name, state.config, self._worker)
             try:
                 found = self._groups.offsets(group)
-            except Failed as error:
+            except ConnectError as error:
                 text = f"Failed to retrieve consumer group offsets for sink connector {name}"
                 raise RequestError(500, text) from error
             return [_sink_entry(key, offset) for key, offset in sorted(found.items())]
         try:
             sources = self._sources.read().connectors.get(name, {})
-        except Failed as error:
+        except ConnectError as error:
             text = f"Failed to retrieve offsets for source connector {name}"
             raise RequestError(500, text) from error
         return [OffsetEntry(found.partition, found.offset) for found in sources.values()]
@@ -143,6 +144,15 @@ class ConnectorOffsets:
             self._herder.fence(change.name, state.task_count_record)
         self._herder.write([config_topic.fencing_record(self._topics.config, change.name, 0)])
 
+    def _write(self, change: Change, records: Sequence[NewRecord]) -> None:
+        """Not where another leader ran the connector meanwhile: its tasks are not fenced."""
+        if self._checked(change).pending_fencing:
+            raise RequestError(
+                409,
+                "Failed to complete zombie fencing because a new set of task configs was generated",
+            )
+        self._herder.write(records)
+
     # --- on the asker's thread ---
 
     def _change_source(self, change: Change, state: ConnectorState, plugin: Plugin) -> bool:
@@ -150,12 +160,19 @@ class ConnectorOffsets:
             self._herder.ask(lambda: self._fence(change))
         except RequestError:
             raise
-        except Failed as error:
+        except ConnectError as error:
             text = (
                 "Failed to perform zombie fencing for source connector prior to modifying offsets"
             )
             raise RequestError(500, text) from error
-        snapshot = self._sources.read()
+        try:
+            snapshot = self._sources.read()
+        except ConnectError as error:
+            text = (
+                "Timed out while trying to read to the end of the offsets topic prior to modifying "
+                f"offsets for source connector {change.name}"
+            )
+            raise RequestError(500, text) from error
         wanted: Sequence[tuple[Partition, Offset | None]]
         if change.entries is None:
             known = snapshot.connectors.get(change.name, {})
@@ -168,14 +185,14 @@ class ConnectorOffsets:
         )
         records = offsets_topic.offset_records(self._topics.offsets, change.name, wanted, snapshot)
         if records:
-            self._herder.ask(lambda: (self._checked(change), self._herder.write(records)))
+            self._herder.ask(lambda: self._write(change, records))
         return handled
 
     def _change_sink(self, change: Change, state: ConnectorState, plugin: Plugin) -> bool:
         group = sink_group(change.name, state.config, self._worker)
         wanted: Mapping[tuple[str, int], int | None]
         if change.entries is None:
-            wanted = dict.fromkeys(self._groups.offsets(group))
+            wanted = dict.fromkeys(self._offsets_before_reset(change, group))
         else:
             wanted = parse_sink_offsets(change.entries)
         connector = cast(SinkConnector, plugin.cls())
@@ -183,17 +200,29 @@ class ConnectorOffsets:
         handled = _ask_hook(
             change, lambda: connector.alter_offsets(dict(state.config), named), "sink"
         )
+        if any(offset is not None and offset < 0 for offset in wanted.values()):
+            raise RequestError(500, f"Failed to modify offsets for sink connector {change.name}")
         self._herder.ask(lambda: self._checked(change))
         try:
             self._move_group(group, None if change.entries is None else wanted)
         except GroupActive as error:
             raise RequestError(500, _still_active(change)) from error
-        except Failed as error:
+        except ConnectError as error:
             what = "alter" if change.entries is not None else "reset"
             kind = "" if change.entries is not None else "sink "
             text = f"Failed to {what} consumer group offsets for {kind}connector {change.name}"
             raise RequestError(500, text) from error
         return handled
+
+    def _offsets_before_reset(self, change: Change, group: str) -> Group:
+        try:
+            return self._groups.offsets(group)
+        except ConnectError as error:
+            text = (
+                "Failed to list offsets prior to resetting offsets for sink connector "
+                f"{change.name}"
+            )
+            raise RequestError(500, text) from error
 
     def _move_group(self, group: str, wanted: Mapping[tuple[str, int], int | None] | None) -> None:
         if wanted is None:

@@ -24,7 +24,7 @@ from connect_runtime.herder.effects import (
 )
 from connect_runtime.storage import assignments_topic, config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
-from connect_runtime.storage.snapshots import Assignment, TaskId
+from connect_runtime.storage.snapshots import Assignment, State, Status, TaskId
 from connect_specs.names import ClusterTopics
 
 
@@ -41,6 +41,22 @@ def next_attempt(view: View, task: TaskId) -> int:
     """Higher than every attempt before, also after compaction has removed their records: each
     launch writes a record, so the log's own end has passed all of them."""
     return max(view.assignments.attempts.get(task, 0) + 1, view.assignments.offset)
+
+
+def task_status_records(
+    topic: str, task: TaskId, status: Status | None, current: Status | None
+) -> tuple[NewRecord, ...]:
+    """A task's status on its behalf. Readers take UNASSIGNED after RUNNING of the same term for the
+    late word of an earlier worker, unless RUNNING is removed first."""
+    record = status_topic.task_record(topic, task, status)
+    if (
+        status is None
+        or current is None
+        or (status.state, current.state) != (State.UNASSIGNED, State.RUNNING)
+        or current.generation < status.generation
+    ):
+        return (record,)
+    return (status_topic.task_record(topic, task, None), record)
 
 
 def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord, ...]:
@@ -70,7 +86,7 @@ def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord,
                 *(status_topic.topic_unused_record(topics.status, used, name) for used in gone),
             )
         case TaskStatusIs(task=task, status=status):
-            return (status_topic.task_record(topics.status, task, status),)
+            return task_status_records(topics.status, task, status, view.status.tasks.get(task))
         case StartInstance() | StopInstance() | KillRun() | ForgetRun():
             return ()
         case _:

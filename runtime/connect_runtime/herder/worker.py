@@ -7,6 +7,7 @@ objects and Spark report back through events.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import assert_never
@@ -62,15 +63,20 @@ class WorkerSettings:
 
 
 class Worker:
-    """Instances by name, attempts by task. `launcher` None: this process runs nothing."""
+    """Instances by name, attempts by task. `launcher` None: this process runs nothing. Connectors'
+    methods run in `pool`, by default in threads of its own."""
 
     def __init__(
-        self, settings: WorkerSettings, launcher: Launcher | None, sources: SourceOffsets
+        self,
+        settings: WorkerSettings,
+        launcher: Launcher | None,
+        sources: SourceOffsets,
+        pool: Executor | None = None,
     ) -> None:
         self.settings = settings
         self._launcher = launcher
         self._report: Callable[[Event], None] = lambda event: None
-        self._hosted = Instances(lambda event: self._report(event), sources)
+        self._hosted = Instances(lambda event: self._report(event), sources, pool)
         self._serials = count(1)
         self.term = 0
         self.instances: dict[str, Instance] = {}
@@ -97,6 +103,8 @@ class Worker:
             case InstanceStopped():
                 del changed[event.name]
             case _ if instance.phase is InstancePhase.STOPPING:
+                return
+            case InstanceStarted() if instance.phase is InstancePhase.FAILED:
                 return
             case InstanceStarted():
                 changed[event.name] = replace(
