@@ -1,1 +1,1 @@
-"""Makes the live cluster match the specs: observe, diff, plan, order, apply, and the ledger of it."""
+"""Makes live match the specs: observe, diff, plan, order, apply, and the ledger of it."""

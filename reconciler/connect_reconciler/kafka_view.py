@@ -8,15 +8,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Protocol
 
-from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from connect_reconciler.plan.live import LogRange, TopicPartition
-from connect_runtime.kafka.clients import admin, check_reachable, consumer
-from connect_runtime.kafka.errors import error_of
+from connect_runtime.kafka.clients import check_reachable, consumer
 from connect_runtime.kafka.groups import list_offsets_of_groups, log_ranges
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage.log import LogRecord, Logs
@@ -25,7 +22,6 @@ from connect_specs.diagnostics import Failed
 READ_TIMEOUT_S = 30.0
 
 _REACH_S = 8.0
-_COORDINATORS_S = 10.0
 # Durations are a courtesy: without them a plan is as right.
 _TIMES_S = 3.0
 _SLICE_S = 0.05
@@ -76,7 +72,6 @@ class KafkaView:
 
     def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
         wanted = sorted(groups)
-        wait_for_coordinators(self._properties, wanted)
         return list_offsets_of_groups(self._properties, wanted)
 
     def log_ranges(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogRange]:
@@ -112,35 +107,6 @@ class KafkaView:
         return found
 
 
-def wait_for_coordinators(properties: Mapping[str, str], groups: Sequence[str]) -> None:
-    """Until the groups' coordinators are known, or 10 s have passed.
-
-    Where one is about to move, or its broker has just started, questions about a group fail, and
-    librdkafka's request for its offsets even ends the process.
-    """
-    client = admin(properties)
-    deadline = time.monotonic() + _COORDINATORS_S
-    pending = list(groups)
-    while pending and time.monotonic() < deadline:
-        asked = client.describe_consumer_groups(pending, request_timeout=_COORDINATORS_S)
-        pending = [group for group, answer in asked.items() if _moving(answer)]
-        if pending:
-            time.sleep(_SLICE_S)
-
-
-def _moving(answer: Future[object]) -> bool:
-    try:
-        answer.result()
-    except KafkaException as error:
-        return error_of(error).code() in _MOVING
-    return False
-
-
-_MOVING = (
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-)
 _READER = {
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",

@@ -14,29 +14,19 @@ from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.kafka.election import find_leader
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.worker_config import TopicSettings, WorkerConfig
-from connect_specs.diagnostics import ConnectError, Failed
+from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
 
 # An answer about the leader this old is good enough; a failover takes seconds.
 _FRESH_S = 1.0
-_COORDINATOR_S = 15.0
-_ASK_AGAIN_S = 0.2
 
 
 def find_cluster(config: WorkerConfig) -> str:
     """The Kafka cluster's id. Raises Unreachable, also where Apache's workers use the group."""
     cluster_id = check_reachable(config.client)
-    deadline = time.monotonic() + _COORDINATOR_S
-    while True:
-        try:
-            find_leader(config.client, config.group_id, config.topics.config, 0.0)
-            return cluster_id
-        except Failed:
-            # a broker that has just started still reads what it knows of groups
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_ASK_AGAIN_S)
+    find_leader(config.client, config.group_id, config.topics.config, 0.0)
+    return cluster_id
 
 
 def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from connect_reconciler.apply.report import ApplyReport
+    from connect_reconciler.plan.live import Live
     from connect_reconciler.plan.plan import Plan
     from connect_specs.desired import Desired, Project
 
@@ -38,6 +39,8 @@ def apply(
     Can be killed and run again: nothing is done twice, and no connector is left unfinished.
     """
     from connect_reconciler.cli.connecting import client
+    from connect_reconciler.cli.plan import observed, planned
+    from connect_reconciler.cli.plan_output import read_saved
     from connect_specs.loader import load_specs
 
     _need_someone_to_ask(yes=yes)
@@ -45,8 +48,10 @@ def apply(
     project = call.project()
     desired = load_specs(project)
     with client(project) as properties:
-        plan = _plan(None if file is None else call.path(file), project, desired, properties)
-        return _show_and_apply(plan, project, desired, properties, yes=yes, as_json=as_json)
+        live = observed(project, desired, properties)
+        saved = None if file is None else call.path(file)
+        plan = planned(project, desired, live) if saved is None else read_saved(saved)
+        return _show_and_apply(plan, project, desired, live, properties, yes=yes, as_json=as_json)
 
 
 def _need_someone_to_ask(*, yes: bool) -> None:
@@ -61,38 +66,31 @@ def _need_someone_to_ask(*, yes: bool) -> None:
         )
 
 
-def _plan(
-    saved: Path | None, project: Project, desired: Desired, properties: Mapping[str, str]
-) -> Plan:
-    if saved is not None:
-        from connect_reconciler.cli.plan_output import read_saved
-
-        return read_saved(saved)
-    from connect_reconciler.cli.plan import observed, planned
-
-    return planned(project, desired, observed(project, desired, properties))
-
-
 def _show_and_apply(
     plan: Plan,
     project: Project,
     desired: Desired,
+    live: Live,
     properties: Mapping[str, str],
     *,
     yes: bool,
     as_json: bool,
 ) -> int:
+    from connect_reconciler.apply.run import ensure_fresh
     from connect_reconciler.cli.plan_output import show
     from connect_reconciler.render.plan_json import render_plan_json
 
     document: dict[str, object] = {"plan": render_plan_json(plan), "report": None}
     if not as_json:
         show(plan, as_json=False)
-    if plan.errors or plan.empty:
+    # An apply that was killed may have left an open journal and no change: it is closed then.
+    if plan.errors or (plan.empty and not live.ledger.unfinished):
         if as_json:
             result_json(document)
         return ExitCode.INVALID if plan.errors else ExitCode.OK
-    if not yes and not _agreed():
+    # Before anything is opened: leading a new cluster already creates its topics.
+    ensure_fresh(plan, desired, project, live)
+    if plan.actions and not yes and not _agreed():
         progress("not applied")
         return ExitCode.FAILED
     report = _carry_out(plan, project, desired, properties)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from connect_reconciler.cli.output import progress
-from connect_specs.diagnostics import Diagnostic, Unreachable
 
 if TYPE_CHECKING:
     from connect_runtime.kafka.embedded import EmbeddedBroker
@@ -97,37 +95,9 @@ def _is_last(in_use: IO[str]) -> bool:
 
 
 def _start(project: Project) -> EmbeddedBroker:
-    from connect_runtime.kafka.embedded import BrokerError, EmbeddedBroker, find_broker
-    from connect_runtime.kafka.jars import JarsError
+    from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
 
     folder = broker_folder(project)
-    try:
-        if find_broker(folder) is None:
-            progress("starting Kafka in .connect/ (the first time also fetches it)")
-        broker = EmbeddedBroker.start(folder)
-    except BrokerError as error:
-        why = "\n".join(error.log_tail)
-        raise Unreachable(
-            Diagnostic("kafka.embedded", error.what, str(folder), why=why, hint=error.hint)
-        ) from error
-    except JarsError as error:
-        raise Unreachable(Diagnostic("kafka.jars", error.what, hint=error.hint)) from error
-    if not broker.adopted:
-        _wait_for_groups(project, broker)
-    return broker
-
-
-def _wait_for_groups(project: Project, broker: EmbeddedBroker) -> None:
-    """A Kafka that just started answers about topics at once, about groups a moment later."""
-    from confluent_kafka import KafkaException
-
-    from connect_runtime.kafka.clients import admin
-
-    client = admin({"bootstrap.servers": broker.bootstrap_servers})
-    deadline = time.monotonic() + _GROUPS_S
-    while time.monotonic() < deadline:
-        try:
-            client.describe_consumer_groups([project.group_id])[project.group_id].result(_GROUPS_S)
-            return
-        except KafkaException:
-            time.sleep(_TRIES_S)
+    if find_broker(folder) is None:
+        progress("starting Kafka in .connect/ (the first time also fetches it)")
+    return EmbeddedBroker.start(folder)

@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.in_process import InProcessCluster
 from connect_reconciler.cluster.port import Cluster
-from connect_reconciler.kafka_view import wait_for_coordinators
 from connect_reconciler.ledger.lease import LeaseRefused, identity
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.worker import WorkerSettings
@@ -40,7 +39,6 @@ def open_cluster(project: Project, client: Mapping[str, str]) -> Cluster:
     """
     if project.target is not None:
         return HttpCluster(project.target.url)
-    wait_for_coordinators(client, [project.group_id])
     deadline = time.monotonic() + _CHOOSE_S
     while True:
         leader = _leader(project, client)

@@ -23,6 +23,7 @@ from confluent_kafka import (
 
 from connect_runtime.kafka.clients import admin, consumer
 from connect_runtime.kafka.errors import (
+    COORDINATOR_BUSY,
     MAX_POLL_EXCEEDED,
     NOT_A_CONSUMER_GROUP,
     SILENT,
@@ -165,14 +166,19 @@ def find_leader(
     """
     client = admin(properties)
     deadline = time.monotonic() + timeout_s
+    busy_until = time.monotonic() + _REQUEST_S
     while True:
         try:
             found = client.describe_consumer_groups([group], request_timeout=_REQUEST_S)[
                 group
             ].result()
         except KafkaException as exception:
-            if error_of(exception).code() == NOT_A_CONSUMER_GROUP:
+            code = error_of(exception).code()
+            if code == NOT_A_CONSUMER_GROUP:
                 raise _apache_group(group) from None
+            if code in COORDINATOR_BUSY and time.monotonic() < busy_until:
+                time.sleep(_ASK_AGAIN_S)
+                continue
             raise as_failure(error_of(exception), "The group cannot be read", group) from None
         for member in found.members:
             owned = member.assignment.topic_partitions if member.assignment else ()

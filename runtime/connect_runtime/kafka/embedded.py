@@ -25,6 +25,7 @@ from connect_runtime.kafka.jars import classpath
 from connect_runtime.kafka.java import find_java
 from connect_runtime.kafka.ports import LOOPBACK, free_port, is_free
 from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
+from connect_specs.diagnostics import Diagnostic, Unreachable
 
 _RECORD = "broker.json"
 _LOG = "broker.log"
@@ -80,17 +81,15 @@ appender.out.layout.pattern=%d %p %m (%c)%n
 """
 
 
-class BrokerError(Exception):
+class BrokerError(Unreachable):
     """The broker cannot be had: `what` went wrong, `log_tail` of its log, and a `hint`."""
 
     def __init__(self, what: str, *, log_tail: tuple[str, ...] = (), hint: str = "") -> None:
-        super().__init__(what, log_tail, hint)
+        why = "\n".join(log_tail)
+        super().__init__(Diagnostic("kafka.embedded", what, why=why, hint=hint))
         self.what = what
         self.log_tail = log_tail
         self.hint = hint
-
-    def __str__(self) -> str:
-        return "\n".join(line for line in (self.what, *self.log_tail, self.hint) if line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,16 @@ MAX_POLL_EXCEEDED = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001
 # What describing a group of Apache's Connect workers is answered with.
 NOT_A_CONSUMER_GROUP = KafkaError._INVALID_ARG  # noqa: SLF001
 
+# The group's coordinator is only taking up its work, as on a Kafka that has just started or when
+# the broker that coordinates changes; it is asked again.
+COORDINATOR_BUSY = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
+
 # A newer producer of the same transactional id exists.
 FENCED = frozenset(
     {

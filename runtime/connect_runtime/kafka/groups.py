@@ -18,6 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import OffsetSpec
 
 from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.coordinators import wait_for_coordinators
 from connect_runtime.kafka.delete_offsets import delete_partition_offsets
 from connect_runtime.kafka.errors import (
     GROUP_IN_USE,
@@ -48,6 +49,8 @@ def list_offsets_of_groups(
 ) -> dict[str, dict[Partition, int]]:
     """The committed offsets of many groups, asked for at the same time."""
     client = admin(properties)
+    groups = list(groups)
+    wait_for_coordinators(client, groups)
     asked = {
         group: client.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group)], request_timeout=_REQUEST_S
@@ -79,6 +82,7 @@ def alter_group_offsets(
     if min(offsets.values()) < 0:
         raise Failed(Diagnostic("group.negative-offset", "Offsets are 0 or greater", group))
     client = admin(properties)
+    wait_for_coordinators(client, (group,))
     wanted = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
     request = [ConsumerGroupTopicPartitions(group, wanted)]
     try:
@@ -110,6 +114,7 @@ def delete_group(properties: Mapping[str, str], group: str) -> None:
     """Deletes the group and its offsets; having none is as good. Raises GroupActive, Failed."""
     # held in a variable: a client that is collected never answers
     client = admin(properties)
+    wait_for_coordinators(client, (group,))
     answer = client.delete_consumer_groups([group], request_timeout=_REQUEST_S)
     try:
         answer[group].result()

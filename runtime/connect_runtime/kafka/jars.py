@@ -22,6 +22,8 @@ from typing import Literal, get_args
 from xml.sax.saxutils import quoteattr
 
 from connect_runtime.kafka.java import find_java
+from connect_specs.diagnostics import Diagnostic, Unreachable
+from connect_specs.diagnostics_text import render_diagnostics
 
 KAFKA_VERSION = "4.1.0"
 
@@ -43,16 +45,13 @@ _IVY_SETTINGS = """\
 """
 
 
-class JarsError(Exception):
+class JarsError(Unreachable):
     """The jars cannot be had: `what` went wrong, and `hint` says what to do about it."""
 
     def __init__(self, what: str, *, hint: str) -> None:
-        super().__init__(what, hint)
+        super().__init__(Diagnostic("kafka.jars", what, hint=hint))
         self.what = what
         self.hint = hint
-
-    def __str__(self) -> str:
-        return f"{self.what}\n{self.hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild_error, (self.what, self.hint)
@@ -259,7 +258,7 @@ def main(arguments: Sequence[str]) -> int:
                 classpath(jar_set)
                 sys.stdout.write(f"{jars_folder(jar_set)}\n")
             except JarsError as error:
-                sys.stderr.write(f"connect: {error}\n")
+                sys.stderr.write(render_diagnostics(error.diagnostics))
                 return 1
             return 0
     sys.stderr.write("usage: python -m connect_runtime.kafka.jars [broker|connect]\n")
