@@ -1,0 +1,101 @@
+"""A runtime on a real broker whose tasks run in threads of this process: all but Spark and REST."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from connect_runtime.herder.assembly import ConnectHerder, Edges
+from connect_runtime.herder.connect_cluster import ConnectCluster
+from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.joining import ensure_topics
+from connect_runtime.kafka.election import Election
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.storage.snapshots import State
+from connect_runtime.worker_config import from_properties
+from support.launcher import ThreadLauncher
+from support.wait import wait_until
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadCluster:
+    """A leader, and what a test may want of it."""
+
+    connect: ConnectHerder
+    logs: KafkaLogs
+    launcher: ThreadLauncher
+
+    @property
+    def verbs(self) -> ConnectCluster:
+        return self.connect.verbs
+
+    def wait_for(self, name: str, connector: State, *tasks: State) -> None:
+        """Until the connector and its tasks are in these states, and no other task runs."""
+
+        def reached() -> bool:
+            status = self.connect.herder.view.status
+            found = status.connectors.get(name)
+            ours = [t for t in sorted(status.tasks) if t.connector == name]
+            runs = [t for t in self.launcher.running if t.connector == name]
+            return (
+                found is not None
+                and found.state is connector
+                and [status.tasks[t].state for t in ours] == list(tasks)
+                and len(runs) == sum(state is not State.FAILED for state in tasks)
+            )
+
+        wait_until(reached, what=f"{name} to be {connector} {tasks}")
+
+    def stop_connector(self, name: str) -> None:
+        """Stopped, and all its tasks gone."""
+        self.verbs.stop(name)
+        self.wait_for(name, State.STOPPED)
+
+
+@contextmanager
+def thread_cluster(
+    bootstrap_servers: str, group_id: str, settings: Mapping[str, str] | None = None
+) -> Iterator[ThreadCluster]:
+    """Leads the group, until the end. `settings` are further worker properties."""
+    properties = {
+        "bootstrap.servers": bootstrap_servers,
+        "group.id": group_id,
+        "key.converter": STRING,
+        "value.converter": STRING,
+        "offset.flush.interval.ms": "200",
+        "offset.storage.partitions": "3",
+        "status.storage.partitions": "2",
+    }
+    for kind, suffix in (("config", "configs"), ("offset", "offsets"), ("status", "status")):
+        properties[f"{kind}.storage.topic"] = f"{group_id}-{suffix}"
+        properties[f"{kind}.storage.replication.factor"] = "1"
+    config, _ = from_properties(properties | dict(settings or {}))
+    logs = KafkaLogs(config.client)
+    launcher = ThreadLauncher()
+    ensure_topics(config, logs)
+    connect = ConnectHerder(
+        "http://ours:8083",
+        WorkerSettings(config.group_id, config.topics, "ours:8083", config.properties),
+        Edges(
+            logs=logs,
+            groups=SinkGroups(config.client),
+            election=Election(
+                config.client, config.group_id, config.topics.config, "http://ours:8083"
+            ),
+            launcher=launcher,
+            check=lambda name, given: None,
+            leader=lambda: None,
+        ),
+    )
+    connect.start()
+    try:
+        wait_until(lambda: connect.herder.leading, what="the herder to lead")
+        yield ThreadCluster(connect, logs, launcher)
+    finally:
+        connect.stop()
+        launcher.close()
+        logs.close()
