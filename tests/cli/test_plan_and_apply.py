@@ -85,7 +85,29 @@ def test_apply_asks_on_a_terminal(project: Command, answer: str, code: int, left
     assert project("plan", "--detailed-exitcode").returncode == left
 
 
-def test_a_saved_plan_is_applied_as_it_is_or_not_at_all(project: Command) -> None:
+def test_a_plan_with_secrets_is_saved_only_with_a_key_to_tell_them_apart(project: Command) -> None:
+    refused = project("plan", "--out", "saved.plan")
+    assert refused.returncode == 2
+    assert "error[plan-file.no-key]" in refused.stderr
+    assert "CONNECT_FINGERPRINT_KEY" in refused.stderr
+    assert not (project.folder / "saved.plan").exists()
+
+
+def test_a_saved_plan_refuses_a_secret_that_changed(
+    project: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONNECT_FINGERPRINT_KEY", "a key of this test")
+    assert project("plan", "--out", "saved.plan").returncode == 0
+    project.write("connectors/lines.yaml", SPEC.replace("hunter2", "hunter3"))
+    changed = project("apply", "saved.plan", "--yes")
+    assert changed.returncode == 5, changed.stderr
+    assert "hunter" not in changed.stdout + changed.stderr
+
+
+def test_a_saved_plan_is_applied_as_it_is_or_not_at_all(
+    project: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONNECT_FINGERPRINT_KEY", "a key of this test")
     saved = project("plan", "--out", "saved.plan")
     assert saved.returncode == 0
     file = project.folder / "saved.plan"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.output import colour, progress, result, result_json
-from connect_reconciler.plan.plan_file import dump_plan, load_plan
+from connect_reconciler.plan.plan_file import check_saved, dump_plan, load_plan
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_json import render_plan_json
 from connect_reconciler.render.style import style
@@ -29,6 +29,7 @@ def show(plan: Plan, *, as_json: bool) -> None:
 
 def save(plan: Plan, file: Path) -> None:
     """Writes a plan file, readable by its owner only. Raises Invalid."""
+    _ensure_secrets_can_be_told_apart(plan)
     unfinished = file.with_name(f"{file.name}.new")
     try:
         unfinished.unlink(missing_ok=True)
@@ -45,4 +46,12 @@ def save(plan: Plan, file: Path) -> None:
 
 def read_saved(file: Path) -> Plan:
     """The plan in a file. Raises Invalid."""
-    return load_plan(read_text(file, file.name), file.name)
+    plan = load_plan(read_text(file, file.name), file.name)
+    _ensure_secrets_can_be_told_apart(plan)
+    return plan
+
+
+def _ensure_secrets_can_be_told_apart(plan: Plan) -> None:
+    problems = check_saved(plan)
+    if problems:
+        raise Invalid(*problems)
