@@ -56,9 +56,11 @@ def marked(mark: str) -> list[Process]:
     return [found for pid in _pids() if wanted in _environment(pid) and (found := process(pid))]
 
 
-def is_python_worker(found: Process) -> bool:
-    """Whether it is Spark's Python: the daemon or one of its forks."""
-    return "connect_runtime.spark.daemon" in found.command
+def task_processes(among: Sequence[Process]) -> list[Process]:
+    """Those that run one task each: forks of Spark's Python daemons."""
+    python = [each for each in among if "-m connect_runtime.spark.daemon" in each.command]
+    daemons = {each.pid for each in python}
+    return [each for each in python if _parent(each.pid) in daemons]
 
 
 def kill(*processes: Process) -> None:
@@ -110,6 +112,11 @@ def _stat(pid: int) -> list[str]:
 def _session(pid: int) -> int | None:
     fields = _stat(pid)
     return int(fields[3]) if fields else None
+
+
+def _parent(pid: int) -> int | None:
+    fields = _stat(pid)
+    return int(fields[1]) if fields else None
 
 
 def _environment(pid: int) -> bytes:

@@ -71,8 +71,12 @@ class Up:
         return processes.of_session(self.pid)
 
     def get(self, path: str) -> Any:
-        """What REST answers."""
-        return httpx.get(f"{self.url}{path}", timeout=10).raise_for_status().json()
+        """What REST answers; None while it does not, or says that it cannot."""
+        try:
+            answer = httpx.get(f"{self.url}{path}", timeout=10)
+        except httpx.TransportError:
+            return None
+        return answer.json() if answer.is_success else None
 
 
 @dataclass(slots=True)
@@ -115,6 +119,8 @@ class Rig:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # as a shell with job control does: it can be told from the tests
+            start_new_session=True,
         )
 
     def __call__(
