@@ -215,14 +215,22 @@ class Herders(RuleBasedStateMachine):
             case _:
                 attempt.hung = how == "hang"
 
-    @rule()
-    def all_freeze(self) -> None:
+    @rule(name=NAMES, tasks=st.integers(0, 3), stop=st.booleans(), rounds=st.integers(0, 5))
+    def change_while_all_are_frozen(self, name: str, tasks: int, stop: bool, rounds: int) -> None:
+        """The tasks are killed, which does not end them at once: they wake in the wrong moment."""
         for attempt in self.leader.launcher.live:
             attempt.hung = True
+        if stop:
+            self.change_state(name, TargetState.STOPPED)
+            self.alter(name, 0, False, False)
+        else:
+            self.patch(name, tasks, "")
+        self.cluster.clock.now += rounds * 2.0
+        self.everything_moves(rounds)
+        self.all_commit_late()
 
     @rule()
     def all_commit_late(self) -> None:
-        """Frozen processes, also killed ones that are not dead yet, wake up in the wrong moment."""
         for attempt in self.cluster.attempts:
             attempt.work_late()
 
@@ -357,7 +365,8 @@ class Herders(RuleBasedStateMachine):
 
     def task_is_as_wanted(self, task: TaskId, target: TargetState) -> None:
         view = self.leader.herder.view
-        status = self.cluster.status.tasks[task].state
+        known = self.cluster.status.tasks.get(task)
+        status = None if known is None else known.state
         run = view.runs.get(task)
         if run is None:
             assert status is State.UNASSIGNED, "it waits for a slot"
