@@ -97,7 +97,8 @@ def converters() -> tuple[Plugin, ...]:
 @cache
 def connector(name: str) -> Plugin:
     """The connector that `connector.class=name` means. Raises `ConnectorError`."""
-    found = _match(name, connectors()) or _named(name, Connector)
+    found = _built_in(name, _JAVA_CONNECTORS) or _match(name, connectors())
+    found = found or _named(name, Connector)
     if not found:
         raise ConnectorError(
             "Failed to find any class that implements Connector and which name matches"
@@ -114,7 +115,8 @@ def connector(name: str) -> Plugin:
 @cache
 def converter(key: str, name: str) -> Plugin:
     """The converter that `<key>=name` means. Raises `ConfigError`."""
-    found = _match(name, converters()) or _named(name, Converter)
+    found = _built_in(name, _JAVA_CONVERTERS) or _match(name, converters())
+    found = found or _named(name, Converter)
     if len(found) != 1:
         raise ConfigError.invalid(key, name, f"Class {name} could not be found.")
     return found[0]
@@ -136,6 +138,20 @@ def task_class_name(cls: type[SourceTask] | type[SinkTask]) -> str:
     """The `task.class` to store for a task class: what `task` finds again."""
     path = f"{cls.__module__}:{cls.__qualname__}"
     return next((java for java, ours in _JAVA_TASKS.items() if ours == path), _path(cls))
+
+
+def load_built_in() -> None:
+    """Imports every built-in class, so that processes forked from here need not. No third party's
+    code runs."""
+    for paths in (_JAVA_CONNECTORS, _JAVA_TASKS, _JAVA_CONVERTERS):
+        for path in paths.values():
+            _load(path)
+
+
+def _built_in(name: str, paths: Mapping[str, str]) -> tuple[Plugin, ...]:
+    """A built-in by its full name: found without a look at what else is installed."""
+    path = paths.get(name)
+    return () if path is None else (_plugin(_load(path), name),)
 
 
 def _match(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
