@@ -24,7 +24,7 @@ from connect_reconciler.plan.live import (
     TopicPartition,
 )
 from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
-from connect_reconciler.validity import check_configs
+from connect_reconciler.validity import check_configs, warn_of_configs
 from connect_runtime import plugins
 from connect_runtime.api import ConnectorError
 from connect_runtime.api.configdef import ConfigType
@@ -72,7 +72,11 @@ def observe(project: Project, desired: Desired, client: Mapping[str, str]) -> Li
         return live
     worker, _ = from_project(project, client["bootstrap.servers"])
     configs = {name: connector.config for name, connector in live.connectors.items()}
-    return replace(live, errors=tuple(check_configs(desired, configs, live.kinds, worker)))
+    return replace(
+        live,
+        errors=tuple(check_configs(desired, configs, live.kinds, worker)),
+        warnings=tuple(warn_of_configs(desired, configs)),
+    )
 
 
 def observe_view(

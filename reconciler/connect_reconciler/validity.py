@@ -14,6 +14,7 @@ from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.validation.validate import validate
+from connect_runtime.validation.without_effect import without_effect
 from connect_runtime.worker_config import WorkerConfig
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic
@@ -26,13 +27,29 @@ def check_configs(
     worker: WorkerConfig,
 ) -> Iterator[Diagnostic]:
     """What is wrong with configs that would be written. `live` holds configs by connector."""
+    for spec, written in _written(desired, live):
+        if spec.config.get("connector.class") in installed:
+            for error in _errors(written, worker):
+                yield _refusal(spec, written, error)
+
+
+def warn_of_configs(
+    desired: Desired, live: Mapping[str, Mapping[str, str]]
+) -> Iterator[Diagnostic]:
+    """What our runtime would take from configs that would be written, and not act on."""
+    for spec, written in _written(desired, live):
+        for what in without_effect(written):
+            yield Diagnostic("config.without-effect", f"{spec.name}: {what}", spec.where)
+
+
+def _written(
+    desired: Desired, live: Mapping[str, Mapping[str, str]]
+) -> Iterator[tuple[DesiredConnector, Mapping[str, str]]]:
     for name, spec in desired.connectors.items():
         stored = without_reserved(live[name]) if name in live else None
         written = written_config(spec, stored)
-        if written == stored or spec.config.get("connector.class") not in installed:
-            continue
-        for error in _errors(written, worker):
-            yield _refusal(spec, written, error)
+        if written != stored:
+            yield spec, written
 
 
 def _errors(config: Mapping[str, str], worker: WorkerConfig) -> tuple[str, ...]:

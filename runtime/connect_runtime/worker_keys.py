@@ -39,7 +39,6 @@ CLIENT_PREFIXES: Final = ("sasl.", "security.", "ssl.")
 # Passed on to what they configure.
 PASSED_PREFIXES: Final = (
     "admin.",
-    "config.providers.",
     "consumer.",
     "header.converter.",
     "key.converter.",
@@ -52,21 +51,23 @@ TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage."
 # Known to Apache's workers, without effect here.
 WITHOUT_EFFECT: Final = frozenset(
     """
-    access.control.allow.methods access.control.allow.origin admin.listeners connect.protocol
+    access.control.allow.methods access.control.allow.origin admin.listeners config.providers
+    connect.protocol
     connector.client.config.override.policy header.converter.plugin.version heartbeat.interval.ms
     inter.worker.key.generation.algorithm inter.worker.key.size inter.worker.key.ttl.ms
     inter.worker.signature.algorithm inter.worker.verification.algorithms internal.key.converter
     internal.value.converter key.converter.plugin.version metadata.recovery.rebootstrap.trigger.ms
     metadata.recovery.strategy metric.reporters metrics.num.samples metrics.recording.level
-    metrics.sample.window.ms offset.flush.timeout.ms offset.storage.file.filename plugin.discovery
+    metrics.sample.window.ms offset.storage.file.filename plugin.discovery
     plugin.path rebalance.timeout.ms response.http.headers.config rest.advertised.listener
     rest.extension.classes scheduled.rebalance.max.delay.ms session.timeout.ms
-    topic.creation.enable topic.tracking.allow.reset topic.tracking.enable
+    topic.creation.enable topic.tracking.allow.reset
     value.converter.plugin.version worker.sync.timeout.ms worker.unsync.backoff.ms
     """.split()
 )
 WITHOUT_EFFECT_PREFIXES: Final = (
     "admin.listeners.",
+    "config.providers.",
     "listeners.https.",
     "metrics.context.",
 )
@@ -122,7 +123,8 @@ def _supported() -> ConfigDef:
         "enabled",
         validator=OneOf.any_case("DISABLED", "ENABLED", "PREPARING"),
     )
-    keys.define("config.providers", ConfigType.LIST, "")
+    keys.define("offset.flush.timeout.ms", ConfigType.LONG, 5_000, validator=at_least_one)
+    keys.define("topic.tracking.enable", ConfigType.BOOLEAN, True)
     keys.define("client.id", ConfigType.STRING, "")
     keys.define("spark.master", ConfigType.STRING, DEFAULT_MASTER, validator=NonEmptyString())
     return keys

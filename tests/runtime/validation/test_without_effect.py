@@ -1,0 +1,35 @@
+"""Keys that the runtime takes and does not act on are told, by name only."""
+
+import pytest
+
+from connect_runtime.validation.without_effect import without_effect
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("errors.tolerance", "all", "has no effect"),
+        ("errors.tolerance", "none", None),
+        ("errors.retry.timeout", "-1", "has no effect"),
+        ("errors.retry.timeout", "0", None),
+        ("errors.log.enable", "TRUE", "has no effect"),
+        ("errors.deadletterqueue.topic.name", "dead", "has no effect"),
+        ("offsets.storage.topic", "mine", "has no effect"),
+        ("topic.creation.default.partitions", "3", "has no effect"),
+        ("admin.override.client.id", "a", "has no effect"),
+        ("header.converter", "anything", "has no effect"),
+        ("connection.password", "${file:/run/secrets:db}", "does not resolve"),
+        ("connection.url", "${env:URL}", "does not resolve"),
+        ("file", "/tmp/$x{y}", None),
+        ("topic", "lines", None),
+    ],
+)
+def test_what_is_told(key: str, value: str, told: str | None) -> None:
+    found = without_effect({"name": "c", key: value})
+    if told is None:
+        assert found == ()
+    else:
+        (text,) = found
+        assert text.startswith(key)
+        assert told in text
+        assert value not in text or value in key
