@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Mapping
 from importlib.metadata import version
 from urllib.parse import urlsplit
 
@@ -27,6 +28,7 @@ from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.rest.server import Bound, RestServer
 from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.validation.validate import check
+from connect_runtime.validation.without_effect import without_effect
 from connect_runtime.worker_config import WorkerConfig
 
 _log = logging.getLogger(__name__)
@@ -106,7 +108,7 @@ class Runtime:
                 groups=SinkGroups(config.client),
                 election=Election(config.client, config.group_id, topics.config, self.url),
                 launcher=launcher,
-                check=lambda name, given: check(given, config),
+                check=lambda name, given: _check(name, given, config),
                 leader=Leader(config.client, config.group_id, topics.config),
             ),
         )
@@ -131,3 +133,10 @@ class Runtime:
     def _started(self) -> ConnectHerder:
         assert self._connect is not None, "the runtime was not started"
         return self._connect
+
+
+def _check(name: str, given: Mapping[str, str], config: WorkerConfig) -> None:
+    """Refuses an invalid config; says in the log what a valid one asks for in vain."""
+    check(given, config)
+    for what in without_effect(given):
+        _log.warning("Connector %s: %s", name, what)
