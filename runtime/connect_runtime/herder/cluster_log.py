@@ -73,14 +73,20 @@ class ClusterLog:
             self._writer = None
 
     def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
-        """Writes all of `records` or none, and reads them back. Raises Fenced or WriteFailed."""
+        """Writes all of `records` or none, and reads them back. Raises Fenced or WriteFailed.
+
+        Statuses are taken as written: tasks write that topic too, and the open transaction of one
+        that was killed would hold the leader back for longer than its session lasts. Reading them
+        again later changes nothing.
+        """
         assert self._writer is not None, "only a leader writes"
         written = self._writer.write(records)
         ends: dict[tuple[str, int], int] = {}
+        self._fold_status(record for record in written if record.topic == self._topics.status)
         for record in written:
             ends[record.topic, record.partition] = record.offset
         for (topic, partition), offset in ends.items():
-            if topic in self._readers:
+            if topic in (self._topics.config, self._topics.assignments):
                 self._fold[topic](
                     self._readers[topic].read_through(partition, offset, READ_TIMEOUT_S)
                 )

@@ -38,6 +38,7 @@ from connect_runtime.herder.worker import Worker
 from connect_runtime.storage import status_topic
 from connect_runtime.storage.log import Fenced, LogRecord, Logs, NewRecord, WriteFailed
 from connect_runtime.storage.snapshots import State, Status
+from connect_specs.diagnostics import ConnectError
 from connect_specs.names import ClusterTopics, leader_transactional_id, task_transactional_id
 
 _log = logging.getLogger(__name__)
@@ -181,9 +182,14 @@ class Herder:
     def _guarded(self, step: Callable[[], None]) -> None:
         try:
             step()
+            return
+        except ConnectError as error:
+            why = "; ".join(filter(None, (each.why for each in error.diagnostics)))
+            _log.warning("%s%s; this is tried again", error, f" ({why})" if why else "")
         except Exception:
             _log.exception("The herder failed; it goes on")
-            self._not_before = self._clock() + _WRITE_RETRY_S
+        self._not_before = self._clock() + _WRITE_RETRY_S
+        self._stopping.wait(_WRITE_RETRY_S)
 
     def _wait(self) -> None:
         """Until something happens, or the topics deserve a look."""
