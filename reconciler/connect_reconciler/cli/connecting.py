@@ -60,7 +60,7 @@ def own_broker(project: Project, *, for_up: bool = False) -> Iterator[EmbeddedBr
         for_verbs = project.data / _FOR_VERBS
         if for_up:
             for_verbs.unlink(missing_ok=True)
-        elif not broker.adopted:
+        elif not broker.adopted and not _is_up(project):
             for_verbs.write_text(f"{broker.pid}\n")
         try:
             yield broker
@@ -84,6 +84,13 @@ def is_for_verbs(project: Project, pid: int) -> bool:
         return (project.data / _FOR_VERBS).read_text() == f"{pid}\n"
     except FileNotFoundError:
         return False
+
+
+def _is_up(project: Project) -> bool:
+    """Whether a runtime is there, to which a broker that died under it belongs when it is back."""
+    from connect_reconciler.cli.running import find_runtime
+
+    return find_runtime(project) is not None
 
 
 def _is_last(in_use: IO[str]) -> bool:

@@ -13,7 +13,6 @@ from connect_reconciler.cli.output import progress, result, result_json
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
-    from connect_runtime.kafka.embedded import EmbeddedBroker
     from connect_runtime.worker_config import WorkerConfig
     from connect_specs.desired import Project
 
@@ -87,6 +86,7 @@ def _detach(project: Project, slots: int | None, master: str | None, *, as_json:
 def _run_here(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
     from connect_reconciler.cli.connecting import has_own_broker, own_broker
     from connect_reconciler.cli.foreground import run_until_told
+    from connect_reconciler.cli.keeping import kept_alive
     from connect_reconciler.cli.running import announce, claimed
     from connect_runtime.worker_config import from_project
 
@@ -95,16 +95,11 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
         bootstrap = None
         if has_own_broker(project):
             broker = stack.enter_context(own_broker(project, for_up=True))
-            stack.callback(_stop_broker, broker)
+            stack.enter_context(kept_alive(project, broker))
             bootstrap = broker.bootstrap_servers
         config, warnings = from_project(project, bootstrap)
         config = with_master(_with_free_port(project, config), slots, master)
         run_until_told(config, warnings, lambda url: announce(project, url), as_json=as_json)
-
-
-def _stop_broker(broker: EmbeddedBroker) -> None:
-    progress("stopping Kafka")
-    broker.stop()
 
 
 def _with_free_port(project: Project, config: WorkerConfig) -> WorkerConfig:

@@ -27,6 +27,17 @@ COORDINATOR_BUSY = frozenset(
     }
 )
 
+# A partition has another leader, or its leader another epoch, than the client thinks.
+STALE_LEADER = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError._NOENT,  # noqa: SLF001 - no partition asked about has a leader
+    }
+)
+
 # A newer producer of the same transactional id exists.
 FENCED = frozenset(
     {

@@ -16,12 +16,19 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from connect_runtime.kafka.clients import consumer
-from connect_runtime.kafka.errors import END_OF_PARTITION, SILENT, as_failure, error_of
+from connect_runtime.kafka.errors import (
+    END_OF_PARTITION,
+    SILENT,
+    STALE_LEADER,
+    as_failure,
+    error_of,
+)
 from connect_runtime.storage.log import LogBlocked, LogRecord
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 
@@ -132,16 +139,27 @@ class KafkaLogReader:
     def _ends(self, isolation: IsolationLevel) -> dict[int, int]:
         # what librdkafka had to say is only passed on when it is asked
         self._admin.poll(0)
-        latest = {at: OffsetSpec.latest() for at in self._assigned}
-        answers = self._admin.list_offsets(
-            latest, isolation_level=isolation, request_timeout=_REQUEST_S
-        )
         try:
-            return {at.partition: answer.result().offset for at, answer in answers.items()}
+            try:
+                return self._ask_ends(isolation)
+            except KafkaException as error:
+                if error_of(error).code() not in STALE_LEADER:
+                    raise
+                # The client goes on asking the leader that it knows, until it hears of another.
+                topic = TopicCollection([self._topic])
+                self._admin.describe_topics(topic, request_timeout=_REQUEST_S)[self._topic].result()
+                return self._ask_ends(isolation)
         except KafkaException as error:
             raise as_failure(
                 error_of(error), "The end of the topic cannot be read", self._topic
             ) from None
+
+    def _ask_ends(self, isolation: IsolationLevel) -> dict[int, int]:
+        latest = {at: OffsetSpec.latest() for at in self._assigned}
+        answers = self._admin.list_offsets(
+            latest, isolation_level=isolation, request_timeout=_REQUEST_S
+        )
+        return {at.partition: answer.result().offset for at, answer in answers.items()}
 
     def _obstacle(self, partition: int) -> ConnectError:
         """Why the reader got no further than it did."""

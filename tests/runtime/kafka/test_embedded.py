@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.kafka.embedded import BrokerError, BrokerRecord, EmbeddedBroker, find_broker
+from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.process import end_process, is_alive, start_time
 from support.broker import BrokerAddress, cluster_at, create_topic, produce, read_to_end
 from support.wait import wait_until
@@ -52,6 +53,9 @@ def test_a_broker_outlives_its_killed_starter_and_keeps_its_data(
     assert (adopted.adopted, adopted.pid) == (True, pid)
     create_topic(adopted.bootstrap_servers, "kept")
     produce(adopted.bootstrap_servers, "kept", [(b"k", b"v")])
+    logs = KafkaLogs({"bootstrap.servers": adopted.bootstrap_servers})
+    reader = logs.reader("kept")
+    assert len(reader.read_to_end(10)) == 1
 
     os.kill(adopted.pid, signal.SIGKILL)
     wait_until(lambda: find_broker(folder) is None, what="the broker to be gone")
@@ -62,6 +66,10 @@ def test_a_broker_outlives_its_killed_starter_and_keeps_its_data(
         adopted.bootstrap_servers,
     )
     assert [message.value() for message in read_to_end(again.bootstrap_servers, "kept")] == [b"v"]
+    # whoever read before reads on, though the partition's leader has another epoch now
+    produce(again.bootstrap_servers, "kept", [(b"k", b"w")])
+    assert [record.value for record in reader.read_to_end(10)] == [b"w"]
+    logs.close()
 
     again.stop()
     assert find_broker(folder) is None
