@@ -17,6 +17,8 @@ from support.wait import wait_until
 
 LINES = 200_000
 RECOVERY_S = 60.0
+# A killed sink's place in its group is kept for 10 s.
+SINK_S = 25.0
 
 Record = Callable[[str, object], None]
 RUNNING = ("RUNNING", ["RUNNING"])
@@ -73,7 +75,13 @@ class Load:
 
     def account(self, *, torn: int) -> None:
         """Ends the load and holds topic and file against it."""
+        before = count_of(self.outfile)
         last = self.feeder.finish(LINES)
+        wait_until(
+            lambda: count_of(self.outfile) > before,
+            what="the sink to go on",
+            timeout_s=SINK_S,
+        )
         wait_until(
             lambda: _last_number(self.outfile) == last,
             what=f"line {last} in the sink's file",
