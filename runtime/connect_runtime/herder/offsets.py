@@ -53,6 +53,14 @@ class Change:
     entries: Sequence[OffsetEntry] | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Fenced:
+    """Who fenced a connector's producers, by the leader's term, and what is to be said of it."""
+
+    term: int
+    records: tuple[NewRecord, ...]
+
+
 class ConnectorOffsets:
     """The offsets of connectors, source and sink."""
 
@@ -135,29 +143,30 @@ class ConnectorOffsets:
         requests.stopped(state)
         return state
 
-    def _fence(self, change: Change) -> None:
-        """Every producer that may still be about, then the record that says so (KIP-618)."""
+    def _fence(self, change: Change) -> _Fenced:
+        """Every producer that may still be about (KIP-618). The record that says so is written
+        with the offsets."""
         state = self._checked(change)
-        if not state.pending_fencing:
-            return
-        if state.task_count_record:
+        if state.pending_fencing and state.task_count_record:
             self._herder.fence(change.name, state.task_count_record)
-        self._herder.write([config_topic.fencing_record(self._topics.config, change.name, 0)])
+        record = config_topic.fencing_record(self._topics.config, change.name, 0)
+        return _Fenced(self._herder.view.term, (record,) if state.pending_fencing else ())
 
-    def _write(self, change: Change, records: Sequence[NewRecord]) -> None:
+    def _write(self, change: Change, fenced: _Fenced, records: Sequence[NewRecord]) -> None:
         """Not where another leader ran the connector meanwhile: its tasks are not fenced."""
-        if self._checked(change).pending_fencing:
+        self._checked(change)
+        if self._herder.view.term != fenced.term:
             raise RequestError(
                 409,
                 "Failed to complete zombie fencing because a new set of task configs was generated",
             )
-        self._herder.write(records)
+        self._herder.write([*fenced.records, *records])
 
     # --- on the asker's thread ---
 
     def _change_source(self, change: Change, state: ConnectorState, plugin: Plugin) -> bool:
         try:
-            self._herder.ask(lambda: self._fence(change))
+            fenced = self._herder.ask(lambda: self._fence(change))
         except RequestError:
             raise
         except ConnectError as error:
@@ -184,8 +193,8 @@ class ConnectorOffsets:
             change, lambda: connector.alter_offsets(dict(state.config), wanted), "source"
         )
         records = offsets_topic.offset_records(self._topics.offsets, change.name, wanted, snapshot)
-        if records:
-            self._herder.ask(lambda: self._write(change, records))
+        if fenced.records or records:
+            self._herder.ask(lambda: self._write(change, fenced, records))
         return handled
 
     def _change_sink(self, change: Change, state: ConnectorState, plugin: Plugin) -> bool:

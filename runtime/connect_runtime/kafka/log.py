@@ -53,7 +53,9 @@ class KafkaLogs:
         def end_earlier_writers(transactional_id: str) -> None:
             KafkaLogWriter(self._properties, transactional_id).close()
 
-        if transactional_ids:
+        if len(transactional_ids) == 1:
+            end_earlier_writers(transactional_ids[0])
+        elif transactional_ids:
             threads = min(_FENCED_AT_ONCE, len(transactional_ids))
             with ThreadPoolExecutor(threads, thread_name_prefix="fence") as pool:
                 # the list lets the first error out
