@@ -85,6 +85,12 @@ class FakeCluster:
     def update_config(self, name: str, config: Mapping[str, str]) -> None:
         self._write(requests.put_config(TOPICS.config, name, config))
 
+    def publish_tasks(self, name: str, count: int) -> None:
+        """What a connector's leader does once the connector has said what its tasks are."""
+        configs = [self._known(name).config] * count
+        self._write(config_topic.task_config_records(TOPICS.config, name, configs))
+        self._write([config_topic.commit_record(TOPICS.config, name, count)])
+
     def config(self, name: str) -> Mapping[str, str] | None:
         state = self._snapshot().connectors.get(name)
         return None if state is None else state.config

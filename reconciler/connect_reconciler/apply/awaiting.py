@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from connect_reconciler.apply.edges import FATAL, Edges
-from connect_reconciler.apply.health import Verdict, Watch, watch
+from connect_reconciler.apply.health import Judged, Verdict, Watch, watch
 from connect_reconciler.apply.progress import Waiting
 from connect_reconciler.apply.report import ConnectorReport, Health
 from connect_reconciler.apply.steps import Steps
@@ -55,7 +55,17 @@ def _look(name: str, state: Watch, edges: Edges) -> tuple[Watch, bool]:
     except RequestError:
         # A cluster that rebalances has no answer right now; the deadline bounds this.
         return state, False
-    return watch(state, status, edges.settings.clock.now(), edges.settings.limits.settle_s)
+    now = edges.settings.clock.now()
+    state, final = watch(state, status, now, edges.settings.limits.settle_s)
+    if final and state.judged.verdict is Verdict.RUNNING:
+        # Last, because it is read from Kafka: a task has no status before it has begun.
+        found = edges.read_back(name)
+        told = status.tasks if status else {}
+        silent = [number for number in range(found.tasks if found else 0) if number not in told]
+        if silent:
+            detail = f"task {silent[0]} has no status yet"
+            return Watch(state.before, Judged(Verdict.UNSETTLED, detail), now), False
+    return state, final
 
 
 def _judged(report: ConnectorReport, state: Watch, steps: Steps) -> ConnectorReport:

@@ -20,10 +20,11 @@ _READ_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A connector that is there."""
+    """A connector that is there. `tasks` is how many were published for this very config."""
 
     config: Mapping[str, str]
     target: TargetState
+    tasks: int = 0
 
 
 class ReadBack(Protocol):
@@ -44,7 +45,10 @@ class ConfigTopic:
         if records:
             self._snapshot = config_topic.reduce_all(self._snapshot, records)
         state = self._snapshot.connectors.get(name)
-        return None if state is None else Found(state.config, state.target)
+        if state is None:
+            return None
+        tasks = len(state.task_configs) if state.applied_config == state.config else 0
+        return Found(state.config, state.target, tasks)
 
     def close(self) -> None:
         """Closes the reader."""

@@ -340,6 +340,22 @@ def test_it_waits_until_everything_runs(world: Applying) -> None:
     assert report.exit_code is ExitCode.OK
 
 
+def test_a_task_that_has_not_begun_is_waited_for(world: Applying) -> None:
+    cluster = runs(world)
+    seen: list[float] = []
+
+    def status_of(name: str) -> ConnectorStatus:
+        if len(seen) == 1:  # the first look was before the connector was created
+            cluster.publish_tasks(name, 1)
+        seen.append(world.time.at)
+        return status(State.RUNNING, State.RUNNING if world.time.at > 9 else None)
+
+    cluster.status = status_of  # type: ignore[method-assign]
+    report = world.apply(desired_of(spec("a")), cluster=cluster)
+    assert report.connectors[0].health is Health.RUNNING
+    assert 9 < world.time.at < 15
+
+
 def test_a_failed_task_is_a_failed_connector(world: Applying) -> None:
     cluster = runs(world)
     trace = 'Traceback (most recent call last):\n  File "x", line 1\nValueError: hunter2 is wrong\n'
