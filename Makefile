@@ -4,7 +4,8 @@ PYTHON ?= python3
 UV_VERSION := 0.13.9
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --upgrade --no-header
 BIN := .venv/bin
-# Tests wait for processes more than they compute, so there may be more workers than cores.
+# Tests wait for processes more than they compute, so there may be more workers than cores. Those
+# that kill at observed moments run alone: a machine that is busy otherwise moves the moments.
 WORKERS ?= 3
 STAMP := .venv/.installed
 LOCKS := requirements/build.lock requirements/dev.lock
@@ -35,7 +36,8 @@ demo: jars ## run the example from files to records, on this machine
 	$(BIN)/python examples/demo/run.py
 
 test: jars ## run the tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m "not chaos" -n $(WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m chaos $(ARGS)
 
 check: install ## check format, lint, types, import rules and scripts
 	$(BIN)/ruff format --check .
