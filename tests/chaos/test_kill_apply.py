@@ -122,8 +122,8 @@ def test_with_no_runtime(delivered: Delivered) -> None:
     rig = delivered.rig
     rig("down")
     delivered.pin()
-    for moment in UNRECORDED:
-        _kill_at(moment, rig.start_pausing(moment, "apply", "--yes"))
+    moment = UNRECORDED[0]
+    _kill_at(moment, rig.start_pausing(moment, "apply", "--yes"))
     rig.apply()
     rig.assert_nothing_to_do()
     delivered.kafka = rig.up().kafka

@@ -37,6 +37,13 @@ class Load:
     ends: Ends
     feeder: Feeder
 
+    def gate(self, kind: str, state: str = "running") -> Path:
+        """Has a source of `support.gated` in place of the plain one; returns its gate."""
+        gate = self.rig.folder / f"{self.source}.gate"
+        config = {"connector.class": f"support.gated.{kind}", "gate": str(gate)}
+        self.rig.source(self.source, state, **config)
+        return gate
+
     def start(self) -> None:
         """Applies the specs and returns when both connectors have moved lines."""
         self.rig.apply()
@@ -150,28 +157,27 @@ def test_while_the_sink_writes(load: Load, tree: bool, record_property: Record) 
 @TREE
 def test_during_a_stop(load: Load, tree: bool, record_property: Record) -> None:
     """The target state is in the topic, the task's end is not."""
+    gate = load.gate("SlowToStop")
     load.start()
     config = Tail(load.up.kafka, load.rig.topics.config)
     status = Tail(load.up.kafka, load.rig.topics.status)
-    load.rig.source(load.source, state="stopped")
+    load.gate("SlowToStop", state="stopped")
     apply = load.rig.start("apply", "--yes")
     config.wait_for(f"target-state-{load.source}")
-
-    def is_stopping() -> bool:
-        return (f"status-task-{load.source}-0".encode(), None) not in status.seen()
-
-    assert load.kill_if(is_stopping, tree=tree)
+    gone = (f"status-task-{load.source}-0".encode(), None)
+    assert load.kill_if(lambda: gone not in status.seen(), tree=tree)
     killed = time.monotonic()
     config.close()
     status.close()
     _, told = apply.communicate(timeout=60)
     assert apply.returncode != 0, told
+    gate.touch()
     load.recover(killed, record_property, load.sink)
     load.rig.apply()
     assert load.rig.states() == {load.source: ("STOPPED", []), load.sink: RUNNING}
     load.rig.assert_nothing_to_do()
 
-    load.rig.source(load.source)
+    load.gate("SlowToStop")
     load.rig.apply()
     load.account(torn=1)
     load.rig.assert_nothing_to_do()
@@ -179,9 +185,10 @@ def test_during_a_stop(load: Load, tree: bool, record_property: Record) -> None:
 
 @TREE
 def test_right_after_a_create(load: Load, tree: bool, record_property: Record) -> None:
-    """The connector's config is in the topic, no attempt at its tasks is."""
+    """The connector's config is in the topic, and no attempt at its tasks."""
     config = Tail(load.up.kafka, load.rig.topics.config)
     assignments = Tail(load.up.kafka, load.rig.topics.assignments)
+    gate = load.gate("SlowToStart")
     apply = load.rig.start("apply", "--yes")
     config.wait_for(f"connector-{load.source}")
 
@@ -194,6 +201,7 @@ def test_right_after_a_create(load: Load, tree: bool, record_property: Record) -
     assignments.close()
     apply.communicate(timeout=60)
     assert apply.returncode != 0
+    gate.touch()
     load.recover(killed, record_property, load.source)
     load.rig.apply()
     load.account(torn=0)

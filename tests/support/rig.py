@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,6 @@ _SPEC = """\
 name: {name}
 state: {state}
 config:
-  connector.class: {kind}
   tasks.max: 1
 {config}{offsets}"""
 
@@ -182,23 +182,21 @@ class Rig:
     def source(self, name: str, state: str = "running", offsets: str = "", **config: str) -> Path:
         """A file source of the file `<name>.in` into the topic `<name>`; returns the file."""
         file = self.folder / f"{name}.in"
-        given = {"file": str(file), "topic": name} | config
-        self.spec(name, "FileStreamSource", given, state=state, offsets=offsets)
+        given = {"connector.class": "FileStreamSource", "file": str(file), "topic": name} | config
+        self.spec(name, given, state=state, offsets=offsets)
         return file
 
     def sink(self, name: str, topic: str, state: str = "running", offsets: str = "") -> Path:
         """A file sink of a topic into the file `<name>.out`; returns the file."""
         file = self.folder / f"{name}.out"
-        given = {"file": str(file), "topics": topic}
-        self.spec(name, "FileStreamSink", given, state=state, offsets=offsets)
+        given = {"connector.class": "FileStreamSink", "file": str(file), "topics": topic}
+        self.spec(name, given, state=state, offsets=offsets)
         return file
 
-    def spec(
-        self, name: str, kind: str, config: Mapping[str, str], *, state: str, offsets: str = ""
-    ) -> None:
+    def spec(self, name: str, config: Mapping[str, str], *, state: str, offsets: str = "") -> None:
         """Writes a spec."""
         lines = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in config.items())
-        text = _SPEC.format(name=name, state=state, kind=kind, config=lines, offsets=offsets)
+        text = _SPEC.format(name=name, state=state, config=lines, offsets=offsets)
         (self.folder / "connectors" / f"{name}.yaml").write_text(text)
 
     def no_specs(self) -> None:
@@ -218,8 +216,13 @@ class Rig:
         return processes.marked(f"{_MARK}={self.mark}")
 
     def end(self) -> list[Process]:
-        """Ends the project as a user would; returns what survived that, and kills it."""
+        """Ends the project as a user would; returns what survived that, and kills it.
+
+        A worker that was just being forked is an orphan then, and ends within 5 s by itself.
+        """
         done = self("down", expect=None)
+        with suppress(AssertionError):
+            wait_until(lambda: not self.leftovers(), what="all to be gone", timeout_s=8)
         left = self.leftovers()
         for each in left:
             end_process(each.pid, each.started, patience_s=0)
