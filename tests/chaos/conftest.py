@@ -1,4 +1,4 @@
-"""A project with a Kafka and a runtime of its own, which a module's tests kill in turn."""
+"""A project with a Kafka and a runtime of its own, which these tests kill in turn."""
 
 import sys
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="needs /proc"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """The project. Nothing that was started in it may survive `connect down`."""
     project = Rig(tmp_path_factory.mktemp("chaos") / "project")

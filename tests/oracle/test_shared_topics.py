@@ -288,8 +288,18 @@ def on_apache(
         apache.wait_for(name, "RUNNING", "RUNNING")
 
     def restart() -> None:
+        # The answer comes before the restart, and a stop in between would be overtaken by it.
+        statuses = apache.worker.status_topic
+        before = len(written(broker, statuses, name))
         apache.ask("POST", f"/{name}/restart?includeTasks=true&onlyFailed=false")
-        apache.wait_for(name, "RUNNING", "RUNNING")
+
+        def restarted() -> bool:
+            states: dict[str, list[str]] = {}
+            for key, value in written(broker, statuses, name)[before:]:
+                states.setdefault(key, []).append(orjson.loads(value or b"{}").get("state"))
+            return len(states) == 2 and all(seen[-1] == "RUNNING" for seen in states.values())
+
+        wait_until(restarted, what="a restarted connector and its task")
 
     entries = [
         {"partition": {"filename": config["file"]}, "offset": {"position": 3}},

@@ -46,6 +46,7 @@ cluster:
     key.converter: org.apache.kafka.connect.storage.StringConverter
     value.converter: org.apache.kafka.connect.storage.StringConverter
     offset.flush.interval.ms: 500
+    consumer.session.timeout.ms: 6000
     listeners: http://127.0.0.1:{port}
 specs: [connectors/]
 """

@@ -90,7 +90,10 @@ class ConnectCluster:
         )
 
     def ready(self) -> bool:
-        return self._herder.opened and (self._herder.leading or self._leader() is not None)
+        if self._herder.leading or not self._herder.opened:
+            return self._herder.opened
+        # A runtime that was killed at this address is named as the leader for some seconds more.
+        return self._leader() not in (None, self._herder.url)
 
     # --- writes ---
 

@@ -33,7 +33,9 @@ class Bound:
     def at(cls, host: str, port: int) -> Bound:
         """Takes the port. Raises Unreachable when it cannot be had."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        made = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio sets TCP_NODELAY only where the protocol is named; without it an answer whose head
+        # and body are two packets waits 40 ms for the client's delayed ACK
+        made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         # a runtime that was killed a moment ago must not keep the next one from its port
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -29,3 +29,14 @@ def test_a_taken_port_is_said_plainly() -> None:
         with pytest.raises(Unreachable) as raised:
             Bound.at("127.0.0.1", port)
     assert f"127.0.0.1:{port}" in str(raised.value)
+
+
+def test_answers_do_not_wait_for_the_clients_ack() -> None:
+    """asyncio turns Nagle's algorithm off for sockets that name their protocol, as this one must."""
+    bound = Bound.at("127.0.0.1", 0)
+    bound.socket.listen()
+    with socket.create_connection(("127.0.0.1", bound.port)):
+        accepted, _ = bound.socket.accept()
+        with accepted:
+            assert accepted.proto == socket.IPPROTO_TCP
+    bound.close()
