@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from connect_specs.diagnostics import Location
 from connect_specs.names import ClusterTopics
@@ -18,6 +18,8 @@ from connect_specs.states import TargetState
 JsonScalar: TypeAlias = str | int | float | bool | None
 Partition: TypeAlias = Mapping[str, JsonScalar]
 Offset: TypeAlias = Mapping[str, JsonScalar]
+# A place in every partition of a sink's topics; a number is a timestamp in ms since 1970
+Position: TypeAlias = Literal["earliest", "latest"] | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +32,13 @@ class OffsetEntry:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Offsets that a spec asks for, once. Either `reset`, or entries in `set`."""
+    """Offsets that a spec asks for, once: `reset`, entries in `set`, or for a sink `to`."""
 
     id: str
     set: tuple[OffsetEntry, ...] = ()
     reset: bool = False
     where: Location | None = None
+    to: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ class DesiredConnector:
 
     `config` always holds `name`. `state` None: created running, not managed after that. `ignore`
     holds glob patterns such as `config.consumer.override.*`; `sensitive` names further config keys
-    whose values are never shown.
+    whose values are never shown. `renamed_from` is the name that it had before: its offsets move
+    here, and the connector of that name is deleted.
     """
 
     name: str
@@ -56,6 +60,7 @@ class DesiredConnector:
     ignore: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
     key_locations: Mapping[str, Location] = field(default_factory=dict)
+    renamed_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +73,22 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class RestTarget:
-    """A Connect cluster reached through its REST API: `url` without a trailing slash."""
+    """A Connect cluster reached through its REST API: `url` without a trailing slash.
+
+    `user` and `password` are for basic authentication. `ca_file` replaces the system's certificate
+    authorities; `cert_file` and `key_file` (PEM) say who we are. Times are in seconds: `connect_s`
+    to be connected, `answer_s` for an answer. None of the secrets is in its repr.
+    """
 
     url: str
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    connect_s: float = 5.0
+    answer_s: float = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +98,8 @@ class Project:
     `kafka` holds client properties in Java's names (`bootstrap.servers`, `security.protocol`, ...),
     or None for the embedded broker. `target` None means our runtime. `worker` holds worker
     properties for `connect up` in Apache's names (`value.converter`, `offset.flush.interval.ms`,
-    `listeners`, ...). `specs_locations` says where connect.yaml names an entry of `specs`.
+    `listeners`, ...). `policies` name policy files as `specs` name specs. `env` is the environment
+    whose values the files were read with. `…_locations` say where connect.yaml names an entry.
     """
 
     name: str
@@ -92,6 +111,9 @@ class Project:
     worker: Mapping[str, str]
     specs: tuple[str, ...]
     specs_locations: Mapping[str, Location] = field(default_factory=dict)
+    policies: tuple[str, ...] = ()
+    policies_locations: Mapping[str, Location] = field(default_factory=dict)
+    env: str | None = None
 
     @property
     def folder(self) -> Path:

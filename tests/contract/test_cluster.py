@@ -12,13 +12,14 @@ from starlette.types import ASGIApp
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.in_process import InProcessCluster
 from connect_reconciler.cluster.port import Cluster
+from connect_reconciler.cluster.rest_client import RestClient
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.rest.app import create_app
 from connect_runtime.storage.memory import MemoryLogs
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, RestTarget
 from connect_specs.states import TargetState
 from support.memory_cluster import GROUP_ID, TOPICS, MemoryGroups
 from support.wait import wait_until
@@ -96,7 +97,9 @@ def cluster(request: pytest.FixtureRequest, herder: ConnectHerder) -> Iterator[C
         yield InProcessCluster(herder.verbs, lambda: None)
         return
     app = create_app(lambda: herder.verbs, {}, cluster_id=lambda: "k", commit="c")
-    over_http = HttpCluster("http://leader:8083", transport=AsgiTransport(app))
+    over_http = HttpCluster(
+        RestClient(RestTarget("http://leader:8083"), transport=AsgiTransport(app))
+    )
     yield over_http
     over_http.close()
 

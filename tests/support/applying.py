@@ -18,7 +18,7 @@ from connect_reconciler.apply.waiting import Clock
 from connect_reconciler.cluster.port import Cluster
 from connect_reconciler.ledger.lease import Lease
 from connect_reconciler.ledger.ledger import Ledger, read_ledger
-from connect_reconciler.observe import observe_view
+from connect_reconciler.observe.observe import observe_view
 from connect_reconciler.plan.live import LedgerState, Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan

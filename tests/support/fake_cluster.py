@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connect_reconciler.kafka_view import Moment, records_of
+from connect_reconciler.observe.kafka_view import Moment, records_of
 from connect_reconciler.plan.live import LogRange, TopicPartition
 from connect_runtime.herder import requests
 from connect_runtime.herder.errors import RequestError

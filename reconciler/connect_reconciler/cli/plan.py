@@ -53,7 +53,7 @@ def plan(
 
 def observed(project: Project, desired: Desired, properties: Mapping[str, str]) -> Live:
     """The cluster as it is now."""
-    from connect_reconciler.observe import observe
+    from connect_reconciler.observe.observe import observe
 
     return observe(project, desired, properties)
 

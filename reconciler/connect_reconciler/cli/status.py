@@ -45,7 +45,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def _read(project: Project, properties: Mapping[str, str]) -> tuple[str | None, View]:
-    from connect_reconciler.kafka_view import KafkaView
+    from connect_reconciler.observe.kafka_view import KafkaView
     from connect_runtime.herder.decide import View
     from connect_runtime.kafka.election import find_leader
     from connect_runtime.storage import config_topic, status_topic

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.in_process import InProcessCluster
 from connect_reconciler.cluster.port import Cluster
+from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.ledger.lease import LeaseRefused, identity
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.worker import WorkerSettings
@@ -22,7 +23,7 @@ from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.validation.validate import check
 from connect_runtime.worker_config import from_project
-from connect_specs.desired import Project
+from connect_specs.desired import Project, RestTarget
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 
 # A leader that was killed is still named for 6 s; one that just won has yet to read its topics.
@@ -38,7 +39,7 @@ def open_cluster(project: Project, client: Mapping[str, str]) -> Cluster:
     Raises LeaseRefused while another process leads without REST, Unreachable.
     """
     if project.target is not None:
-        return HttpCluster(project.target.url)
+        return HttpCluster(RestClient(project.target))
     deadline = time.monotonic() + _CHOOSE_S
     while True:
         leader = _leader(project, client)
@@ -61,7 +62,7 @@ def _over_http(url: str) -> HttpCluster | None:
     """None where nobody answers at this leader's address, or it has none."""
     if not url.startswith(("http://", "https://")):
         return None
-    cluster = HttpCluster(url)
+    cluster = HttpCluster(RestClient(RestTarget(url)))
     if cluster.ready():
         return cluster
     cluster.close()

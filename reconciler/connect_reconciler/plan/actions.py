@@ -96,13 +96,23 @@ class _Common:
     requires: tuple[Precondition, ...] = ()
 
 
+Consequence: TypeAlias = Literal[
+    "none", "restart", "new-group", "new-offsets-topic", "redelivery", "reread"
+]
+
+
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One config key: `old` None when it is added, `new` None when it is removed."""
+    """One config key: `old` None when it is added, `new` None when it is removed.
+
+    `consequence` is the gravest thing that this key's change does, and `effect` says it in words.
+    """
 
     key: str
     old: Value | None
     new: Value | None
+    consequence: Consequence = "none"
+    effect: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.observe import observe
+from connect_reconciler.observe.observe import observe
 from connect_reconciler.plan.planner import make_plan
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState

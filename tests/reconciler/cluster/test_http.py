@@ -9,7 +9,9 @@ import pytest
 
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.port import OutcomeUnknown
+from connect_reconciler.cluster.rest_client import RestClient
 from connect_runtime.herder.errors import RequestError
+from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Unreachable
 from connect_specs.states import TargetState
 
@@ -57,12 +59,13 @@ def ask(clock: Clock) -> Iterator[Callable[..., tuple[HttpCluster, Scripted]]]:
 
     def over(*answers: Answer) -> tuple[HttpCluster, Scripted]:
         transport = Scripted(*answers)
-        cluster = HttpCluster(
-            "http://joe:hunter2@connect:8083",
+        client = RestClient(
+            RestTarget("http://joe:hunter2@connect:8083"),
             transport=transport,
             clock=lambda: clock.now,
             sleep=clock.sleep,
         )
+        cluster = HttpCluster(client)
         opened.append(cluster)
         return cluster, transport
 
@@ -153,7 +156,9 @@ def test_user_and_password_of_the_url_are_sent(ask: Over) -> None:
 
 def test_a_path_in_the_url_stays(clock: Clock) -> None:
     transport = Scripted(httpx.Response(200, json={}))
-    cluster = HttpCluster("https://example.com/connect", transport=transport)
+    cluster = HttpCluster(
+        RestClient(RestTarget("https://example.com/connect"), transport=transport)
+    )
     cluster.config("a b")
     assert str(transport.requests[0].url) == "https://example.com/connect/connectors/a%20b/config"
     cluster.close()

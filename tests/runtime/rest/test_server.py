@@ -32,7 +32,7 @@ def test_a_taken_port_is_said_plainly() -> None:
 
 
 def test_answers_do_not_wait_for_the_clients_ack() -> None:
-    """asyncio turns Nagle's algorithm off for sockets that name their protocol, as this one must."""
+    """asyncio turns Nagle off for sockets that name their protocol, as this one must."""
     bound = Bound.at("127.0.0.1", 0)
     bound.socket.listen()
     with socket.create_connection(("127.0.0.1", bound.port)):

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
-from connect_reconciler import kafka_view
 from connect_reconciler.ledger.topic import (
     fingerprint_key_record,
     owned_record,
     pin_record,
 )
-from connect_reconciler.observe import observe
+from connect_reconciler.observe import kafka_view
+from connect_reconciler.observe.observe import observe
 from connect_reconciler.plan.live import AppliedPin, Live, LogRange, Owned
 from connect_runtime.kafka.clients import admin, consumer, producer
 from connect_runtime.kafka.log import KafkaLogs

@@ -1,0 +1,154 @@
+"""What does the cluster hold now? One frozen value, read once; nothing is created or changed.
+
+Config, status, offsets and ledger topics are read to their ends side by side, then the consumer
+groups and logs that they and the specs name. Nothing else on the way to a plan reads a clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from connect_reconciler.ledger.topic import LedgerSnapshot, with_fingerprint_key
+from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
+from connect_reconciler.observe.classes import kinds_of, live_kind, password_keys
+from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_key_given
+from connect_reconciler.observe.offsets import (
+    moments_of,
+    named_partitions,
+    offsets_of,
+    sink_groups,
+)
+from connect_reconciler.observe.validity import check_configs, warn_of_configs
+from connect_reconciler.plan.live import (
+    Live,
+    LiveConnector,
+)
+from connect_runtime.storage import config_topic, offsets_topic, status_topic
+from connect_runtime.storage.snapshots import (
+    ConfigSnapshot,
+    OffsetSnapshot,
+    StatusSnapshot,
+)
+from connect_runtime.worker_config import from_project
+from connect_specs.desired import Desired, Project
+from connect_specs.diagnostics import Diagnostic, Invalid
+from connect_specs.names import ClusterTopics
+
+
+@dataclass(frozen=True, slots=True)
+class _Topics:
+    """The four topics, read to their ends."""
+
+    config: ConfigSnapshot
+    status: StatusSnapshot
+    offsets: OffsetSnapshot
+    ledger: LedgerSnapshot
+
+
+def observe(project: Project, desired: Desired, client: Mapping[str, str]) -> Live:
+    """The cluster as it is now. `client` holds Kafka client properties under Java's names.
+
+    Raises Unreachable within 10 s, LogBlocked where an open transaction hides records.
+    """
+    if project.target is not None and not client:
+        what = "a Connect cluster can be planned for only where its Kafka can be reached"
+        hint = "add cluster.kafka with its bootstrap.servers"
+        raise Invalid(Diagnostic("project.kafka-needed", what, str(project.file), hint=hint))
+    live = observe_view(
+        project,
+        desired,
+        KafkaView(client),
+        now_ms=lambda: time.time_ns() // 1_000_000,
+        fingerprint_key=fingerprint_key_given(),
+    )
+    if project.target is not None:
+        return live
+    worker, _ = from_project(project, client["bootstrap.servers"])
+    configs = {name: connector.config for name, connector in live.connectors.items()}
+    return replace(
+        live,
+        errors=tuple(check_configs(desired, configs, live.kinds, worker)),
+        warnings=tuple(warn_of_configs(desired, configs)),
+    )
+
+
+def observe_view(
+    project: Project,
+    desired: Desired,
+    view: View,
+    *,
+    now_ms: Callable[[], int],
+    fingerprint_key: bytes | None,
+) -> Live:
+    """The same over any view. `fingerprint_key` wins over the ledger's."""
+    cluster_id = view.cluster_id()
+    found = _read_topics(project.topics, view)
+    ledger = with_fingerprint_key(found.ledger, fingerprint_key).state
+    kinds = kinds_of(found.config.connectors.values(), desired)
+    live_kinds = {
+        name: live_kind(state, kinds, found.offsets)
+        for name, state in found.config.connectors.items()
+    }
+    groups = sink_groups(project, desired, found.config, live_kinds, kinds, ledger)
+    committed = view.group_offsets(set(groups.values())) if groups else {}
+    offsets = offsets_of(found.offsets, live_kinds, groups, committed)
+    named = named_partitions(desired, offsets)
+    logs = view.log_ranges(named) if named else {}
+    moments = set(moments_of(desired, ledger, offsets, logs))
+    task_states = _task_states(found.status)
+    return Live(
+        connectors={
+            name: LiveConnector(
+                name=name,
+                kind=live_kinds[name],
+                config=state.config,
+                target=state.target,
+                offsets=offsets.get(name, ()),
+                state=_state(found.status, name),
+                task_states=task_states.get(name, ()),
+            )
+            for name, state in sorted(found.config.connectors.items())
+        },
+        ledger=ledger,
+        logs=logs,
+        orphan_offsets={
+            name: entries
+            for name, entries in sorted(offsets.items())
+            if name not in found.config.connectors and entries
+        },
+        now_ms=now_ms(),
+        cluster_id=cluster_id,
+        kinds=kinds,
+        password_keys=password_keys(found.config.connectors, desired),
+        record_times=view.record_times(moments) if moments else {},
+    )
+
+
+def _read_topics(topics: ClusterTopics, view: View) -> _Topics:
+    names = (topics.config, topics.status, topics.offsets, topics.ledger)
+    with ThreadPoolExecutor(len(names), thread_name_prefix="observe") as pool:
+        config, status, offsets, ledger = pool.map(view.records, names)
+    return _Topics(
+        config=config_topic.reduce_all(ConfigSnapshot(), config),
+        status=status_topic.reduce_all(StatusSnapshot(), status),
+        offsets=offsets_topic.reduce_all(OffsetSnapshot(), offsets),
+        ledger=reduce_ledger(LedgerSnapshot(), ledger),
+    )
+
+
+# --- statuses, for display ---
+
+
+def _state(status: StatusSnapshot, name: str) -> str | None:
+    found = status.connectors.get(name)
+    return None if found is None else found.state.value
+
+
+def _task_states(status: StatusSnapshot) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for task in sorted(status.tasks):
+        found[task.connector] = (*found.get(task.connector, ()), status.tasks[task].state.value)
+    return found
