@@ -212,7 +212,7 @@ def plan_with_everything() -> Plan:
         FieldChange("password", Secret("cd" * 32), Secret("ab" * 32)),
         FieldChange("added", None, Plain("1")),
         FieldChange("removed", Plain("1"), None),
-        FieldChange("changed", Plain("1"), Plain("2")),
+        FieldChange("changed", Plain("1"), Plain("2"), "redelivery", "delivers 5 records again"),
     )
     moves = (
         OffsetMove(sink, OffsetEntry(sink.partition, {"kafka_offset": 120430}), "back", "back"),
@@ -264,4 +264,5 @@ def plan_with_everything() -> Plan:
         warnings=(Diagnostic("plan.below-start", "what", "a", "why", "hint"),),
         errors=(Diagnostic("plan.pin-reused", "what", place), Diagnostic("plan.x", "what")),
         key_id="56" * 8,
+        env="prod",
     )

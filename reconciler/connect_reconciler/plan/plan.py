@@ -15,7 +15,7 @@ class Plan:
     `actions` are grouped by connector, groups in safe order. `warnings` do not stop an apply;
     `errors` do: a plan with errors can be shown, never applied. `cluster_id` is the Kafka cluster
     that was observed, and `observed_ms` when. `key_id` tells the key behind its fingerprints, and
-    is empty if there was none.
+    is empty if there was none. `env` is the environment whose values the specs were read with.
     """
 
     project: str
@@ -26,6 +26,7 @@ class Plan:
     warnings: tuple[Diagnostic, ...] = ()
     errors: tuple[Diagnostic, ...] = ()
     key_id: str = ""
+    env: str | None = None
 
     @property
     def empty(self) -> bool:

@@ -1,14 +1,13 @@
 """A plan as a JSON file, and back. The file is bound to its content by a hash.
 
-Reading refuses what it does not know rather than guessing: another format or version, a changed
-file, an unknown field. Files of version 1 load for ever.
+Reading refuses what it does not know rather than guessing: another format, a newer version, a
+changed file, an unknown field. Files of older versions load for ever.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import TypeAlias
 
 from pydantic import ValidationError
 
@@ -21,10 +20,9 @@ from connect_reconciler.plan.plan_file_actions import (
     diagnostic_from,
     diagnostic_to,
 )
+from connect_reconciler.plan.plan_file_versions import Document, raised
 from connect_reconciler.plan.values import Secret
 from connect_specs.diagnostics import Diagnostic, Invalid
-
-Document: TypeAlias = dict[str, object]
 
 _AGAIN = "make the plan again"
 
@@ -38,6 +36,7 @@ def plan_document(plan: Plan) -> Document:
         cluster_id=plan.cluster_id,
         observed_ms=plan.observed_ms,
         key_id=plan.key_id,
+        env=plan.env,
         actions=tuple(action_to(action) for action in plan.actions),
         warnings=tuple(diagnostic_to(each) for each in plan.warnings),
         errors=tuple(diagnostic_to(each) for each in plan.errors),
@@ -58,7 +57,7 @@ def load_plan(text: str, file: str = "plan") -> Plan:
         what = "the plan is not as it was written: its content does not fit its hash"
         raise Invalid(Diagnostic("plan-file.changed", what, file, hint=_AGAIN))
     try:
-        model = models.PlanModel.model_validate_json(text)
+        model = models.PlanModel.model_validate_json(json.dumps(raised(document)))
     except ValidationError as error:
         raise Invalid(*_field_problems(error, file)) from None
     return Plan(
@@ -70,6 +69,7 @@ def load_plan(text: str, file: str = "plan") -> Plan:
         warnings=tuple(diagnostic_from(each) for each in model.warnings),
         errors=tuple(diagnostic_from(each) for each in model.errors),
         key_id=model.key_id,
+        env=model.env,
     )
 
 
@@ -126,12 +126,13 @@ def _document(text: str, file: str) -> Document:
 
 def _check_version(document: Document, file: str) -> None:
     version = document.get("format_version")
-    if version != models.FORMAT_VERSION or isinstance(version, bool):
+    known = range(1, models.FORMAT_VERSION + 1)
+    if type(version) is not int or version not in known:
         raise Invalid(
             Diagnostic(
                 "plan-file.version",
-                f"the plan has format version {version}, and this connect reads version"
-                f" {models.FORMAT_VERSION}",
+                f"the plan has format version {version}, and this connect reads versions"
+                f" 1 to {models.FORMAT_VERSION}",
                 file,
                 hint=f"use the connect that wrote it, or {_AGAIN}",
             )
@@ -154,4 +155,4 @@ def _field_problems(error: ValidationError, file: str) -> list[Diagnostic]:
 def _content_hash(document: Document) -> str:
     body = {key: value for key, value in document.items() if key != "hash"}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+    return "sha256:" + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

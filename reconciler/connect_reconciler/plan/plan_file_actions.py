@@ -196,6 +196,8 @@ def _change_to(change: act.FieldChange) -> models.ChangeModel:
         key=change.key,
         old=None if change.old is None else value_to(change.old),
         new=None if change.new is None else value_to(change.new),
+        consequence=change.consequence,
+        effect=change.effect,
     )
 
 
@@ -204,6 +206,8 @@ def _change_from(model: models.ChangeModel) -> act.FieldChange:
         model.key,
         None if model.old is None else _value_from(model.old),
         None if model.new is None else _value_from(model.new),
+        model.consequence,
+        model.effect,
     )
 
 

@@ -1,7 +1,8 @@
-"""The plan file, format version 1, as pydantic models: the border where a plan is read or written.
+"""The plan file, format version 2, as pydantic models: the border where a plan is read or written.
 
-Twins of the plan's own values, so that those can change without a word of an old file changing.
-A later format gets models of its own. Secrets are here only as fingerprints.
+Twins of the plan's own values, so that those can change without a word of a file changing. Files
+of older versions are raised to this one (`plan_file_versions`). Secrets are here only as
+fingerprints. What may change within a version is in docs/plans.md.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 FORMAT: Literal["connect-plan"] = "connect-plan"
-FORMAT_VERSION: Literal[1] = 1
+FORMAT_VERSION: Literal[2] = 2
 
 State: TypeAlias = Literal["running", "paused", "stopped"]
 Scalar: TypeAlias = StrictBool | StrictInt | StrictFloat | StrictStr | None
@@ -40,11 +41,15 @@ class EntryModel(Model):
 
 
 class ChangeModel(Model):
-    """One config key; null where it is not set."""
+    """One config key; null where it is not set. `effect` says in words what its change does."""
 
     key: str
     old: ValueModel | None
     new: ValueModel | None
+    consequence: Literal[
+        "none", "restart", "new-group", "new-offsets-topic", "redelivery", "reread"
+    ]
+    effect: str
 
 
 class MoveModel(Model):
@@ -262,13 +267,14 @@ class PlanModel(Model):
     """A plan: what an apply would do, in order, and what it relies on."""
 
     format: Literal["connect-plan"] = FORMAT
-    format_version: Literal[1] = FORMAT_VERSION
+    format_version: Literal[2] = FORMAT_VERSION
     hash: str = Field(description="SHA-256 over the rest, as JSON with sorted keys and no spaces")
     project: str
     group_id: str
     cluster_id: str
     observed_ms: int
-    key_id: str = ""
+    key_id: str
+    env: str | None
     actions: tuple[ActionModel, ...]
     warnings: tuple[DiagnosticModel, ...]
     errors: tuple[DiagnosticModel, ...]

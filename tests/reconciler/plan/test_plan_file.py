@@ -1,4 +1,7 @@
-"""The plan file: what is written is read, what is not a plan is refused, and version 1 stays."""
+"""The plan file: what is written is read, what is not a plan is refused, old versions stay.
+
+Every file of data/v<n>/ was written by a connect of that time; none is ever written again.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,11 @@ from support.plans import desired_of, live_of, plan_with_everything
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
+OLD_FILES = sorted(HERE.glob("data/v*/*.json"))
+V1_ACTIONS = {
+    *("create", "adopt", "update-config", "stop", "alter-offsets", "reset-offsets", "pause"),
+    *("resume", "restart", "delete", "protect", "forget"),
+}
 
 
 def _written(**changes: Any) -> str:
@@ -50,8 +58,55 @@ def test_types_of_offsets_survive() -> None:
     assert [type(value) for value in source.partition.values()] == [str, float, bool, type(None)]
 
 
-def test_version_1_loads_for_ever() -> None:
-    assert load_plan((HERE / "files" / "v1.json").read_text()) == plan_with_everything()
+def _added(old: Any, new: Any) -> set[tuple[str, Any]]:
+    """What `new` holds beyond `old`, by name; fails where it says anything else than `old`."""
+    if isinstance(old, dict):
+        assert isinstance(new, dict)
+        assert old.keys() <= new.keys()
+        more = {(key, new[key]) for key in new.keys() - old.keys()}
+        return more.union(*(_added(old[key], new[key]) for key in old))
+    if isinstance(old, list):
+        assert isinstance(new, list)
+        assert len(old) == len(new)
+        return set().union(*(_added(*each) for each in zip(old, new, strict=True)))
+    assert (type(old), old) == (type(new), new)
+    return set()
+
+
+@pytest.mark.parametrize("file", OLD_FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_old_files_load_for_ever_and_mean_the_same(file: Path) -> None:
+    old = json.loads(file.read_text())
+    assert old["format_version"] == int(file.parent.name[1:])
+    new = plan_document(load_plan(file.read_text()))
+    assert new["format_version"] == 2
+    for document in (old, new):
+        del document["format_version"], document["hash"]
+    assert _added(old, new) <= {("consequence", "none"), ("effect", ""), ("env", None)}
+
+
+def test_old_files_hold_every_action_of_their_time() -> None:
+    told = {
+        action["action"]
+        for file in OLD_FILES
+        if file.parent.name == "v1"
+        for action in json.loads(file.read_text())["actions"]
+    }
+    assert told == V1_ACTIONS
+
+
+def test_an_old_file_that_was_changed_is_refused() -> None:
+    document = json.loads((HERE / "data" / "v1" / "delete.json").read_text())
+    document["actions"][0]["connector"] = "another"
+    refusal = _refusal(json.dumps(document))
+    assert [each.code for each in refusal.diagnostics] == ["plan-file.changed"]
+
+
+def test_an_old_file_with_what_its_version_did_not_know_is_refused() -> None:
+    document = json.loads((HERE / "data" / "v1" / "delete.json").read_text())
+    document["actions"][0]["surprise"] = "hunter2"
+    refusal = _refusal(_rehashed(document))
+    assert [each.code for each in refusal.diagnostics] == ["plan-file.field"]
+    assert "hunter2" not in str(refusal)
 
 
 @pytest.mark.parametrize(
@@ -62,12 +117,16 @@ def test_version_1_loads_for_ever() -> None:
         ("[]", "plan-file.not-a-plan"),
         ("{}", "plan-file.not-a-plan"),
         (_written(format="terraform"), "plan-file.not-a-plan"),
-        (_written(format_version=2), "plan-file.version"),
+        (_written(format_version=3), "plan-file.version"),
+        (_written(format_version=0), "plan-file.version"),
         (_written(format_version="1"), "plan-file.version"),
+        (_written(format_version=1.0), "plan-file.version"),
+        (_written(format_version=[1]), "plan-file.version"),
         (_written(format_version=True), "plan-file.version"),
         (_written(project="other"), "plan-file.changed"),
         (_written(hash="sha256:00"), "plan-file.changed"),
         (_written(actions=[]), "plan-file.changed"),
+        (_written(project="\ud800"), "plan-file.changed"),
     ],
 )
 def test_what_is_no_plan_is_refused(text: str, code: str) -> None:

@@ -1,0 +1,50 @@
+"""Raises a plan file's document from the version that it was written in to the newest one.
+
+Each step is pure and knows one version only. What a version could not say gets the value that
+means the same; what a document holds beside that is left for the models to refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+Document: TypeAlias = dict[str, Any]
+
+
+def raised(document: Document) -> Document:
+    """The document in the newest version; as it is if it is that already."""
+    while (step := _STEPS.get(document["format_version"])) is not None:
+        document = step(document)
+    return document
+
+
+def _from_1(document: Document) -> Document:
+    """Version 2 says what each changed key does, and the environment that was planned for."""
+    return {
+        "key_id": "",
+        "env": None,
+        **document,
+        "format_version": 2,
+        "actions": _each(document.get("actions"), _action_from_1),
+    }
+
+
+def _action_from_1(action: Document) -> Document:
+    if action.get("action") != "update-config":
+        return action
+    return {**action, "changes": _each(action.get("changes"), _change_from_1)}
+
+
+def _change_from_1(change: Document) -> Document:
+    return {"consequence": "none", "effect": "", **change}
+
+
+def _each(items: object, step: Callable[[Document], Document]) -> object:
+    """What is no list of objects is no plan: the models say so, with the place."""
+    if not isinstance(items, list):
+        return items
+    return [step(item) if isinstance(item, dict) else item for item in items]
+
+
+_STEPS: Mapping[int, Callable[[Document], Document]] = {1: _from_1}
