@@ -120,7 +120,7 @@ def _changes(desired: Desired, live: Live) -> Iterator[Changes]:
         if owned.project != desired.project or name in desired.connectors:
             continue
         connector = live.connectors.get(name)
-        cover = Veil(name, live.ledger.fingerprint_key)
+        cover = Veil(name, live.ledger.fingerprint_key, live.password_keys.get(name, frozenset()))
         yield Changes(
             name,
             "forget" if connector is None else "delete",

@@ -13,6 +13,8 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from urllib.parse import unquote
 
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.diagnostics import Diagnostic, Stale
@@ -39,6 +41,16 @@ _SECRET_VALUE = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----",
     re.IGNORECASE,
 )
+# The secret itself inside a URL, a connection string or a JAAS entry
+_SECRET_PART = re.compile(
+    r"://[^/@\s:]*:(?P<url>[^/\s]+)@"
+    r"|(?:password|passwd|pwd|secret|token|accountkey|sharedaccesskey|sig)=\s*"
+    r"(?:\"(?P<double>[^\"]+)\"|'(?P<single>[^']+)'|(?P<bare>[^\s;&\"']+))",
+    re.IGNORECASE,
+)
+# What others show in a secret's place: Connect itself, hosted clusters, and we
+_MASK = re.compile(r"\*{3,}|•{3,}|[\[(<](hidden|redacted|masked|sensitive)[\])>]", re.IGNORECASE)
+_GLOB = frozenset("*?[")
 
 
 def is_reference(value: str) -> bool:
@@ -46,11 +58,25 @@ def is_reference(value: str) -> bool:
     return bool(value) and not _REFERENCE.sub("", value)
 
 
+def is_mask(value: str) -> bool:
+    """Whether this stands in a secret's place, as all or as its secret part, and is none itself."""
+    return all(map(_MASK.fullmatch, secret_parts(value) or (value.strip(),)))
+
+
+def secret_parts(value: str) -> tuple[str, ...]:
+    """The passwords inside a URL, a connection string or a JAAS entry; references are none."""
+    text = _REFERENCE.sub("", value)
+    found = (match[match.lastgroup or 0] for match in _SECRET_PART.finditer(text))
+    return tuple(dict.fromkeys(each for part in found for each in (part, unquote(part))))
+
+
 def is_sensitive(config_key: str, value: str, named: Collection[str] = ()) -> bool:
-    """Whether the value must never be shown. `named` holds keys known to be sensitive."""
+    """Whether the value must never be shown. `named` holds keys known to be sensitive, or globs."""
     if not value or is_reference(value):
         return False
-    if config_key in named:
+    if config_key in named or any(
+        fnmatchcase(config_key, glob) for glob in named if not _GLOB.isdisjoint(glob)
+    ):
         return True
     if _SECRET_VALUE.search(_REFERENCE.sub("", value)):
         return True

@@ -8,10 +8,12 @@ from connect_reconciler.plan.sensitive import (
     Veil,
     config_fingerprint,
     fingerprint,
+    is_mask,
     is_reference,
     is_sensitive,
     key_id,
     reveal,
+    secret_parts,
     veil,
 )
 from connect_reconciler.plan.values import Plain, Secret
@@ -86,6 +88,45 @@ def test_keys_that_are_named_as_sensitive() -> None:
     assert is_sensitive("topics", "orders", {"topics"})
     assert is_sensitive("flag", "true", {"flag"})
     assert not is_sensitive("topics", "${env:TOPICS}", {"topics"})
+    assert is_sensitive("vendor.pin", "1234", {"vendor.*"})
+    assert not is_sensitive("vendor", "1234", {"vendor.*"})
+
+
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [
+        ("jdbc://db/x", ()),
+        ("jdbc:postgresql://u:p@db/x", ("p",)),
+        ("https://u:p%40x@host", ("p%40x", "p@x")),
+        ("mongodb://u:p@ss@host/db", ("p@ss",)),
+        ("jdbc:mysql://db/x?user=u&password=p&ssl=true", ("p",)),
+        ('x.LoginModule required username="u" password="a b";', ("a b",)),
+        ("https://u:${file:/x:p}@host", ()),
+    ],
+)
+def test_the_secret_inside_a_value(value: str, parts: tuple[str, ...]) -> None:
+    assert secret_parts(value) == parts
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "****",
+        "****************",
+        "[hidden]",
+        "(sensitive)",
+        "<redacted>",
+        "jdbc:postgresql://u:****@db/x",
+        'x.LoginModule required username="u" password="[hidden]";',
+    ],
+)
+def test_a_mask(mask: str) -> None:
+    assert is_mask(mask)
+
+
+@pytest.mark.parametrize("value", ["", "*", "hidden", "s3cret****", "jdbc://u:p@db", "${a:b:c}"])
+def test_no_mask(value: str) -> None:
+    assert not is_mask(value)
 
 
 def test_reference() -> None:
