@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from connect_reconciler.apply.progress import Progress
 from connect_reconciler.apply.readback import ReadBack
 from connect_reconciler.apply.waiting import Clock, Limits, Patience
 from connect_reconciler.cluster.port import Cluster
-from connect_reconciler.ledger.lease import Lease, LeaseLost
-from connect_reconciler.ledger.ledger import Ledger, NotRecorded
-from connect_runtime.storage.log import LogBlocked
+from connect_reconciler.ledger.lease import LeaseLost
+from connect_reconciler.ledger.ledger import NotRecorded
+from connect_reconciler.ledger.topic import Ending, Journal, Step
+from connect_reconciler.plan.live import LedgerState
+from connect_runtime.storage.log import LogBlocked, NewRecord
 from connect_specs.diagnostics import Unreachable
 
 # After one of these no connector can be brought any further.
@@ -35,6 +38,38 @@ class Settings:
         return Patience(self.clock, self.limits, self.stop)
 
 
+class LedgerWriter(Protocol):
+    """Where an apply records what it does; `ledger.Ledger` is the one in a topic.
+
+    `records` are the ledger topic's, made for `topic`. Raises LeaseLost, NotRecorded. Called from
+    several threads at a time, from one for each connector.
+    """
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def state(self) -> LedgerState:
+        """What the ledger says, with all that was written here."""
+        ...
+
+    def begin(self, journal: Journal, *, new_fingerprint_key: bytes | None) -> None: ...
+    def started(self, step: Step, records: Sequence[NewRecord] = ()) -> None:
+        """Returns when it is certain that whoever comes next finds the step and `records`."""
+        ...
+
+    def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None: ...
+    def correct(self, records: Sequence[NewRecord]) -> None: ...
+    def finish(self, ending: Ending) -> None: ...
+
+
+class Holding(Protocol):
+    """The right to be the only apply; `ledger.Lease` is the one that Kafka grants."""
+
+    def keep(self) -> None:
+        """Raises LeaseLost if the right is gone. Asked between actions and while waiting."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Edges:
     """Everything that is not a value: the cluster, the ledger's pen, the lease and a way to look.
@@ -43,7 +78,7 @@ class Edges:
     """
 
     cluster: Cluster
-    ledger: Ledger
-    lease: Lease
+    ledger: LedgerWriter
+    lease: Holding
     read_back: ReadBack
     settings: Settings

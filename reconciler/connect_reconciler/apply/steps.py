@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from connect_reconciler.apply.configs import cover_of, reveal_configs, spec_part
-from connect_reconciler.apply.edges import FATAL, Edges
+from connect_reconciler.apply.edges import FATAL, Edges, LedgerWriter
 from connect_reconciler.apply.perform import Performer
 from connect_reconciler.apply.progress import Finished, Performed, Started, Waiting
 from connect_reconciler.apply.readback import Found
@@ -19,7 +19,6 @@ from connect_reconciler.apply.report import ActionResult, ConnectorReport, Outco
 from connect_reconciler.cluster.port import OutcomeUnknown
 from connect_reconciler.hiding import hide
 from connect_reconciler.ledger.changes import Context, after, before
-from connect_reconciler.ledger.ledger import Ledger
 from connect_reconciler.ledger.topic import Step, owned_record
 from connect_reconciler.plan.actions import (
     Action,
@@ -208,7 +207,7 @@ class Steps:
         return found.target.value
 
 
-def overtaken_holds(ledger: Ledger, plan: Plan, live: Live) -> list[NewRecord]:
+def overtaken_holds(ledger: LedgerWriter, plan: Plan, live: Live) -> list[NewRecord]:
     """Takes back what an apply wrote before a stop that never came, or that was overtaken: else a
     later stop by hand would be taken for its own."""
     return [
