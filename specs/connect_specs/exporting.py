@@ -1,0 +1,129 @@
+"""A connector to the formats of other tools: Connect's JSON, .properties and Strimzi's resource.
+
+Pure. Each reads back as the same connector, but for what the format has no place for: `lost_in`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias, assert_never, get_args
+
+from connect_specs.connector_parts import CLASS_KEY
+from connect_specs.desired import DesiredConnector
+from connect_specs.diagnostics import Diagnostic, Invalid
+from connect_specs.writing import in_reading_order, map_lines, scalar
+
+ExportFormat: TypeAlias = Literal["json", "properties", "strimzi"]
+FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+ENDINGS: Mapping[ExportFormat, str] = {
+    "json": ".json",
+    "properties": ".properties",
+    "strimzi": ".yaml",
+}
+
+_TASKS_KEY = "tasks.max"
+_WHOLE = re.compile(r"[1-9][0-9]{0,8}")
+_RESOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_RESOURCE_NAME_MAX = 253
+_PROPERTY_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
+
+
+def export_text(
+    connector: DesiredConnector, written: ExportFormat, *, strimzi_cluster: str | None = None
+) -> str:
+    """The connector in that format. Raises Invalid for what the format cannot say."""
+    match written:
+        case "json":
+            return _json_text(connector)
+        case "properties":
+            return _properties_text(connector)
+        case "strimzi":
+            return _strimzi_text(connector, strimzi_cluster)
+        case _:
+            assert_never(written)
+
+
+def lost_in(connector: DesiredConnector, written: ExportFormat) -> tuple[str, ...]:
+    """The fields of the spec that the format has no place for."""
+    fields = {
+        "renamed_from": connector.renamed_from is not None,
+        "state": connector.state is not None and written == "properties",
+        "offsets": connector.pin is not None,
+        "lifecycle": connector.prevent_delete or bool(connector.ignore),
+        "sensitive": bool(connector.sensitive),
+    }
+    return tuple(field for field, lost in fields.items() if lost)
+
+
+def _json_text(connector: DesiredConnector) -> str:
+    """The body of `POST /connectors` (KIP-980)."""
+    config = {"name": connector.name} | in_reading_order(connector.config)
+    document: dict[str, object] = {"name": connector.name, "config": config}
+    if connector.state is not None:
+        document["initial_state"] = connector.state.value.upper()
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _properties_text(connector: DesiredConnector) -> str:
+    config = {"name": connector.name} | in_reading_order(connector.config)
+    lines = (f"{_property(key, True)}={_property(text, False)}\n" for key, text in config.items())
+    return "".join(lines)
+
+
+def _property(text: str, is_key: bool) -> str:
+    """As java.util.Properties stores it: ASCII, the rest as the UTF-16 units that Java reads."""
+    parts: list[str] = []
+    for at, character in enumerate(text):
+        if character in _PROPERTY_ESCAPES:
+            parts.append(_PROPERTY_ESCAPES[character])
+        elif character in "\\=:#!" or (character == " " and (is_key or at == 0)):
+            parts.append(f"\\{character}")
+        elif " " <= character <= "~":
+            parts.append(character)
+        else:
+            units = character.encode("utf-16-be").hex().upper()
+            parts += [f"\\u{units[unit : unit + 4]}" for unit in range(0, len(units), 4)]
+    return "".join(parts)
+
+
+def _strimzi_text(connector: DesiredConnector, cluster: str | None) -> str:
+    problems = tuple(_not_for_strimzi(connector))
+    if problems:
+        raise Invalid(*problems)
+    return "".join(f"{line}\n" for line in _strimzi_lines(connector, cluster))
+
+
+def _not_for_strimzi(connector: DesiredConnector) -> Iterator[Diagnostic]:
+    name, tasks = connector.name, connector.config.get(_TASKS_KEY)
+    if not _RESOURCE_NAME.fullmatch(name) or len(name) > _RESOURCE_NAME_MAX:
+        what = "Kubernetes does not accept this name for a resource, which names the connector"
+        hint = "it takes lowercase letters, digits, '-' and '.'"
+        yield Diagnostic("export.strimzi-name", what, name, hint=hint)
+    if tasks is not None and not _WHOLE.fullmatch(tasks):
+        what = f"{_TASKS_KEY!r} is no whole number, which tasksMax must be"
+        yield Diagnostic("export.strimzi-tasks", what, name)
+
+
+def _strimzi_lines(connector: DesiredConnector, cluster: str | None) -> Iterator[str]:
+    yield "apiVersion: kafka.strimzi.io/v1beta2"
+    yield "kind: KafkaConnector"
+    yield "metadata:"
+    yield f"  name: {scalar(connector.name)}"
+    if cluster is not None:
+        yield "  labels:"
+        yield f"    strimzi.io/cluster: {scalar(cluster)}"
+    yield "spec:"
+    yield f"  class: {scalar(connector.config.get(CLASS_KEY, ''))}"
+    if _TASKS_KEY in connector.config:
+        yield f"  tasksMax: {connector.config[_TASKS_KEY]}"
+    if connector.state is not None:
+        yield f"  state: {connector.state.value}"
+    config = {
+        key: text
+        for key, text in in_reading_order(connector.config).items()
+        if key not in (CLASS_KEY, _TASKS_KEY)
+    }
+    yield "  config:" if config else "  config: {}"
+    yield from map_lines(config, "    ")

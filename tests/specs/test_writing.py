@@ -1,0 +1,219 @@
+"""What we write, read by our own loader: the same connector, byte for byte."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from connect_specs.desired import DesiredConnector, OffsetEntry, Pin
+from connect_specs.diagnostics import Invalid, Location
+from connect_specs.exporting import ENDINGS, FORMATS, ExportFormat, export_text, lost_in
+from connect_specs.loader import load_connectors
+from connect_specs.states import TargetState
+from connect_specs.writing import spec_text
+
+ODD = (
+    "on", "off", "no", "y", "010", "0x1f", "1_000", "1e3", "22:22", "2026-11-20", "1.0", "-", "",
+    " ", "  leading", "trailing  ", "#", "a #b", "# a", "a: b", "a:", ": ", "? a", "- a", "---",
+    "...", "null", "~", "Null", "true", "<<", "=", "*a", "&a", "!a", "%a", "@a", "`a`", "{a: 1}",
+    "[a]", "'a'", '"a"', "\\", "\\n", "a\nb", "a\nb\n", "a\n\n", "\na", " a\nb", "a \nb", "a\n b",
+    "a\n\n  b\n#c\n\td", "\t", "a\tb", "\r", "a\r\nb", "\x00", "\x07", "\x7f", "\x85", "\xa0",
+    "\u2028", "\u2029", "\ufeff", "\ufeffa", "é", "日本", "😀", "\uffff", "${env:X}",
+    "${file:/a:b}", "a,b", "https://u@h:1/p?q=1&r=%20#f", "SELECT *\nFROM t\nWHERE a = 1 -- d\n",
+    "{{ a }}", "{% a %}", "{# a #}", "$${a}", "x" * 2000, "a" + " b" * 200,
+)  # fmt: skip
+
+characters = st.characters(blacklist_categories=("Cs",))
+values = st.one_of(st.sampled_from(ODD), st.text(characters, max_size=40))
+keys = st.one_of(st.sampled_from([odd for odd in ODD if odd.strip()]), st.text(characters))
+keys = keys.filter(lambda key: key.strip() != "" and key not in ("name", "connector.class"))
+classes = values.filter(bool)
+names = st.text(characters, min_size=1, max_size=30).filter(
+    lambda name: name == name.strip() and not any(c < " " or "\x7f" <= c <= "\x9f" for c in name)
+)
+json_values = st.one_of(
+    values,
+    st.integers(-(2**63), 2**63 - 1),
+    st.booleans(),
+    st.none(),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+maps = st.dictionaries(
+    values.filter(lambda key: key not in ("kafka_topic", "kafka_partition", "kafka_offset")),
+    json_values,
+    max_size=4,
+)
+entries = st.lists(
+    st.builds(OffsetEntry, maps.filter(bool), st.one_of(st.none(), maps)),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda entry: repr(entry.partition),
+)
+pins = st.one_of(
+    st.builds(Pin, values.filter(bool), reset=st.just(True)),
+    st.builds(lambda pin, found: Pin(pin, tuple(found)), values.filter(bool), entries),
+)
+
+
+@st.composite
+def connectors(draw: st.DrawFn, *, pinned: bool = False) -> DesiredConnector:
+    name = draw(names)
+    config = draw(st.dictionaries(keys, values, max_size=6))
+    config = {"name": name, "connector.class": draw(classes)} | config
+    made = DesiredConnector(
+        name, config, Location("x"), draw(st.sampled_from([None, *TargetState]))
+    )
+    if not pinned:
+        return made
+    texts = st.lists(keys, max_size=3).map(tuple)
+    return replace(
+        made,
+        pin=draw(st.one_of(st.none(), pins)),
+        prevent_delete=draw(st.booleans()),
+        ignore=draw(texts),
+        sensitive=draw(texts),
+    )
+
+
+def with_values(**config: str) -> DesiredConnector:
+    found = {"name": "a", "connector.class": "X"} | config
+    return DesiredConnector("a", found, Location("x"))
+
+
+def read(text: str, ending: str, folder: Path) -> DesiredConnector:
+    file = folder / f"written{ending}"
+    file.write_text(text, encoding="utf-8", newline="")
+    (found,) = load_connectors([file], folder).values()
+    return found
+
+
+def content(connector: DesiredConnector) -> dict[str, Any]:
+    """All but the places."""
+    pin = connector.pin and replace(connector.pin, where=None)
+    # as text, because 1, 1.0 and true are equal
+    return {
+        "name": connector.name,
+        "config": dict(connector.config),
+        "state": connector.state,
+        "pin": repr(pin),
+        "prevent_delete": connector.prevent_delete,
+        "ignore": connector.ignore,
+        "sensitive": connector.sensitive,
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("written")
+
+
+@settings(max_examples=300, deadline=None)
+@given(connectors(pinned=True))
+@example(with_values(**{f"k{number}": text for number, text in enumerate(ODD)}))
+@example(with_values(**{text: "v" for text in ODD if text.strip()}))
+def test_a_written_spec_is_read_as_the_same_connector(
+    folder: Path, connector: DesiredConnector
+) -> None:
+    text = spec_text(connector, ["a note\nof two lines: # ---"])
+    assert content(read(text, ".yaml", folder)) == content(connector)
+
+
+@settings(max_examples=200, deadline=None)
+@given(connectors(), st.sampled_from(FORMATS))
+@example(with_values(**{f"k{number}": text for number, text in enumerate(ODD)}), "json")
+@example(with_values(**{f"k{number}": text for number, text in enumerate(ODD)}), "properties")
+@example(with_values(**{f"k{number}": text for number, text in enumerate(ODD)}), "strimzi")
+def test_what_is_exported_is_read_as_the_same_connector(
+    folder: Path, connector: DesiredConnector, written: ExportFormat
+) -> None:
+    if written == "strimzi":
+        config = dict(connector.config) | {"name": "a-b.c", "tasks.max": "3"}
+        connector = replace(connector, name="a-b.c", config=config)
+    text = export_text(connector, written, strimzi_cluster="my: cluster")
+    kept = connector
+    if "state" in lost_in(connector, written):
+        kept = replace(connector, state=None)
+    assert content(read(text, ENDINGS[written], folder)) == content(kept)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_other_yaml_readers_take_every_value_for_text(odd: str) -> None:
+    """But for whole numbers, true and false, which read better without quotes."""
+    found = yaml.safe_load(spec_text(with_values(k=odd)))["config"]["k"]
+    assert found == (odd if odd != "true" else True)
+
+
+def test_a_spec_reads_as_a_person_would_write_it() -> None:
+    connector = DesiredConnector(
+        "orders archive",
+        {
+            "name": "orders archive",
+            "zebra": "on",
+            "query": "SELECT *\nFROM t\n",
+            "topics": "a,b",
+            "tasks.max": "2",
+            "connector.class": "FileStreamSink",
+            "file": "/tmp/a b",
+            "url": "jdbc:postgresql://db:5432/x?a=b",
+        },
+        Location("x"),
+        TargetState.STOPPED,
+        Pin("p", (OffsetEntry({"kafka_topic": "a", "kafka_partition": 0}, {"kafka_offset": 5}),)),
+        prevent_delete=True,
+        ignore=("config.password",),
+    )
+    assert spec_text(connector, ["Written by hand."]) == (
+        "# Written by hand.\n"
+        "name: orders archive\n"
+        "state: stopped\n"
+        "config:\n"
+        "  connector.class: FileStreamSink\n"
+        "  tasks.max: 2\n"
+        "  topics: a,b\n"
+        "  file: /tmp/a b\n"
+        "  query: |\n"
+        "    SELECT *\n"
+        "    FROM t\n"
+        "  url: jdbc:postgresql://db:5432/x?a=b\n"
+        '  zebra: "on"\n'
+        "offsets:\n"
+        "  pin: p\n"
+        "  set:\n"
+        '    - partition: {"kafka_topic": "a", "kafka_partition": 0}\n'
+        '      offset: {"kafka_offset": 5}\n'
+        "lifecycle:\n"
+        "  prevent_delete: true\n"
+        "  ignore:\n"
+        "    - config.password\n"
+    )
+
+
+def test_what_strimzi_cannot_say_is_refused() -> None:
+    name, tasks = "Orders_1", "${env:TASKS}"
+    connector = DesiredConnector(
+        name, {"name": name, "connector.class": "X", "tasks.max": tasks}, Location("x")
+    )
+    with pytest.raises(Invalid) as refused:
+        export_text(connector, "strimzi")
+    codes = [problem.code for problem in refused.value.diagnostics]
+    assert codes == ["export.strimzi-name", "export.strimzi-tasks"]
+
+
+def test_a_strimzi_resource_names_its_cluster() -> None:
+    text = export_text(with_values(), "strimzi", strimzi_cluster="my-connect")
+    resource = yaml.safe_load(text)
+    assert resource["metadata"] == {"name": "a", "labels": {"strimzi.io/cluster": "my-connect"}}
+    assert resource["spec"] == {"class": "X", "config": {}}
+
+
+def test_what_a_format_has_no_place_for() -> None:
+    full = replace(with_values(), state=TargetState.PAUSED, prevent_delete=True, sensitive=("k",))
+    assert lost_in(full, "json") == ("lifecycle", "sensitive")
+    assert lost_in(full, "properties") == ("state", "lifecycle", "sensitive")
+    assert lost_in(with_values(), "properties") == ()
