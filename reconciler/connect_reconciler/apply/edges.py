@@ -53,8 +53,14 @@ class LedgerWriter(Protocol):
         ...
 
     def begin(self, journal: Journal, *, new_fingerprint_key: bytes | None) -> None: ...
-    def started(self, step: Step, records: Sequence[NewRecord] = ()) -> None:
-        """Returns when it is certain that whoever comes next finds the step and `records`."""
+    def started(
+        self, step: Step, records: Sequence[NewRecord] = (), *, then: Sequence[NewRecord] = ()
+    ) -> None:
+        """Returns when it is certain that whoever comes next finds the step and `records`.
+
+        `then` is what `done` is going to record: a ledger that lies in the connectors' configs is
+        written with them, or before they run.
+        """
         ...
 
     def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None: ...

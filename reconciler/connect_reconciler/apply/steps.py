@@ -111,8 +111,10 @@ class Steps:
             step = Step(self._number, action.connector, type(action).__name__)
             if not isinstance(action, _LEDGER_ONLY):
                 # I2
-                records = before(action, self._edges.ledger.state, context)
-                self._edges.ledger.started(step, records)
+                ledger = self._edges.ledger
+                records = before(action, ledger.state, context)
+                then = after(action, ledger.state, context)
+                ledger.started(step, records, then=then)
         except FATAL as error:
             return ActionResult(action, Outcome.SKIPPED, self._words(action, error)), error
         except ConnectError as error:

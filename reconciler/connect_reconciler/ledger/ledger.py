@@ -91,8 +91,10 @@ class Ledger:
         self._write(*records, journal_record(self.topic, journal))
         self._journal = journal
 
-    def started(self, step: Step, records: Sequence[NewRecord] = ()) -> None:
-        """Commits that an action begins, and `records` with it."""
+    def started(
+        self, step: Step, records: Sequence[NewRecord] = (), *, then: Sequence[NewRecord] = ()
+    ) -> None:
+        """Commits that an action begins, and `records` with it. `then` waits for `done`."""
         self._advance(replace(self._begun, step=replace(step, done=False)), records)
 
     def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None:
