@@ -11,32 +11,54 @@ from connect_reconciler.plan.values import Secret, Value
 
 VALUE_LENGTH_MAX = 80
 _SHOWN = 48
+_LINE_LENGTH_MAX = 100
 
 
 def value_text(value: Value) -> str:
-    """The value, cut where it is long; what is secret says only that it is."""
+    """The value, cut where it is long; what is secret says only that it is.
+
+    A cut value tells its length and a hash of all of it, so that two that differ look different.
+    """
     if isinstance(value, Secret):
         return SENSITIVE
-    text = value.text
-    if len(text) > VALUE_LENGTH_MAX:
-        mark = hashlib.sha256(text.encode()).hexdigest()[:8]
-        shown = _quoted(text[:_SHOWN])
-        return f"{shown}… ({len(text)} characters, sha256 {mark})"
-    return _quoted(text)
+    return long_text(value.text) if len(value.text) > VALUE_LENGTH_MAX else _quoted(value.text)
+
+
+def long_text(text: str) -> str:
+    """The beginning of a text that is no secret, and what tells it from others."""
+    mark = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
+    return f"{_quoted(text[:_SHOWN])}… ({len(text):,} characters, sha256 {mark})"
+
+
+def sides(change: FieldChange) -> tuple[str | None, str | None]:
+    """The values before and after as texts; None where the key is not set."""
+    old, new = change.old, change.new
+    if isinstance(old, Secret) and isinstance(new, Secret):
+        return SENSITIVE, "(sensitive, changed)"
+    return None if old is None else value_text(old), None if new is None else value_text(new)
+
+
+def sign(change: FieldChange) -> str:
+    """`+` for a key that is added, `-` for one that is removed, else `~`."""
+    if change.old is None and change.new is not None:
+        return "+"
+    return "-" if change.new is None and change.old is not None else "~"
 
 
 def change_text(change: FieldChange) -> str:
-    """`~ key: old → new`, or `+` and `-` where there is only one of them."""
-    old, new, key = change.old, change.new, one_line(change.key)
-    if isinstance(old, Secret) and isinstance(new, Secret):
-        return f"~ {key}: (sensitive, changed)"
-    if old is None and new is not None:
-        return f"+ {key}: {value_text(new)}"
-    if new is None and old is not None:
-        return f"- {key}: {value_text(old)}"
+    """`~ key: old → new`, or `+` and `-` where there is only one of them.
+
+    The new value gets a line of its own where both are long.
+    """
+    old, new = sides(change)
+    start = f"{sign(change)} {one_line(change.key)}"
+    if isinstance(change.old, Secret) and isinstance(change.new, Secret):
+        return f"{start}: {new}"
     if old is None or new is None:
-        return f"~ {key}"
-    return f"~ {key}: {value_text(old)} → {value_text(new)}"
+        alone = new if old is None else old
+        return start if alone is None else f"{start}: {alone}"
+    between = "\n    → " if len(start) + len(old) + len(new) > _LINE_LENGTH_MAX else " → "
+    return f"{start}: {old}{between}{new}"
 
 
 def one_line(text: str) -> str:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 
-from connect_reconciler.plan.actions import Action, FieldChange, Precondition
+from connect_reconciler.plan.actions import Action, FieldChange, Precondition, UpdateConfig
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.plan_file import load_plan
 from connect_reconciler.plan.summary import KINDS, grouped, kinds, summarize
 from connect_reconciler.plan.values import Plain, Secret
-from connect_reconciler.render.human import NO_CHANGES, render_plan, summary_line
+from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_json import render_plan_json
 from connect_reconciler.render.style import COLOUR, PLAIN, style
 from connect_reconciler.render.texts import change_text, one_line, value_text
+from connect_reconciler.render.words import NO_CHANGES, summary_line
 from support.plans import plan_with_everything
 
 EMPTY = Plan("orders", "orders", "c", 0)
@@ -103,11 +105,43 @@ def test_summary_line_says_how_many_errors() -> None:
         (Plain("\x1b[2J"), '"\\u001b[2J"'),
         (Plain("é → ü"), "é → ü"),
         (Plain("x" * 80), "x" * 80),
+        # sha256sum of 1,204 x
+        (Plain("x" * 1204), f"{'x' * 48}… (1,204 characters, sha256 f55073e3)"),
         (Secret("abc"), "(sensitive)"),
     ],
 )
 def test_value(value: Plain | Secret, text: str) -> None:
     assert value_text(value) == text
+
+
+def test_consequences_stand_beside_their_keys_once() -> None:
+    changes = (
+        FieldChange("batch.size", Plain("1"), Plain("2"), "restart"),
+        FieldChange("topics", Plain("a"), Plain("a,b"), "redelivery", "also reads b"),
+        FieldChange("x" * 30, Plain("o" * 40), Plain("n" * 40), "reread", "one\ntwo"),
+        FieldChange("z", Plain("1"), None),
+    )
+    effect = "tasks restart\nalso reads b"
+    update = UpdateConfig(connector="a", reason="r", config={}, changes=changes, effect=effect)
+    text = render_plan(replace(EMPTY, actions=(update,)))
+    assert text == CONSEQUENCES
+
+
+CONSEQUENCES = f"""\
+Plan: 1 to change
+
+~ a: change config
+    change config: r
+      ~ batch.size: 1 → 2  [task restart]
+      ~ topics: a → a,b  [re-delivery]
+          → also reads b
+      ~ {"x" * 30}: {"o" * 40}
+          → {"n" * 40}  [re-read]
+          → one
+          → two
+      - z: 1
+      → tasks restart
+"""
 
 
 def test_long_values_that_differ_at_their_end_look_different() -> None:

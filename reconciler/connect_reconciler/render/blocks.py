@@ -1,0 +1,57 @@
+"""A plan as every rendering draws it: one block a connector, what can hurt first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from connect_reconciler.plan.actions import Action
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.summary import RISKY, Kind, grouped, kinds
+from connect_reconciler.render.words import kind_words
+
+Mark: TypeAlias = Literal["-", "!", "+", "~"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One connector's actions, in the order in which they will happen."""
+
+    connector: str
+    kinds: tuple[Kind, ...]
+    actions: tuple[Action, ...]
+
+    @property
+    def deletes(self) -> bool:
+        """Whether the connector is gone after it."""
+        return "delete" in self.kinds
+
+    @property
+    def moves_offsets(self) -> bool:
+        """Whether records are delivered again, or never, because of it."""
+        return bool(RISKY.intersection(self.kinds))
+
+    @property
+    def risky(self) -> bool:
+        """Whether a reviewer must see it first."""
+        return self.deletes or self.moves_offsets
+
+    @property
+    def mark(self) -> Mark:
+        """One character for the worst of it."""
+        if self.deletes:
+            return "-"
+        if "create" in self.kinds:
+            return "+"
+        return "!" if self.moves_offsets else "~"
+
+    @property
+    def words(self) -> str:
+        """What the actions amount to."""
+        return ", ".join(map(kind_words, self.kinds))
+
+
+def blocks(plan: Plan) -> tuple[Block, ...]:
+    """Deletes, then whatever moves offsets, then the rest as the plan has it."""
+    found = [Block(actions[0].connector, kinds(actions), actions) for actions in grouped(plan)]
+    return tuple(sorted(found, key=lambda block: (not block.deletes, not block.risky)))

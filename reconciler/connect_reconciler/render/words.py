@@ -1,0 +1,144 @@
+"""The words for what a plan does, the same in every rendering. A new action is taught here once.
+
+For each action: its verb, and what it writes and moves. The first line counts by kind, and a
+connector's heading names its kinds (`plan.summary`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from connect_reconciler.plan.actions import (
+    Action,
+    Adopt,
+    AlterOffsets,
+    Consequence,
+    Create,
+    Delete,
+    FieldChange,
+    Forget,
+    OffsetMove,
+    Pause,
+    Protect,
+    ResetOffsets,
+    Restart,
+    Resume,
+    Stop,
+    UpdateConfig,
+)
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.summary import Kind, summarize
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The config keys that an action adds, changes or removes, and the offsets that it moves."""
+
+    fields: tuple[FieldChange, ...] = ()
+    moves: tuple[OffsetMove, ...] = ()
+
+
+NO_CHANGES = "No changes. Live matches the specs."
+
+CONSEQUENCES: Mapping[Consequence, str] = {
+    "none": "",
+    "restart": "task restart",
+    "new-group": "new consumer group",
+    "new-offsets-topic": "new offsets topic",
+    "redelivery": "re-delivery",
+    "reread": "re-read",
+}
+
+_COUNTED: Mapping[Kind, tuple[str, str]] = {
+    "rewind": ("rewind", "rewinds"),
+    "skip": ("skip", "skips"),
+    "reset": ("offset reset", "offset resets"),
+}
+_KIND_WORDS: Mapping[Kind, str] = {
+    "change": "change config",
+    "set-offsets": "set offsets",
+    "reset": "reset offsets",
+}
+
+
+def summary_line(plan: Plan) -> str:
+    """`Plan: 2 to create, 1 to change, 1 rewind`, or that there is nothing to do."""
+    if plan.empty:
+        return NO_CHANGES
+    counts = ", ".join(_count(kind, count) for kind, count in summarize(plan).items())
+    if not plan.errors:
+        return f"Plan: {counts}"
+    errors = len(plan.errors)
+    refused = f"{errors} error{'' if errors == 1 else 's'}, so nothing of it can be applied"
+    return f"Plan: {counts}; {refused}" if counts else f"Plan: {refused}"
+
+
+def kind_words(kind: Kind) -> str:
+    """The kind as a connector's heading says it."""
+    return _KIND_WORDS.get(kind, kind)
+
+
+def effects(action: Action) -> tuple[str, ...]:
+    """What the action does to the data, but for what stands beside one of its keys already."""
+    beside = {line for each in details(action).fields for line in each.effect.splitlines()}
+    return tuple(line for line in action.effect.splitlines() if line not in beside)
+
+
+def verb(action: Action) -> str:
+    """What the action does, as an imperative."""
+    match action:
+        case Create():
+            return "create"
+        case Adopt():
+            return "adopt"
+        case UpdateConfig():
+            return "change config"
+        case Stop():
+            return "stop"
+        case AlterOffsets():
+            return "set offsets"
+        case ResetOffsets():
+            return "reset offsets"
+        case Pause():
+            return "pause"
+        case Resume():
+            return "resume"
+        case Restart():
+            return "restart"
+        case Delete():
+            return "delete"
+        case Protect(prevent_delete=prevent_delete):
+            return "protect" if prevent_delete else "unprotect"
+        case Forget():
+            return "forget"
+        case _:
+            assert_never(action)
+
+
+def details(action: Action) -> Details:
+    """What the action writes and moves, one by one."""
+    match action:
+        case Create(config=config):
+            keys = sorted(config.keys() - {"name"})
+            return Details(fields=tuple(FieldChange(key, None, config[key]) for key in keys))
+        case UpdateConfig(changes=changes):
+            return Details(fields=changes)
+        case AlterOffsets(moves=moves) | ResetOffsets(moves=moves):
+            return Details(moves=moves)
+        case Adopt() | Stop() | Pause() | Resume() | Restart() | Delete() | Protect() | Forget():
+            return Details()
+        case _:
+            assert_never(action)
+
+
+def harmless(move: OffsetMove) -> bool:
+    """Whether the move neither repeats nor passes over anything."""
+    return move.direction in ("same", "start")
+
+
+def _count(kind: Kind, count: int) -> str:
+    if kind in _COUNTED:
+        return f"{count} {_COUNTED[kind][count != 1]}"
+    return f"{count} to {'set offsets' if kind == 'set-offsets' else kind}"
