@@ -25,6 +25,8 @@ def content_hash(pin: Pin) -> str:
     """SHA-256, in hex, over what the pin asks for; its id and place do not count."""
     if pin.reset:
         return sha256(_canonical({"reset": True}).encode()).hexdigest()
+    if pin.to is not None:
+        return sha256(_canonical({"to": pin.to}).encode()).hexdigest()
     entries = [
         {"partition": dict(e.partition), "offset": None if e.offset is None else dict(e.offset)}
         for e in sorted(pin.set, key=lambda entry: canonical_partition(entry.partition))

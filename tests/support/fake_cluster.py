@@ -58,8 +58,17 @@ class FakeKafka:
     def log_ranges(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogRange]:
         return {at: self.ranges[at] for at in partitions if at in self.ranges}
 
+    def topics(self) -> Mapping[str, int]:
+        return {topic: self._size(topic) for topic, _ in self.ranges}
+
+    def offsets_at(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]:
+        return {}
+
     def record_times(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]:
         return {}
+
+    def _size(self, topic: str) -> int:
+        return sum(each == topic for each, _ in self.ranges)
 
 
 def is_sink(config: Mapping[str, str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import groupby
@@ -93,6 +94,12 @@ def live_of(data: Mapping[str, Any], desired: Desired) -> Live:
             (*_partition(label), int(offset)): at
             for label, times in data.get("record_times", {}).items()
             for offset, at in times.items()
+        },
+        topics=data.get("topics", Counter(_partition(label)[0] for label in data.get("logs", {}))),
+        times={
+            (*_partition(label), int(at)): offset
+            for label, times in data.get("times", {}).items()
+            for at, offset in times.items()
         },
         now_ms=data.get("now_ms", 0),
         cluster_id="c1",

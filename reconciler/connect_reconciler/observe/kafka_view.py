@@ -14,8 +14,9 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from connect_reconciler.plan.live import LogRange, TopicPartition
 from connect_runtime.kafka.clients import check_reachable, consumer
-from connect_runtime.kafka.groups import list_offsets_of_groups, log_ranges
+from connect_runtime.kafka.groups import list_offsets_of_groups
 from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.log_ends import log_ranges, offsets_for_times, topic_sizes
 from connect_runtime.storage.log import LogRecord, Logs
 from connect_specs.diagnostics import Failed
 
@@ -26,11 +27,16 @@ _REACH_S = 8.0
 _TIMES_S = 3.0
 _SLICE_S = 0.05
 
+# Topic, partition, and an offset or a time in ms
 Moment = tuple[str, int, int]
 
 
 class View(Protocol):
-    """A Kafka cluster as observing sees it. `records` of a topic that does not exist are none."""
+    """A Kafka cluster as observing sees it. `records` of a topic that does not exist are none.
+
+    `topics` are all of them, with how many partitions they have. `offsets_at` wants times in ms,
+    and leaves out those after a partition's last record.
+    """
 
     def cluster_id(self) -> str: ...
     def records(self, topic: str) -> Sequence[LogRecord]: ...
@@ -40,6 +46,8 @@ class View(Protocol):
     def log_ranges(
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, LogRange]: ...
+    def topics(self) -> Mapping[str, int]: ...
+    def offsets_at(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]: ...
     def record_times(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]: ...
 
 
@@ -77,6 +85,12 @@ class KafkaView:
     def log_ranges(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogRange]:
         found = log_ranges(self._properties, partitions)
         return {at: LogRange(earliest, latest) for at, (earliest, latest) in found.items()}
+
+    def topics(self) -> Mapping[str, int]:
+        return topic_sizes(self._properties)
+
+    def offsets_at(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]:
+        return offsets_for_times(self._properties, wanted)
 
     def record_times(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]:
         """The timestamps of the first records at or after these offsets, as far as they come."""

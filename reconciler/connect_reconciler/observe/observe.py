@@ -15,12 +15,8 @@ from connect_reconciler.ledger.topic import LedgerSnapshot, with_fingerprint_key
 from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
 from connect_reconciler.observe.classes import kinds_of, live_kind, password_keys
 from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_key_given
-from connect_reconciler.observe.offsets import (
-    moments_of,
-    named_partitions,
-    offsets_of,
-    sink_groups,
-)
+from connect_reconciler.observe.logs import with_logs
+from connect_reconciler.observe.offsets import offsets_of, sink_groups
 from connect_reconciler.observe.validity import check_configs, warn_of_configs
 from connect_reconciler.plan.live import (
     Live,
@@ -95,11 +91,8 @@ def observe_view(
     groups = sink_groups(project, desired, found.config, live_kinds, kinds, ledger)
     committed = view.group_offsets(set(groups.values())) if groups else {}
     offsets = offsets_of(found.offsets, live_kinds, groups, committed)
-    named = named_partitions(desired, offsets)
-    logs = view.log_ranges(named) if named else {}
-    moments = set(moments_of(desired, ledger, offsets, logs))
     task_states = _task_states(found.status)
-    return Live(
+    live = Live(
         connectors={
             name: LiveConnector(
                 name=name,
@@ -113,7 +106,6 @@ def observe_view(
             for name, state in sorted(found.config.connectors.items())
         },
         ledger=ledger,
-        logs=logs,
         orphan_offsets={
             name: entries
             for name, entries in sorted(offsets.items())
@@ -123,8 +115,8 @@ def observe_view(
         cluster_id=cluster_id,
         kinds=kinds,
         password_keys=password_keys(found.config.connectors, desired),
-        record_times=view.record_times(moments) if moments else {},
     )
+    return with_logs(live, desired, view)
 
 
 def _read_topics(topics: ClusterTopics, view: View) -> _Topics:

@@ -1,13 +1,11 @@
-"""Which offsets do connectors have, and what must be known of the logs that they point into?"""
+"""Which offsets do connectors have?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from connect_reconciler.observe.kafka_view import Moment
 from connect_reconciler.plan.kinds import kind_of
-from connect_reconciler.plan.live import Kind, LedgerState, LogRange, TopicPartition
-from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
+from connect_reconciler.plan.live import Kind, LedgerState, TopicPartition
 from connect_runtime.storage import offsets_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot
 from connect_specs.desired import Desired, OffsetEntry, Project
@@ -68,35 +66,3 @@ def _source_offsets(snapshot: OffsetSnapshot, name: str) -> tuple[OffsetEntry, .
         OffsetEntry(partition, offsets_topic.offset_of(snapshot, name, partition))
         for _, partition in sorted(partitions.items())
     )
-
-
-def named_partitions(
-    desired: Desired, offsets: Mapping[str, tuple[OffsetEntry, ...]]
-) -> set[TopicPartition]:
-    """Topic partitions in sinks' offsets and in pins."""
-    entries = [entry for each in offsets.values() for entry in each]
-    for spec in desired.connectors.values():
-        if spec.pin is not None:
-            entries.extend(spec.pin.set)
-    found = (sink_partition(entry.partition) for entry in entries)
-    return {at for at in found if at is not None}
-
-
-def moments_of(
-    desired: Desired,
-    ledger: LedgerState,
-    offsets: Mapping[str, tuple[OffsetEntry, ...]],
-    logs: Mapping[TopicPartition, LogRange],
-) -> Iterator[Moment]:
-    """The records between which a pin that is still to be applied moves a sink."""
-    for name, spec in desired.connectors.items():
-        if spec.pin is None or (name, spec.pin.id) in ledger.pins:
-            continue
-        for entry in (*spec.pin.set, *offsets.get(name, ())):
-            at, offset = sink_partition(entry.partition), sink_offset(entry.offset)
-            log = logs.get(at) if at is not None else None
-            if at is None or log is None or offset is None:
-                continue
-            first = max(offset, log.earliest)
-            if first < log.latest:
-                yield (*at, first)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connect_reconciler.plan.diff import Changes
+from connect_reconciler.plan.diff import Changes, PinChange
 from connect_reconciler.plan.live import Kind, Live
 from connect_reconciler.plan.offset_moves import records, sink_offset, sink_partition
+from connect_reconciler.plan.positions import Problem, position_problem
 from connect_specs.desired import Desired, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.offsets import content_hash, is_sink_partition
@@ -111,17 +112,30 @@ def _pin_errors(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic]:
             hint="check connector.class, or make the plan where the plugin is installed",
         )
         return
-    for entry in changes.pin.entries or ():
+    for code, what, hint in _entry_errors(changes, changes.pin, pin, live):
+        place = pin.where or changes.name
+        yield Diagnostic(code, f"pin {pin.id} of {changes.name}: {what}", place, hint=hint)
+
+
+def _entry_errors(changes: Changes, change: PinChange, pin: Pin, live: Live) -> Iterator[Problem]:
+    if pin.to is not None and changes.kind != "sink":
+        what = "'to' names a place in topics, and a source has offsets of its own"
+        yield "plan.pin-shape", what, "write set: as `connect offsets` shows them, or reset: true"
+        return
+    if pin.to is not None and not change.again:
+        problem = position_problem(pin.to, changes.written or {}, live)
+        if problem is not None:
+            yield problem
+            return
+    for entry in change.entries or ():
         problem = _shape_error(changes.kind, entry) or (
             _log_error(entry, live) if changes.kind == "sink" else None
         )
         if problem is not None:
-            code, what, hint = problem
-            place = pin.where or changes.name
-            yield Diagnostic(code, f"pin {pin.id} of {changes.name}: {what}", place, hint=hint)
+            yield problem
 
 
-def _shape_error(kind: Kind, entry: OffsetEntry) -> tuple[str, str, str] | None:
+def _shape_error(kind: Kind, entry: OffsetEntry) -> Problem | None:
     if is_sink_partition(entry.partition) is (kind == "sink"):
         return None
     if kind == "sink":
@@ -131,7 +145,7 @@ def _shape_error(kind: Kind, entry: OffsetEntry) -> tuple[str, str, str] | None:
     return "plan.pin-shape", "a source has offsets of its own, not those of topics", hint
 
 
-def _log_error(entry: OffsetEntry, live: Live) -> tuple[str, str, str] | None:
+def _log_error(entry: OffsetEntry, live: Live) -> Problem | None:
     partition = sink_partition(entry.partition)
     log = None if partition is None else live.logs.get(partition)
     if partition is None or log is None:

@@ -16,6 +16,7 @@ from deepdiff import DeepDiff
 from connect_reconciler.plan.actions import FieldChange
 from connect_reconciler.plan.kinds import kind_of
 from connect_reconciler.plan.live import AppliedPin, Kind, Live, LiveConnector, Owned
+from connect_reconciler.plan.positions import entries_at
 from connect_reconciler.plan.predict import OFFSETS_HOME_KEYS
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil, veil
@@ -167,7 +168,7 @@ def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
         written=written,
         config=fields,
         offsets=offsets,
-        pin=_pin_change(spec, live, offsets),
+        pin=_pin_change(spec, kind, written, live, offsets),
         guard=None if spec.prevent_delete == guarded else spec.prevent_delete,
     )
 
@@ -192,7 +193,11 @@ def managed_state(spec: DesiredConnector) -> TargetState | None:
 
 
 def _pin_change(
-    spec: DesiredConnector, live: Live, offsets: tuple[OffsetEntry, ...]
+    spec: DesiredConnector,
+    kind: Kind,
+    written: Mapping[str, str],
+    live: Live,
+    offsets: tuple[OffsetEntry, ...],
 ) -> PinChange | None:
     pin = spec.pin
     if pin is None:
@@ -200,8 +205,10 @@ def _pin_change(
     applied = live.ledger.pins.get((spec.name, pin.id))
     held = managed_state(spec) is TargetState.STOPPED
     known = content_hash(pin)
-    entries = None if pin.reset else pin.set
     if applied is None:
+        entries = None if pin.reset else pin.set
+        if pin.to is not None:
+            entries = entries_at(pin.to, written, live) if kind == "sink" else ()
         return PinChange(pin.id, known, entries, again=False, held=held)
     # Once-only: a pin with other content is for checks.py to refuse, and one that was let go of
     # stays satisfied however far the connector has moved

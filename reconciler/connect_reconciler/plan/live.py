@@ -92,6 +92,10 @@ class LedgerState:
 class Live:
     """All that was observed. `logs` covers every topic partition that a sink or a pin names.
 
+    `topics` holds how many partitions the topics have that a new, changed or pinned sink reads;
+    those that do not exist are not in it. `times` by topic, partition and time in ms: the first
+    record's offset from then on, or the log's end.
+
     `kinds` by class as the spec writes it, for connectors that are to be created or change class.
     `password_keys` by connector: the config keys whose ConfigDef type is PASSWORD. `record_times`
     by topic, partition and offset: a record's timestamp, to tell durations. `errors` and `warnings`
@@ -105,6 +109,8 @@ class Live:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     password_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
     record_times: Mapping[tuple[str, int, int], int] = field(default_factory=dict)
+    topics: Mapping[str, int] = field(default_factory=dict)
+    times: Mapping[tuple[str, int, int], int] = field(default_factory=dict)
     errors: tuple[Diagnostic, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
     now_ms: int = 0

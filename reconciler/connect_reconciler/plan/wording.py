@@ -25,8 +25,9 @@ from connect_reconciler.plan.actions import (
 )
 from connect_reconciler.plan.consequences import Setting, consequences, first_start, sink_start
 from connect_reconciler.plan.diff import Changes, PinChange, managed_state
-from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.offset_moves import MoveContext, move, totals
+from connect_reconciler.plan.live import Live, TopicPartition
+from connect_reconciler.plan.offset_moves import MoveContext, move, sink_partition, totals
+from connect_reconciler.plan.positions import position_text
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import sink_group
 from connect_specs.offsets import canonical_partition
@@ -105,6 +106,9 @@ class Wording:
     def alter_offsets(self, pin: PinChange) -> AlterOffsets | ResetOffsets:
         """The pin's offsets, or none at all."""
         name, reason = self.changes.name, f"pin {pin.pin} is new"
+        to = self.changes.spec.pin.to if self.changes.spec and self.changes.spec.pin else None
+        if to is not None:
+            reason += f", to {position_text(to)} as it is now"
         if pin.again:
             reason = f"its offsets are no longer those of pin {pin.pin}, which holds it stopped"
         context = self._context()
@@ -223,8 +227,12 @@ class Wording:
 def _moves(
     entries: list[OffsetEntry] | tuple[OffsetEntry, ...], context: MoveContext
 ) -> tuple[OffsetMove, ...]:
-    in_order = sorted(entries, key=lambda entry: canonical_partition(entry.partition))
-    return tuple(move(entry, context) for entry in in_order)
+    return tuple(move(entry, context) for entry in sorted(entries, key=_place))
+
+
+def _place(entry: OffsetEntry) -> tuple[TopicPartition, str]:
+    """Partition 10 of a topic comes after its partition 9."""
+    return sink_partition(entry.partition) or ("", 0), canonical_partition(entry.partition)
 
 
 def _lines(lines: list[str] | tuple[str, ...]) -> str:

@@ -1,6 +1,6 @@
 """Where are the consumer groups of sink connectors, and how are they moved?
 
-Also how far the partitions' logs reach. Kafka refuses to touch the offsets of a group that has
+Kafka refuses to touch the offsets of a group that has
 members; that is `GroupActive`, which a caller may want to try again.
 """
 
@@ -15,7 +15,6 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import OffsetSpec
 
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.coordinators import wait_for_coordinators
@@ -23,7 +22,6 @@ from connect_runtime.kafka.delete_offsets import delete_partition_offsets
 from connect_runtime.kafka.errors import (
     GROUP_IN_USE,
     NO_SUCH_GROUP,
-    NO_SUCH_TOPIC,
     as_failure,
     error_of,
     reason,
@@ -121,34 +119,6 @@ def delete_group(properties: Mapping[str, str], group: str) -> None:
     except KafkaException as exception:
         if error_of(exception).code() not in NO_SUCH_GROUP:
             raise _failure(error_of(exception), "The group cannot be deleted", group) from None
-
-
-def log_ranges(
-    properties: Mapping[str, str], partitions: Iterable[Partition]
-) -> dict[Partition, tuple[int, int]]:
-    """Each partition's first offset and the one after its last.
-
-    Partitions that do not exist, or have no leader now, are left out.
-    """
-    wanted = [TopicPartition(topic, number) for topic, number in partitions]
-    if not wanted:
-        return {}
-    client = admin(properties)
-    earliest, latest = (
-        client.list_offsets(dict.fromkeys(wanted, spec), request_timeout=_REQUEST_S)
-        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
-    )
-    found = {}
-    for at in wanted:
-        try:
-            reach = (earliest[at].result().offset, latest[at].result().offset)
-        except KafkaException as exception:
-            if error_of(exception).code() in NO_SUCH_TOPIC:
-                continue
-            where = f"{at.topic}-{at.partition}"
-            raise _failure(error_of(exception), "The log's ends cannot be read", where) from None
-        found[at.topic, at.partition] = reach
-    return found
 
 
 def _failure(error: KafkaError, what: str, where: str) -> ConnectError:

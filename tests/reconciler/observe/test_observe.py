@@ -16,7 +16,9 @@ from connect_reconciler.ledger.topic import (
 )
 from connect_reconciler.observe import kafka_view
 from connect_reconciler.observe.observe import observe
+from connect_reconciler.plan.actions import AlterOffsets
 from connect_reconciler.plan.live import AppliedPin, Live, LogRange, Owned
+from connect_reconciler.plan.planner import make_plan
 from connect_runtime.kafka.clients import admin, consumer, producer
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import config_topic, offsets_topic, status_topic
@@ -131,6 +133,31 @@ def test_all_that_is_there(
     assert live.ledger.pins == {("s", "p"): AppliedPin("h", None)}
     assert live.ledger.fingerprint_key == b"kept"
     assert live.kinds == {"FileStreamSink": "sink", "FileStreamSource": "source"}
+
+
+def test_where_a_time_is_in_every_partition_of_a_new_sink(
+    project: Project, client: dict[str, str], unique: str
+) -> None:
+    topic, name = f"{unique}-data", f"{unique}-sink"
+    create_topic(client["bootstrap.servers"], topic, partitions=3, config={"retention.ms": "-1"})
+    writer = producer(client, {})
+    for partition, at_ms in ((0, 1000), (0, 2000), (0, 3000), (1, 1500)):
+        writer.produce(topic, b"x", partition=partition, timestamp=at_ms)
+    assert writer.flush(30) == 0
+    desired = Desired("orders", {name: sink(name, topic, Pin("go", to=2000))})
+    live = observe(project, desired, client)
+
+    assert live.topics == {topic: 3}
+    assert live.times == {(topic, 0, 2000): 1, (topic, 1, 2000): 1, (topic, 2, 2000): 0}
+    # the record that each move passes over first; behind the last one there is none
+    assert live.record_times == {(topic, 0, 1): 2000}
+    plan = make_plan(desired, live, group_id=unique)
+    (alter,) = (action for action in plan.actions if isinstance(action, AlterOffsets))
+    assert [move.entry.offset for move in alter.moves] == [
+        {"kafka_offset": 1},
+        {"kafka_offset": 1},
+        {"kafka_offset": 0},
+    ]
 
 
 def commit(client: dict[str, str], group: str, topic: str, offset: int) -> None:

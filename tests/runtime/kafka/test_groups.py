@@ -12,10 +12,9 @@ from connect_runtime.kafka.groups import (
     delete_group_offsets,
     list_group_offsets,
     list_offsets_of_groups,
-    log_ranges,
 )
 from connect_specs.diagnostics import Failed
-from support.broker import BrokerAddress, create_topic, produce
+from support.broker import BrokerAddress, create_topic
 from support.wait import wait_until
 
 
@@ -83,11 +82,3 @@ def test_a_group_with_members_is_left_alone(kafka: dict[str, str], active_group:
     with pytest.raises(GroupActive):
         delete_group(kafka, active_group)
     assert list_group_offsets(kafka, active_group) == {at: 5}
-
-
-def test_log_ranges(broker: BrokerAddress, kafka: dict[str, str], topic: str) -> None:
-    produce(broker.bootstrap_servers, topic, [(b"k", b"v")] * 3, partition=1)
-    asked = [(topic, 0), (topic, 1), (topic, 9), (f"no-{topic}", 0)]
-    assert log_ranges(kafka, asked) == {(topic, 0): (0, 0), (topic, 1): (0, 3)}
-    assert log_ranges(kafka, [(f"no-{topic}", 0)]) == {}
-    assert log_ranges(kafka, []) == {}

@@ -1,0 +1,71 @@
+"""What must be known of the logs that sinks read: their ends, and the times of some records.
+
+Asked of Kafka once everything else is known, so that only what a plan will speak of is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from connect_reconciler.observe.kafka_view import Moment, View
+from connect_reconciler.plan.diff import Changes, diff
+from connect_reconciler.plan.live import Live, TopicPartition
+from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
+from connect_reconciler.plan.positions import sink_partitions
+from connect_specs.desired import Desired, OffsetEntry
+
+
+def with_logs(live: Live, desired: Desired, view: View) -> Live:
+    """`live` with the logs of every sink's offsets and pins, and of what changed sinks read."""
+    sinks = [each for each in diff(desired, live) if each.kind == "sink" and each.written]
+    changing = [each for each in sinks if each.existence == "create" or each.config or each.pin]
+    existing = view.topics() if changing else {}
+    read = {at for each in changing for at in sink_partitions(each.written or {}, existing)}
+    wanted = read | named_partitions(live, desired)
+    logs = view.log_ranges(wanted) if wanted else {}
+    topics = {topic: existing[topic] for topic, _ in sorted(read)}
+    live = replace(live, logs=logs, topics=topics)
+    times = {
+        (*at, each.spec.pin.to)
+        for each in changing
+        if each.pin and each.spec and each.spec.pin and isinstance(each.spec.pin.to, int)
+        for at in sink_partitions(each.written or {}, topics)
+        if at in logs
+    }
+    if times:
+        # After the last record there is only the end
+        ends = {moment: logs[moment[:2]].latest for moment in times}
+        live = replace(live, times=ends | dict(view.offsets_at(times)))
+    if not any(each.pin for each in sinks):
+        return live
+    moments = set(_moments(diff(desired, live), live))
+    return replace(live, record_times=view.record_times(moments)) if moments else live
+
+
+def named_partitions(live: Live, desired: Desired) -> set[TopicPartition]:
+    """Topic partitions in sinks' offsets and in pins."""
+    entries = [entry for each in live.connectors.values() for entry in each.offsets]
+    entries += [entry for each in live.orphan_offsets.values() for entry in each]
+    for spec in desired.connectors.values():
+        if spec.pin is not None:
+            entries.extend(spec.pin.set)
+    found = (sink_partition(entry.partition) for entry in entries)
+    return {at for at in found if at is not None}
+
+
+def _moments(changes: Iterable[Changes], live: Live) -> Iterator[Moment]:
+    """The records between which the pins of these changes move their sinks."""
+    for each in changes:
+        if each.kind != "sink" or each.pin is None:
+            continue
+        forgotten = each.offsets if each.pin.entries is None else ()
+        starts = (OffsetEntry(entry.partition, None) for entry in forgotten)
+        for entry in (*(each.pin.entries or ()), *starts, *each.offsets):
+            at = sink_partition(entry.partition)
+            log = live.logs.get(at) if at is not None else None
+            if at is None or log is None:
+                continue
+            first = max(sink_offset(entry.offset) or 0, log.earliest)
+            if first < log.latest:
+                yield (*at, first)

@@ -1,0 +1,97 @@
+"""Where is `to: earliest`, `latest` or a time, in every partition that a sink reads?
+
+Resolved when the plan is made: the plan holds numbers, and a saved plan applies those numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from connect_reconciler.plan.live import Live, TopicPartition
+from connect_specs.desired import OffsetEntry, Position
+
+Problem: TypeAlias = tuple[str, str, str]
+
+# A consumer that subscribes by a pattern leaves these out
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+def sink_topics(config: Mapping[str, str], existing: Iterable[str]) -> tuple[str, ...]:
+    """The topics that a sink reads, sorted: those that it names, or those of `existing` that its
+    pattern matches. A pattern that is not understood here matches nothing."""
+    pattern = config.get("topics.regex", "").strip()
+    if not pattern:
+        return tuple(sorted({each.strip() for each in config.get("topics", "").split(",")} - {""}))
+    try:
+        matches = re.compile(pattern).fullmatch
+    except re.error:
+        return ()
+    return tuple(sorted(topic for topic in existing if topic not in _INTERNAL and matches(topic)))
+
+
+def sink_partitions(config: Mapping[str, str], topics: Mapping[str, int]) -> set[TopicPartition]:
+    """The partitions of those topics, as far as the topics exist; `topics` by their number."""
+    return {
+        (topic, number)
+        for topic in sink_topics(config, topics)
+        for number in range(topics.get(topic, 0))
+    }
+
+
+def entries_at(to: Position, config: Mapping[str, str], live: Live) -> tuple[OffsetEntry, ...]:
+    """An entry for every partition whose offset at `to` is known."""
+    found = (
+        (topic, number, _offset(to, (topic, number), live))
+        for topic, number in sorted(sink_partitions(config, live.topics))
+    )
+    return tuple(
+        OffsetEntry({"kafka_topic": topic, "kafka_partition": number}, {"kafka_offset": offset})
+        for topic, number, offset in found
+        if offset is not None
+    )
+
+
+def position_problem(to: Position, config: Mapping[str, str], live: Live) -> Problem | None:
+    """Why `to` cannot be resolved for this sink: a code, what is wrong and a hint."""
+    topics = sink_topics(config, live.topics)
+    pattern = config.get("topics.regex", "").strip()
+    hint = "create the topics first, or give the offsets once they are there"
+    if not topics:
+        what = f"no topic matches topics.regex {pattern}" if pattern else "the sink names no topics"
+        return "plan.no-topics", f"{what}, so there is nothing to move to {position_text(to)}", hint
+    missing = [topic for topic in topics if topic not in live.topics]
+    if missing:
+        one = len(missing) == 1
+        names = f"topic {missing[0]} does" if one else f"topics {', '.join(missing)} do"
+        return "plan.no-topics", f"{names} not exist", hint
+    for topic, number in sorted(sink_partitions(config, live.topics)):
+        if _offset(to, (topic, number), live) is None:
+            what = f"where {topic}-{number} is at {position_text(to)} could not be read"
+            return "plan.no-position", what, "make the plan again once the partition has a leader"
+    return None
+
+
+def position_text(to: Position) -> str:
+    """`earliest`, `latest`, or a time as ISO 8601 in UTC."""
+    if isinstance(to, str):
+        return to
+    try:
+        moment = datetime.fromtimestamp(to // 1000, UTC).replace(microsecond=to % 1000 * 1000)
+    except (OverflowError, ValueError, OSError):
+        return f"{to} ms since 1970"
+    precision = "milliseconds" if to % 1000 else "seconds"
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def _offset(to: Position, at: TopicPartition, live: Live) -> int | None:
+    log = live.logs.get(at)
+    if log is None:
+        return None
+    if to == "earliest":
+        return log.earliest
+    if to == "latest":
+        return log.latest
+    return live.times.get((*at, to))

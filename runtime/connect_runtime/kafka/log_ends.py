@@ -1,0 +1,92 @@
+"""How far do the logs of topics reach, and which offsets belong to a time?
+
+Reads only. What does not exist is left out of the answers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import TypeAlias
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
+
+from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.errors import NO_SUCH_TOPIC, as_failure, error_of
+
+Partition: TypeAlias = tuple[str, int]
+
+_REQUEST_S = 15.0
+
+
+def topic_sizes(properties: Mapping[str, str]) -> dict[str, int]:
+    """Every topic that this client may see, with how many partitions it has."""
+    client = admin(properties)
+    try:
+        topics = client.list_topics(timeout=_REQUEST_S).topics
+    except KafkaException as exception:
+        raise as_failure(error_of(exception), "The topics cannot be listed", "kafka") from None
+    return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
+
+
+def log_ranges(
+    properties: Mapping[str, str], partitions: Iterable[Partition]
+) -> dict[Partition, tuple[int, int]]:
+    """Each partition's first offset and the one after its last.
+
+    Partitions that do not exist, or have no leader now, are left out.
+    """
+    wanted = [TopicPartition(topic, number) for topic, number in partitions]
+    if not wanted:
+        return {}
+    client = admin(properties)
+    earliest, latest = (
+        client.list_offsets(dict.fromkeys(wanted, spec), request_timeout=_REQUEST_S)
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+    )
+    found = {}
+    for at in wanted:
+        first, end = _offset(earliest[at], at), _offset(latest[at], at)
+        if first is not None and end is not None:
+            found[at.topic, at.partition] = (first, end)
+    return found
+
+
+def offsets_for_times(
+    properties: Mapping[str, str], wanted: Iterable[tuple[str, int, int]]
+) -> dict[tuple[str, int, int], int]:
+    """By topic, partition and time in ms: the offset of the first record from then on.
+
+    Where the last record is older there is none.
+    """
+    by_time: dict[int, list[TopicPartition]] = defaultdict(list)
+    for topic, number, at_ms in wanted:
+        by_time[at_ms].append(TopicPartition(topic, number))
+    if not by_time:
+        return {}
+    client = admin(properties)
+    answers = {
+        at_ms: client.list_offsets(
+            dict.fromkeys(partitions, OffsetSpec.for_timestamp(at_ms)), request_timeout=_REQUEST_S
+        )
+        for at_ms, partitions in by_time.items()
+    }
+    found = {}
+    for at_ms, answer in answers.items():
+        for at, future in answer.items():
+            offset = _offset(future, at)
+            if offset is not None and offset >= 0:
+                found[at.topic, at.partition, at_ms] = offset
+    return found
+
+
+def _offset(future: Future[ListOffsetsResultInfo], at: TopicPartition) -> int | None:
+    try:
+        return int(future.result().offset)
+    except KafkaException as exception:
+        if error_of(exception).code() in NO_SUCH_TOPIC:
+            return None
+        where = f"{at.topic}-{at.partition}"
+        raise as_failure(error_of(exception), "The log's offsets cannot be read", where) from None
