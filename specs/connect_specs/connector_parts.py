@@ -70,6 +70,7 @@ def make_connector(
     prevent_delete: bool = False,
     ignore: tuple[str, ...] = (),
     sensitive: tuple[str, ...] = (),
+    renamed_from: Scalar | None = None,
 ) -> DesiredConnector:
     """The connector, its name added to its config."""
     given = config.values.get("name", name.text)
@@ -93,4 +94,6 @@ def make_connector(
         ignore=ignore,
         sensitive=sensitive,
         key_locations={"name": name.where} | config.places,
+        renamed_from=renamed_from.text if renamed_from else None,
+        renamed_from_where=renamed_from.where if renamed_from else None,
     )

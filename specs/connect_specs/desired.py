@@ -61,6 +61,7 @@ class DesiredConnector:
     sensitive: tuple[str, ...] = ()
     key_locations: Mapping[str, Location] = field(default_factory=dict)
     renamed_from: str | None = None
+    renamed_from_where: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from connect_specs.diagnostics import Diagnostic, Invalid, by_place
 from connect_specs.json_documents import parse_json
 from connect_specs.nodes import Parsed
 from connect_specs.properties_documents import parse_properties
+from connect_specs.renames import check_renames
 from connect_specs.spec_document import Format, read_document
-from connect_specs.spec_files import find_spec_files, relative_name
+from connect_specs.spec_files import find_policy_files, find_spec_files, relative_name
 from connect_specs.text_files import read_text
 from connect_specs.yaml_documents import parse_yaml
 
@@ -24,6 +25,7 @@ def load_specs(project: Project) -> Desired:
     """All connectors of the project. Raises Invalid with every problem, sorted by place."""
     problems: list[Diagnostic] = []
     files = find_spec_files(project, problems)
+    find_policy_files(project, problems)
     connectors = _read_files(files, project.folder, problems)
     if problems:
         raise Invalid(*by_place(problems))
@@ -55,6 +57,7 @@ def _read_files(
                 hint = "rename one of them, or remove it"
                 code = "spec.duplicate-name"
                 problems.append(Diagnostic(code, what, connector.where, why=why, hint=hint))
+    check_renames(connectors, problems)
     return dict(sorted(connectors.items()))
 
 

@@ -5,9 +5,10 @@ Says which cluster a project is for and where its specs are; every mistake is re
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from connect_specs.config_values import read_config
 from connect_specs.desired import Project, RestTarget
@@ -22,7 +23,9 @@ from connect_specs.fields import (
 )
 from connect_specs.names import ClusterTopics
 from connect_specs.nodes import Map, Node, Scalar
+from connect_specs.rest_target import read_target
 from connect_specs.text_files import read_text
+from connect_specs.variables import resolve_variables
 from connect_specs.yaml_documents import parse_yaml
 
 PROJECT_FILE = "connect.yaml"
@@ -52,13 +55,13 @@ def find_project(start: Path) -> Path:
     raise Invalid(Diagnostic("project.not-found", what, Location(str(start)), hint=hint))
 
 
-def load_project(file: Path) -> Project:
+def load_project(file: Path, *, variables: Mapping[str, str] = os.environ) -> Project:
     """The project of a connect.yaml. Raises Invalid with every problem, sorted by place."""
     parsed = parse_yaml(read_text(file, file.name), file.name)
     problems = list(parsed.problems)
     project = None
     if len(parsed.documents) == 1 and isinstance(parsed.documents[0], Map):
-        project = _read_project(file, parsed.documents[0], problems)
+        project = _read_project(file, parsed.documents[0], variables, problems)
     elif not problems:
         what = f"{file.name} must hold one map"
         hint = "begin with 'project:' and 'cluster:'; `connect init` writes an example"
@@ -68,19 +71,23 @@ def load_project(file: Path) -> Project:
     return project
 
 
-def _read_project(file: Path, node: Map, problems: list[Diagnostic]) -> Project | None:
-    check_fields(node, ("project", "cluster", "specs"), _CODE, PROJECT_FILE, problems)
+def _read_project(
+    file: Path, node: Map, variables: Mapping[str, str], problems: list[Diagnostic]
+) -> Project | None:
+    check_fields(node, ("project", "cluster", "specs", "policies"), _CODE, PROJECT_FILE, problems)
     name_node = required(node, "project", _CODE, PROJECT_FILE, problems)
     name = name_node and as_text(name_node, "project", _CODE, problems)
-    specs, places = _specs(node.get("specs"), problems)
+    specs, specs_places = _paths("specs", node.get("specs"), problems)
+    policies, policies_places = _paths("policies", node.get("policies"), problems)
     cluster_node = required(node, "cluster", _CODE, PROJECT_FILE, problems)
     cluster = cluster_node and as_map(cluster_node, "cluster", _CODE, problems)
     if not cluster:
         return None
     fields = ("group.id", "kafka", "target", "topics", "worker")
     check_fields(cluster, fields, _CODE, "cluster", problems)
-    target = _target(cluster.get("target"), problems)
-    kafka = _kafka(cluster, target, problems)
+    folder = file.resolve().parent
+    target = read_target(_resolved(cluster, "target", variables, problems), folder, problems)
+    kafka = _kafka(_resolved(cluster, "kafka", variables, problems), target, problems)
     group_node = required(cluster, "group.id", _CODE, "cluster", problems)
     group = group_node and as_text(group_node, "group.id", _CODE, problems)
     topics = _topics(cluster, group or "", problems)
@@ -95,65 +102,42 @@ def _read_project(file: Path, node: Map, problems: list[Diagnostic]) -> Project 
         kafka=kafka,
         target=target,
         worker=worker,
-        specs=specs,
-        specs_locations=places,
+        specs=specs or DEFAULT_SPECS,
+        specs_locations=specs_places,
+        policies=policies,
+        policies_locations=policies_places,
     )
 
 
-def _specs(
-    node: Node | None, problems: list[Diagnostic]
+def _paths(
+    field: str, node: Node | None, problems: list[Diagnostic]
 ) -> tuple[tuple[str, ...], dict[str, Location]]:
+    """What a list of files, folders and globs names, and where each entry is."""
     if node is None:
-        return DEFAULT_SPECS, {}
+        return (), {}
     before = len(problems)
-    entries = as_texts(node, "specs", _CODE, problems)
+    entries = as_texts(node, field, _CODE, problems)
     if not entries and len(problems) == before:
-        what = "'specs' is empty"
-        hint = "name a folder, or leave 'specs' out for connectors/"
-        problems.append(Diagnostic("project.empty-specs", what, node.where, hint=hint))
+        what = f"{field!r} is empty"
+        hint = f"name a folder, or leave {field!r} out"
+        problems.append(Diagnostic(f"project.empty-{field}", what, node.where, hint=hint))
     return tuple(entry.text for entry in entries), {e.text: e.where for e in entries}
 
 
-def _target(node: Node | None, problems: list[Diagnostic]) -> RestTarget | None:
-    """None for our runtime; a Connect cluster as `rest: URL`, as a map or as one text."""
-    if node is None or (isinstance(node, Scalar) and node.text == "runtime"):
-        return None
-    url = node
-    if isinstance(node, Map):
-        check_fields(node, ("rest",), _CODE, "target", problems)
-        rest = required(node, "rest", _CODE, "target", problems)
-        if rest is None:
-            return None
-        url = rest
-    if isinstance(url, Scalar):
-        text = url.text
-        if url is node and text.startswith("rest:"):
-            text = text.removeprefix("rest:").strip()
-        elif url is node:
-            text = ""
-        if _is_url(text):
-            return RestTarget(text.rstrip("/"))
-    what = "the target must be 'runtime', or the address of a Connect cluster"
-    hint = "write target: {rest: https://connect.example.com:8083}"
-    problems.append(Diagnostic("project.bad-target", what, url.where, hint=hint))
-    return None
-
-
-def _is_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError:
-        return False
-    plain = not parts.query and not parts.fragment and not re.search(r"\s", text)
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0 and plain
+def _resolved(
+    cluster: Map, field: str, variables: Mapping[str, str], problems: list[Diagnostic]
+) -> Node | None:
+    """A field of the cluster with its `${env:NAME}`; None if one is not set."""
+    before = len(problems)
+    node = cluster.get(field)
+    found = None if node is None else resolve_variables(node, variables, problems)
+    return found if len(problems) == before else None
 
 
 def _kafka(
-    cluster: Map, target: RestTarget | None, problems: list[Diagnostic]
+    node: Node | None, target: RestTarget | None, problems: list[Diagnostic]
 ) -> dict[str, str] | None:
     """Client properties; None for the embedded broker or, with a REST target, for no Kafka."""
-    node = cluster.get("kafka")
     if node is None:
         return None
     if isinstance(node, Scalar) and node.text == "embedded":

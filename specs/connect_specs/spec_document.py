@@ -1,7 +1,7 @@
 """One document to one connector: which of the accepted shapes it has, and our own shape.
 
-Our spec is name, state, config, offsets, lifecycle and sensitive. In JSON the same reader takes the
-body of `POST /connectors` (KIP-980), which differs by `initial_state` only.
+Our spec is name, state, config, offsets, lifecycle, sensitive and renamed_from. In JSON the same
+reader takes the body of `POST /connectors` (KIP-980), which differs by `initial_state` only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from connect_specs.spec_offsets import read_pin
 from connect_specs.states import TargetState
 
 _CODE = "spec"
-_FIELDS = ("name", "state", "config", "offsets", "lifecycle", "sensitive")
+_FIELDS = ("name", "state", "config", "offsets", "lifecycle", "sensitive", "renamed_from")
 
 
 class Format(Enum):
@@ -71,6 +71,8 @@ def _read_spec(node: Map, written: Format, problems: list[Diagnostic]) -> Desire
     prevent_delete, ignore = _lifecycle(node, problems)
     sensitive = node.get("sensitive")
     secrets = () if sensitive is None else as_texts(sensitive, "sensitive", _CODE, problems)
+    old = node.get("renamed_from")
+    renamed_from = None if old is None else read_name(old, problems)
     if not name:
         return None
     return make_connector(
@@ -82,6 +84,7 @@ def _read_spec(node: Map, written: Format, problems: list[Diagnostic]) -> Desire
         prevent_delete=prevent_delete,
         ignore=ignore,
         sensitive=tuple(scalar.text for scalar in secrets),
+        renamed_from=renamed_from,
     )
 
 

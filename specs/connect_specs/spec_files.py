@@ -1,4 +1,5 @@
-"""Which files a project's `specs` name: files, folders and globs, relative to connect.yaml.
+"""Which files a project's `specs` and `policies` name: files, folders and globs, relative to
+connect.yaml.
 
 Files come sorted by path and once each, so that nothing depends on how they are named. Hidden files
 and folders are skipped unless an entry names them.
@@ -7,30 +8,42 @@ and folders are skipped unless an entry names them.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Location
 
-ENDINGS = (".yaml", ".yml", ".json", ".properties")
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What files a field of connect.yaml names."""
+
+    field: str
+    endings: tuple[str, ...]
+
+
+_SPECS = _Kind("specs", (".yaml", ".yml", ".json", ".properties"))
+_POLICIES = _Kind("policies", (".yaml", ".yml"))
 
 
 def find_spec_files(project: Project, problems: list[Diagnostic]) -> tuple[Path, ...]:
-    """All spec files; an entry that names nothing is added to `problems`."""
-    found: dict[Path, Path] = {}
-    for entry in project.specs:
-        where = project.specs_locations.get(entry, Location(project.file.name))
-        try:
-            paths = _named(project.folder, entry, where, problems)
-        except OSError as error:
-            what, why = f"{entry!r} cannot be read", error.strerror or ""
-            problems.append(Diagnostic("file.unreadable", what, where, why=why))
-            continue
-        for path in paths:
-            if path.resolve() != project.file.resolve():
-                found.setdefault(path.resolve(), path)
-    return tuple(sorted(found.values(), key=lambda path: relative_name(path, project.folder)))
+    """All spec files; an entry that names nothing is added to `problems`.
+
+    What is connect.yaml or a policy is no spec, whatever folder it is in.
+    """
+    found = _find(project, project.specs, project.specs_locations, _SPECS, problems)
+    known = [path.resolve() for path in find_policy_files(project, [])]
+    others = {project.file.resolve(), *known}
+    return _sorted((path for real, path in found.items() if real not in others), project.folder)
+
+
+def find_policy_files(project: Project, problems: list[Diagnostic]) -> tuple[Path, ...]:
+    """All policy files; an entry that names nothing is added to `problems`."""
+    found = _find(project, project.policies, project.policies_locations, _POLICIES, problems)
+    return _sorted(found.values(), project.folder)
 
 
 def relative_name(path: Path, folder: Path) -> str:
@@ -38,15 +51,44 @@ def relative_name(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(path.absolute(), folder.absolute())).as_posix()
 
 
-def _named(folder: Path, entry: str, where: Location, problems: list[Diagnostic]) -> list[Path]:
+def _find(
+    project: Project,
+    entries: Iterable[str],
+    locations: Mapping[str, Location],
+    kind: _Kind,
+    problems: list[Diagnostic],
+) -> dict[Path, Path]:
+    """The files as they were named, by where they really are."""
+    found: dict[Path, Path] = {}
+    for entry in entries:
+        where = locations.get(entry, Location(project.file.name))
+        try:
+            paths = _named(project.folder, entry, where, kind, problems)
+        except (OSError, ValueError) as error:
+            why = (error.strerror if isinstance(error, OSError) else str(error)) or ""
+            what = f"{entry!r} cannot be read"
+            problems.append(Diagnostic("file.unreadable", what, where, why=why))
+            continue
+        for path in paths:
+            found.setdefault(path.resolve(), path)
+    return found
+
+
+def _sorted(paths: Iterable[Path], folder: Path) -> tuple[Path, ...]:
+    return tuple(sorted(paths, key=lambda path: relative_name(path, folder)))
+
+
+def _named(
+    folder: Path, entry: str, where: Location, kind: _Kind, problems: list[Diagnostic]
+) -> list[Path]:
     path = folder / entry
     if path.is_dir():
-        return _inside(path, folder, problems)
+        return _inside(path, folder, kind, problems)
     if path.exists():
-        if path.suffix.lower() in ENDINGS:
+        if path.suffix.lower() in kind.endings:
             return [path]
         what = f"the format of {entry!r} cannot be told from its name"
-        hint = f"name it *{', *'.join(ENDINGS)}"
+        hint = f"name it *{', *'.join(kind.endings)}"
         problems.append(Diagnostic("project.unknown-format", what, where, hint=hint))
         return []
     is_glob = any(mark in entry for mark in "*?[")
@@ -55,19 +97,19 @@ def _named(folder: Path, entry: str, where: Location, problems: list[Diagnostic]
     if not matches:
         # never "no specs": that would read as a wish to delete every connector
         what = f"nothing matches {entry!r}" if is_glob else f"{entry!r} does not exist"
-        hint = "paths are relative to connect.yaml; create it, or change 'specs'"
-        problems.append(Diagnostic("project.missing-specs", what, where, hint=hint))
+        hint = f"paths are relative to connect.yaml; create it, or change {kind.field!r}"
+        problems.append(Diagnostic(f"project.missing-{kind.field}", what, where, hint=hint))
     found: list[Path] = []
     for match in matches:
         matched = folder / match
         if matched.is_dir():
-            found += _inside(matched, folder, problems)
-        elif matched.suffix.lower() in ENDINGS:
+            found += _inside(matched, folder, kind, problems)
+        elif matched.suffix.lower() in kind.endings:
             found.append(matched)
     return found
 
 
-def _inside(top: Path, folder: Path, problems: list[Diagnostic]) -> list[Path]:
+def _inside(top: Path, folder: Path, kind: _Kind, problems: list[Diagnostic]) -> list[Path]:
     def unreadable(error: OSError) -> None:
         # skipping it would read as a wish to delete the connectors inside
         where = Location(relative_name(Path(error.filename or top), folder))
@@ -81,6 +123,6 @@ def _inside(top: Path, folder: Path, problems: list[Diagnostic]) -> list[Path]:
         found += [
             Path(root, name)
             for name in files
-            if not name.startswith(".") and name.lower().endswith(ENDINGS)
+            if not name.startswith(".") and name.lower().endswith(kind.endings)
         ]
     return found

@@ -11,8 +11,10 @@ from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.fields import as_bool, as_map, as_text, check_fields, required, value_kind
 from connect_specs.nodes import INT64_MAX, Map, Node, Scalar, Sequence, is_null, typed
 from connect_specs.offsets import SINK_PARTITION_KEYS, canonical_partition
+from connect_specs.positions import read_position
 
 _CODE = "offsets"
+_WAYS = ("set", "reset", "to")
 _PARTITION_MAX = 2**31 - 1
 
 
@@ -26,7 +28,7 @@ def read_pin(node: Node, problems: list[Diagnostic]) -> Pin | None:
     fields = as_map(node, "offsets", _CODE, problems)
     if fields is None:
         return None
-    check_fields(fields, ("pin", "set", "reset"), _CODE, "offsets", problems)
+    check_fields(fields, ("pin", *_WAYS), _CODE, "offsets", problems)
     pin = fields.get("pin")
     if pin is None:
         what = "offsets need a pin id: they are applied once, and recorded under it"
@@ -35,20 +37,23 @@ def read_pin(node: Node, problems: list[Diagnostic]) -> Pin | None:
         name = None
     else:
         name = as_text(pin, "pin", _CODE, problems)
-    entries, reset = fields.get("set"), fields.get("reset")
-    if (entries is None) == (reset is None):
-        what = "offsets need 'set' or 'reset'" if entries is None else "'set' and 'reset' exclude"
-        what += "" if entries is None else " each other"
-        hint = "write set: [...] to move partitions, or reset: true to start from nothing"
+    given = {way: value for way in _WAYS if (value := fields.get(way)) is not None}
+    if len(given) != 1:
+        words = " and ".join(f"'{way}'" for way in given)
+        what = f"{words} exclude each other" if given else "offsets need 'set', 'reset' or 'to'"
+        hint = "write set: [...] to move partitions, reset: true to start from nothing, or for a "
+        hint += "sink to: earliest, latest or a time"
         problems.append(Diagnostic("offsets.set-or-reset", what, fields.where, hint=hint))
+    entries, reset, to = (given.get(way) for way in _WAYS)
     found = () if entries is None else _read_entries(entries, problems)
     if reset is not None and as_bool(reset, "reset", _CODE, problems) is False:
         hint = "remove the offsets to leave them as they are"
         problems.append(
             Diagnostic("offsets.bad-value", "'reset' can only be true", reset.where, hint=hint)
         )
+    position = None if to is None else read_position(to, problems)
     where = pin.where if pin is not None else fields.where
-    return Pin(name, found, reset is not None, where) if name else None
+    return Pin(name, found, reset is not None, where, position) if name else None
 
 
 def _read_entries(node: Node, problems: list[Diagnostic]) -> tuple[OffsetEntry, ...]:

@@ -33,7 +33,8 @@ def project_of(folder: Path) -> Project:
 def dump_pin(pin: Pin) -> dict[str, Any]:
     entries = [[dict(e.partition), None if e.offset is None else dict(e.offset)] for e in pin.set]
     where = str(pin.where)
-    return {"id": pin.id, "where": where} | ({"reset": True} if pin.reset else {"set": entries})
+    asked = {"reset": True} if pin.reset else {"set": entries}
+    return {"id": pin.id, "where": where} | (asked if pin.to is None else {"to": pin.to})
 
 
 def dump(connector: DesiredConnector) -> dict[str, Any]:
@@ -45,6 +46,7 @@ def dump(connector: DesiredConnector) -> dict[str, Any]:
         "prevent_delete": connector.prevent_delete,
         "ignore": list(connector.ignore),
         "sensitive": list(connector.sensitive),
+        "renamed_from": connector.renamed_from,
     }
     return {key: value for key, value in fields.items() if value}
 

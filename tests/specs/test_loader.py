@@ -19,6 +19,7 @@ from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, Location
 from connect_specs.diagnostics_text import render_diagnostics
 from connect_specs.loader import load_connectors, load_specs
 from connect_specs.names import ClusterTopics
+from connect_specs.spec_files import find_policy_files
 
 Write = Callable[[str, str], Path]
 SPEC = "name: {}\nconfig: {{connector.class: X}}\n"
@@ -279,3 +280,29 @@ def test_render_diagnostics() -> None:
         "error[c]: x\n"
     )
     assert render_diagnostics([]) == ""
+
+
+def test_policies_are_no_specs_and_must_exist(tmp_path: Path, write: Write) -> None:
+    write("a.yaml", SPEC.format("a"))
+    inside = write("policies/deep/rules.yaml", "rules: []\n")
+    alone = write("more.yml", "rules: []\n")
+    with_policies = replace(project(tmp_path), policies=("policies/", "*.yml"))
+    problems: list[Diagnostic] = []
+    assert find_policy_files(with_policies, problems) == (alone, inside)
+    assert problems == []
+    assert list(load_specs(with_policies).connectors) == ["a"]
+    place = Location("connect.yaml", 7, 3)
+    missing = replace(with_policies, policies=("gone/",), policies_locations={"gone/": place})
+    (tmp_path / "more.yml").unlink()
+    inside.unlink()
+    with pytest.raises(Invalid) as caught:
+        load_specs(missing)
+    assert codes(caught) == ["project.missing-policies"]
+    assert caught.value.diagnostics[0].where == place
+
+
+def test_renamed_from(tmp_path: Path, write: Write) -> None:
+    write("a.yaml", f"{SPEC.format('new')}renamed_from: old\n")
+    found = load_specs(project(tmp_path)).connectors["new"]
+    assert found.renamed_from == "old"
+    assert str(found.renamed_from_where) == "a.yaml:3:15"

@@ -1,0 +1,36 @@
+"""Whether the `renamed_from` of all specs agree: each old name is gone, and became one connector.
+
+What a cluster holds under an old name is the plan's question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connect_specs.desired import DesiredConnector
+from connect_specs.diagnostics import Diagnostic
+
+_CODE = "spec.bad-rename"
+
+
+def check_renames(connectors: Mapping[str, DesiredConnector], problems: list[Diagnostic]) -> None:
+    """Report renames that cannot be carried out together."""
+    first: dict[str, DesiredConnector] = {}
+    for connector in connectors.values():
+        old, where, why = connector.renamed_from, connector.renamed_from_where, ""
+        if old is None:
+            continue
+        if old == connector.name:
+            what = "a connector cannot be renamed from its own name"
+            hint = "name the connector that it was, or remove 'renamed_from'"
+        elif old in connectors:
+            what = f"there is still a spec of {old!r}, which this one says was renamed"
+            why = f"its spec is at {connectors[old].where}; a rename deletes the old connector"
+            hint = "remove that spec, or remove 'renamed_from' to have both"
+        elif first.setdefault(old, connector) is not connector:
+            what = f"{old!r} cannot be renamed to two connectors"
+            why = f"{first[old].name!r} at {first[old].where} is renamed from it, too"
+            hint = "keep 'renamed_from' where its offsets are to go"
+        else:
+            continue
+        problems.append(Diagnostic(_CODE, what, where, why=why, hint=hint))
