@@ -287,17 +287,22 @@ def on_apache(
         wait_for_tasks(broker, apache.worker.config_topic, name)
         apache.wait_for(name, "RUNNING", "RUNNING")
 
+    def states() -> dict[str, list[str | None]]:
+        """Of connector and task, in order by record key; partitions are read in any order."""
+        found: dict[str, list[str | None]] = {}
+        for key, value in written(broker, apache.worker.status_topic, name):
+            if key.startswith(("status-connector-", "status-task-")):
+                found.setdefault(key, []).append(orjson.loads(value or b"{}").get("state"))
+        return found
+
     def restart() -> None:
         # The answer comes before the restart, and a stop in between would be overtaken by it.
-        statuses = apache.worker.status_topic
-        before = len(written(broker, statuses, name))
+        before = {key: len(seen) for key, seen in states().items()}
         apache.ask("POST", f"/{name}/restart?includeTasks=true&onlyFailed=false")
 
         def restarted() -> bool:
-            states: dict[str, list[str]] = {}
-            for key, value in written(broker, statuses, name)[before:]:
-                states.setdefault(key, []).append(orjson.loads(value or b"{}").get("state"))
-            return len(states) == 2 and all(seen[-1] == "RUNNING" for seen in states.values())
+            since = [seen[before.get(key, 0) :] for key, seen in states().items()]
+            return all("RESTARTING" in seen and seen[-1] == "RUNNING" for seen in since)
 
         wait_until(restarted, what="a restarted connector and its task")
 
