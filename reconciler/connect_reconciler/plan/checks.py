@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from connect_reconciler.plan.amounts import records
 from connect_reconciler.plan.diff import Changes, PinChange
 from connect_reconciler.plan.live import Kind, Live
-from connect_reconciler.plan.offset_moves import records, sink_offset, sink_partition
+from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
 from connect_reconciler.plan.positions import Problem, position_problem
 from connect_specs.desired import Desired, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location

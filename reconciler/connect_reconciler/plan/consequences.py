@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
+from connect_reconciler.plan.amounts import records
 from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.live import Kind, Live
-from connect_reconciler.plan.offset_moves import records
 from connect_specs.names import sink_group
 from connect_specs.states import TargetState
 

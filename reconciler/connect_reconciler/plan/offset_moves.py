@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 from connect_reconciler.plan.actions import Direction, OffsetMove
-from connect_reconciler.plan.live import Kind, Live, LogRange, TopicPartition
+from connect_reconciler.plan.amounts import records, span
+from connect_reconciler.plan.live import Kind, Live, TopicPartition
 from connect_reconciler.plan.source_offsets import source_effect
 from connect_specs.desired import Offset, OffsetEntry, Partition
 from connect_specs.offsets import canonical_partition, is_sink_partition
@@ -86,29 +86,30 @@ def totals(moves: Iterable[OffsetMove], context: MoveContext) -> str:
     return f"{len(effects)} partitions in all: {', '.join(parts)}"
 
 
-def records(count: int) -> str:
-    """`1 record`, `2 records`."""
-    return f"{count} record{'' if count == 1 else 's'}"
-
-
 def _effect(entry: OffsetEntry, before: OffsetEntry | None, context: MoveContext) -> _Effect:
     tp = sink_partition(entry.partition)
     was = None if before is None else before.offset
     if context.kind != "sink" or tp is None:
         text, direction = source_effect(entry.partition, was, entry.offset)
         return _Effect(text, direction)
-    label = f"{tp[0]}-{tp[1]}"
-    log = context.live.logs.get(tp)
     old, new = sink_offset(was), sink_offset(entry.offset)
     if new is None:
-        return _forgotten(label, old, log, context.start)
+        return _forgotten(tp, old, context)
     if old is None:
-        return _started(label, new, log)
+        return _started(tp, new, context)
     if old == new:
-        return _Effect(f"{label} stays at {new}", "same")
-    head = f"{label} {old} → {new}"
-    if new > old:
-        return _Effect(f"{head}: skips {records(new - old)}", "ahead", skipped=new - old)
+        return _Effect(f"{_label(tp)} stays at {new}", "same")
+    return _back(tp, old, new, context) if new < old else _ahead(tp, old, new, context)
+
+
+def _back(tp: TopicPartition, old: int, new: int, context: MoveContext) -> _Effect:
+    log = context.live.logs.get(tp)
+    head = f"{_label(tp)} {old} → {new}"
+    if log is not None and old > log.latest:
+        # The topic was made anew, or its end was lost: nothing there was delivered before
+        count = log.latest - max(new, log.earliest)
+        text = f"{head}: {old} lies beyond the log's end, {log.latest}: {records(count)} to deliver"
+        return _Effect(text, "back")
     gone = max(0, min(log.earliest, old) - new) if log else 0
     again = old - new - gone
     lasted = duration(context.live, tp, new + gone, old) if again else ""
@@ -116,23 +117,37 @@ def _effect(entry: OffsetEntry, before: OffsetEntry | None, context: MoveContext
     return _Effect(text + _gone(gone), "back", again=again, gone=gone)
 
 
-def _forgotten(label: str, old: int | None, log: LogRange | None, start: str) -> _Effect:
+def _ahead(tp: TopicPartition, old: int, new: int, context: MoveContext) -> _Effect:
+    log = context.live.logs.get(tp)
+    gone = max(0, min(log.earliest, new) - old) if log else 0
+    skipped = new - old - gone
+    lasted = duration(context.live, tp, old + gone, new) if skipped else ""
+    text = f"{_label(tp)} {old} → {new}: skips {records(skipped)}{lasted}"
+    return _Effect(text + _gone(gone), "ahead", skipped=skipped, gone=gone)
+
+
+def _forgotten(tp: TopicPartition, old: int | None, context: MoveContext) -> _Effect:
+    log, start = context.live.logs.get(tp), context.start
     if old is None:
-        return _Effect(f"{label} has no offset: nothing to forget", "same")
-    head = f"{label} {old} → none: offset is forgotten"
+        return _Effect(f"{_label(tp)} has no offset: nothing to forget", "same")
+    head = f"{_label(tp)} {old} → none: offset is forgotten"
     if log is None or start not in ("earliest", "latest"):
         return _Effect(f"{head}: starts where auto.offset.reset={start} says", "forgotten")
+    gone = max(0, log.earliest - old)
     if start == "latest":
-        skipped = max(0, log.latest - old)
-        text = f"{head}: starts at the log's end, {log.latest}: skips {records(skipped)}"
-        return _Effect(text, "forgotten", skipped=skipped)
-    again = max(0, old - log.earliest)
-    text = f"{head}: starts at the log's start, {log.earliest}: delivers {records(again)} again"
-    return _Effect(text, "forgotten", again=again)
+        skipped = max(0, log.latest - old - gone)
+        lasted = duration(context.live, tp, old + gone, log.latest) if skipped else ""
+        text = f"{head}: starts at the log's end, {log.latest}: skips {records(skipped)}{lasted}"
+        return _Effect(text + _gone(gone), "forgotten", skipped=skipped, gone=gone)
+    again = max(0, min(old, log.latest) - log.earliest)
+    lasted = duration(context.live, tp, log.earliest, old) if again else ""
+    text = f"{head}: starts at the log's start, {log.earliest}"
+    return _Effect(f"{text}: delivers {records(again)} again{lasted}", "forgotten", again=again)
 
 
-def _started(label: str, new: int, log: LogRange | None) -> _Effect:
-    head = f"{label} none → {new}"
+def _started(tp: TopicPartition, new: int, context: MoveContext) -> _Effect:
+    log = context.live.logs.get(tp)
+    head = f"{_label(tp)} none → {new}"
     if log is None:
         return _Effect(f"{head}: starts there", "start")
     gone = max(0, log.earliest - new)
@@ -141,6 +156,10 @@ def _started(label: str, new: int, log: LogRange | None) -> _Effect:
     passed = f", {records(skipped)} before it {'are' if skipped != 1 else 'is'} not delivered"
     text = f"{head}: starts there, {records(ahead)} to deliver{passed if skipped else ''}"
     return _Effect(text + _gone(gone), "start", skipped=skipped, gone=gone)
+
+
+def _label(tp: TopicPartition) -> str:
+    return f"{tp[0]}-{tp[1]}"
 
 
 def _gone(count: int) -> str:
@@ -157,18 +176,7 @@ def duration(live: Live, partition: TopicPartition, first: int, end: int) -> str
     until = live.now_ms if at_end else live.record_times.get((*partition, end))
     if not since or not until or until < since:
         return ""
-    return f" (about {_span((until - since) // 1000)})"
-
-
-_UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
-
-
-def _span(seconds: int) -> str:
-    for (unit, size), (smaller, smaller_size) in pairwise(_UNITS):
-        if seconds >= size:
-            rest = seconds % size // smaller_size
-            return f"{seconds // size} {unit}" + (f" {rest} {smaller}" if rest else "")
-    return f"{seconds} s"
+    return f" (about {span((until - since) // 1000)})"
 
 
 def _whole(value: object) -> int | None:

@@ -1,43 +1,20 @@
-"""How source connectors write offsets, as far as it is known: which field counts, and in what.
-
-A table; whatever it does not hold is opaque: only the connector knows what comes before what.
-"""
+"""What does moving a source's offset do, in a reviewer's units where its shape is known?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from connect_reconciler.plan.actions import Direction
+from connect_reconciler.plan.source_measures import Step
+from connect_reconciler.plan.source_shapes import Shape, label_of, measures_of, shape_of
 from connect_specs.desired import Offset, Partition
 
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Partitions with these keys, and offsets with this field, count in `unit`.
-
-    `label` names the partition key that a reader knows the partition by.
-    """
-
-    partition_keys: frozenset[str]
-    field: str
-    unit: str
-    label: str
-
-
-SOURCE_SHAPES = (
-    Shape(frozenset({"filename"}), "position", "byte", "filename"),
-    Shape(frozenset({"cluster", "topic", "partition"}), "offset", "record", "topic"),
-)
+_OPAQUE = "what that repeats or skips, only the connector knows"
+_UNKNOWN = Shape((), frozenset(), ())
 
 
 def partition_label(partition: Partition) -> str:
     """A short name of a source partition."""
-    for shape in SOURCE_SHAPES:
-        if partition.keys() == shape.partition_keys:
-            label = str(partition[shape.label])
-            number = partition.get("partition")
-            return label if number is None else f"{label}-{number}"
-    return ", ".join(f"{key}={_text(partition[key])}" for key in sorted(partition))
+    known = label_of(partition)
+    return known or ", ".join(f"{key}={_text(partition[key])}" for key in sorted(partition))
 
 
 def source_effect(
@@ -48,17 +25,24 @@ def source_effect(
     if new is None:
         if old is None:
             return f"{label} has no offset: nothing to forget", "same"
-        text = f"{label} {offset_text(old)} → none: offset is forgotten: reads from its start"
-        return text, "forgotten"
+        start = (shape_of(partition, old) or _UNKNOWN).start
+        return f"{label} {offset_text(old)} → none: offset is forgotten: {start}", "forgotten"
     if old is None:
         return f"{label} none → {offset_text(new)}: starts there", "start"
     if dict(old) == dict(new):
         return f"{label} stays at {offset_text(new)}", "same"
     head = f"{label} {offset_text(old)} → {offset_text(new)}"
+    shape = shape_of(partition, old, new)
+    if shape is not None:
+        return _told(head, shape, _first(shape, old, new))
     changed = [key for key in new if old.get(key) != new[key]]
     if old.keys() != new.keys() or len(changed) != 1:
-        return f"{head}: what that repeats or skips, only the connector knows", "unclear"
-    return _one_field(head, partition, changed[0], old, new)
+        return f"{head}: {_OPAQUE}", "unclear"
+    for measure in measures_of(changed[0]):
+        step = measure(old, new)
+        if step is not None and step.direction != "same":
+            return f"{head}: {changed[0]} {_moved(step)}", step.direction
+    return f"{head}: {_OPAQUE}", "unclear"
 
 
 def offset_text(offset: Offset) -> str:
@@ -66,25 +50,35 @@ def offset_text(offset: Offset) -> str:
     return ", ".join(f"{key} {_text(offset[key])}" for key in sorted(offset)) or "{}"
 
 
-def _one_field(
-    head: str, partition: Partition, field: str, old: Offset, new: Offset
-) -> tuple[str, Direction]:
-    before, after = old[field], new[field]
-    if not (_is_whole(before) and _is_whole(after)):
-        return f"{head}: what that repeats or skips, only the connector knows", "unclear"
-    difference = int(str(after)) - int(str(before))
-    direction: Direction = "back" if difference < 0 else "ahead"
-    amount = abs(difference)
-    for shape in SOURCE_SHAPES:
-        if partition.keys() == shape.partition_keys and shape.field == field:
-            units = f"{amount} {shape.unit}{'' if amount == 1 else 's'}"
-            text = f"reads {units} again" if direction == "back" else f"skips {units}"
-            return f"{head}: {text}", direction
-    return f"{head}: {field} goes {direction} by {amount}", direction
+def _first(shape: Shape, old: Offset, new: Offset) -> Step | None:
+    """The first difference; None where a measure cannot tell before one was found."""
+    if not (shape.counts(old) and shape.counts(new)):
+        return None
+    for measure in shape.measures:
+        step = measure(old, new)
+        if step is None or step.direction != "same":
+            return step
+    return None
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _told(head: str, shape: Shape, step: Step | None) -> tuple[str, Direction]:
+    if step is None:
+        return f"{head}: {_OPAQUE}", "unclear"
+    if not step.size:
+        return f"{head}: {_moved(step)}", step.direction
+    words = shape.back if step.direction == "back" else shape.ahead
+    place = (
+        f", {'from' if step.direction == 'back' else 'up to'} {step.place}" if step.place else ""
+    )
+    return f"{head}: {words.format(step.size)}{place}", step.direction
+
+
+def _moved(step: Step) -> str:
+    """`goes back by 4`, of a position of which no more is known."""
+    text = f"goes {step.direction}"
+    if step.size:
+        text += f" by {step.size}"
+    return text + (f" to {step.place}" if step.place else "")
 
 
 def _text(value: object) -> str:
