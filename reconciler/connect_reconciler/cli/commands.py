@@ -31,6 +31,7 @@ VERBS: Mapping[str, Verb] = {
     "validate": Verb("validate", "Check connect.yaml and every spec; touches nothing."),
     "plan": Verb("plan", "Show what apply would change, and what that means for the data."),
     "apply": Verb("apply", "Make the cluster what the specs say."),
+    "drift": Verb("drift", "Show what was changed by hand, since when and by whom."),
     "up": Verb("up", "Run this project's connectors, with a Kafka of their own if need be."),
     "down": Verb("down", "Stop what up started."),
     "distributed": Verb("distributed", "Run from an Apache worker.properties file."),

@@ -84,8 +84,8 @@ def written_config(spec: DesiredConnector, live: Mapping[str, str] | None) -> di
     wanted = {**spec.config, "name": spec.name}
     if live is None:
         return wanted
-    kept = {key: text for key, text in live.items() if _ignored(spec, f"config.{key}")}
-    managed = {key: text for key, text in wanted.items() if not _ignored(spec, f"config.{key}")}
+    kept = {key: text for key, text in live.items() if is_ignored(spec, f"config.{key}")}
+    managed = {key: text for key, text in wanted.items() if not is_ignored(spec, f"config.{key}")}
     return managed | kept | {"name": spec.name}
 
 
@@ -189,7 +189,7 @@ def _goal(
 
 def managed_state(spec: DesiredConnector) -> TargetState | None:
     """The target state that the spec manages, if any."""
-    return None if _ignored(spec, "state") else spec.state
+    return None if is_ignored(spec, "state") else spec.state
 
 
 def _pin_change(
@@ -219,5 +219,6 @@ def _pin_change(
     return PinChange(pin.id, known, applied.resolved, again=True, held=True)
 
 
-def _ignored(spec: DesiredConnector, path: str) -> bool:
+def is_ignored(spec: DesiredConnector, path: str) -> bool:
+    """Whether the spec leaves `state`, or `config.<key>`, to others."""
     return path != "config.name" and any(fnmatchcase(path, glob) for glob in spec.ignore)

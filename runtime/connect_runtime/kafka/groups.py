@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from confluent_kafka import (
+    ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
@@ -69,6 +70,20 @@ def list_offsets_of_groups(
             if at.error is None and at.offset >= 0
         }
     return found
+
+
+def idle_groups(properties: Mapping[str, str]) -> list[str]:
+    """The groups that have no members, of those that we are allowed to see."""
+    client = admin(properties)
+    asked = client.list_consumer_groups(
+        states={ConsumerGroupState.EMPTY}, request_timeout=_REQUEST_S
+    )
+    try:
+        found = asked.result()
+    except KafkaException as exception:
+        raise _failure(error_of(exception), "The groups cannot be listed", "Kafka") from None
+    # A broker that did not answer hides its groups: what is listed is right, not complete
+    return sorted(group.group_id for group in found.valid)
 
 
 def alter_group_offsets(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -122,6 +122,16 @@ def task_id(text: str) -> TaskId | None:
     name, dash, number = text.rpartition("-")
     if dash and number.isascii() and number.isdigit():
         return TaskId(name, int(number))
+    return None
+
+
+def subject(key: bytes | None) -> tuple[Literal["config", "target-state"], str] | None:
+    """The connector that a record is about, if it holds or removes a config or a target state."""
+    text = "" if key is None else key.decode(errors="replace")
+    if text.startswith(_TARGET_STATE):
+        return "target-state", text.removeprefix(_TARGET_STATE)
+    if text.startswith(_CONNECTOR):
+        return "config", text.removeprefix(_CONNECTOR)
     return None
 
 

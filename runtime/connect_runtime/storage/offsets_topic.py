@@ -119,6 +119,14 @@ def partition_keys(snapshot: OffsetSnapshot, connector: str) -> dict[str, tuple[
     return keys
 
 
+def subject(key: bytes | None) -> tuple[str, Partition] | None:
+    """The connector and the partition that a record is about; None for what Connect never wrote."""
+    try:
+        return _decode_key(key)
+    except _Malformed:
+        return None
+
+
 def check_map(value: object) -> None:
     """Raises Failed with Connect's text unless `value` is None or a flat map that it can hold."""
     if value is None:

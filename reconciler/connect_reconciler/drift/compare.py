@@ -1,0 +1,235 @@
+"""What was applied last, what the specs say and what is live, to drift. No I/O, no clock."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from connect_reconciler.drift.history import History
+from connect_reconciler.drift.model import Drift, Finding, Kind, Whose
+from connect_reconciler.drift.offsets import held_offsets, left_offsets, pending_offsets
+from connect_reconciler.plan.diff import is_ignored, managed_state, written_config
+from connect_reconciler.plan.live import Live, LiveConnector, Owned
+from connect_reconciler.plan.reserved import without_reserved
+from connect_reconciler.plan.sensitive import Veil, fingerprint, is_mask, is_sensitive
+from connect_reconciler.plan.values import Plain, Secret, Value
+from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.states import TargetState
+
+_THERE = Plain("there")
+_FAILED = "FAILED"
+_FINGERPRINT = re.compile("[0-9a-f]{64}")
+
+
+def compare(
+    desired: Desired, live: Live, history: History, left_groups: Mapping[str, int] | None = None
+) -> Drift:
+    """All that differs, by connector.
+
+    `left_groups` counts the partitions of consumer groups without a connector, by the name that
+    the connector would have.
+    """
+    ledger = live.ledger.connectors
+    found: list[Finding] = []
+    for name in sorted({*desired.connectors, *live.connectors, *ledger}):
+        found += _of_connector(_Three.of(name, desired, live, history), live)
+    found += left_offsets(desired, live, history, left_groups or {})
+    others = Counter(owned.project for owned in ledger.values() if owned.project != desired.project)
+    return Drift(
+        project=desired.project,
+        now_ms=live.now_ms,
+        findings=tuple(replace(each, run=history.run_at(each.since)) for each in found),
+        others=dict(sorted(others.items())),
+        unfinished=live.ledger.unfinished,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Three:
+    """One connector: as applied, as its spec wants it, as it is."""
+
+    name: str
+    project: str
+    owned: Owned | None
+    spec: DesiredConnector | None
+    live: LiveConnector | None
+    cover: Veil
+    history: History
+
+    @classmethod
+    def of(cls, name: str, desired: Desired, live: Live, history: History) -> _Three:
+        spec = desired.connectors.get(name)
+        named = frozenset() if spec is None else frozenset(spec.sensitive)
+        named |= live.password_keys.get(name, frozenset())
+        return cls(
+            name,
+            desired.project,
+            live.ledger.connectors.get(name),
+            spec,
+            live.connectors.get(name),
+            Veil(name, live.ledger.fingerprint_key, named),
+            history,
+        )
+
+
+def _of_connector(three: _Three, live: Live) -> Iterator[Finding]:
+    owned, spec, connector = three.owned, three.spec, three.live
+    if owned is not None and owned.project != three.project:
+        return
+    existence = _existence(three)
+    if existence is not None:
+        yield existence
+    if connector is None or (owned is None and spec is None):
+        return
+    if owned is not None:
+        yield from _config(three, owned, connector)
+        yield from _state(three, owned, connector)
+        yield from held_offsets(three.name, spec, connector, live, three.history)
+    if spec is not None:
+        yield from pending_offsets(spec, live)
+    yield from _failed(connector)
+
+
+def _existence(three: _Three) -> Finding | None:
+    """A connector that was deleted or made by hand, or that a spec brings or no longer asks for."""
+    applied = None if three.owned is None else _THERE
+    desired = None if three.spec is None else _THERE
+    live = None if three.live is None else _THERE
+    since = three.history.connectors.get(three.name)
+    whose: Whose | None
+    match applied, desired, live:
+        case None, None, _:
+            return Finding(Kind.UNMANAGED, three.name, live=live, since=since)
+        case Plain(), Plain(), None:
+            whose = Whose.THEIRS
+        case (None, Plain(), _) | (Plain(), None, _):
+            whose, since = Whose.OURS, None
+        case _:
+            return None
+    return Finding(
+        Kind.CONNECTOR,
+        three.name,
+        whose,
+        applied=applied,
+        desired=desired,
+        live=live,
+        since=since,
+    )
+
+
+# --- config ---
+
+
+def _config(three: _Three, owned: Owned, connector: LiveConnector) -> Iterator[Finding]:
+    spec = three.spec
+    live = without_reserved(connector.config)
+    wanted = None if spec is None else written_config(spec, live)
+    for key in sorted((owned.config.keys() | live.keys() | (wanted or {}).keys()) - {"name"}):
+        if spec is not None and is_ignored(spec, f"config.{key}"):
+            continue
+        applied, now = owned.config.get(key), live.get(key)
+        then = applied if wanted is None else wanted.get(key)
+        whose = _whose(
+            moved=not _same(applied, now, key, three.cover),
+            asked=wanted is not None and not _same(applied, then, key, three.cover),
+        )
+        if whose is None or (wanted is not None and then == now):
+            continue
+        secret = _is_secret(key, (now, then), three.cover)
+        yield Finding(
+            Kind.CONFIG,
+            three.name,
+            whose,
+            key=key,
+            applied=_shown(applied, secret=secret or _looks_secret(key, applied, three.cover)),
+            desired=None if spec is None else _shown(then, secret=secret),
+            live=_shown(now, secret=secret),
+            since=None if whose is Whose.OURS else three.history.keys.get((three.name, key)),
+        )
+
+
+def _whose(*, moved: bool, asked: bool) -> Whose | None:
+    """`moved`: live is not as applied; `asked`: the spec is not as applied."""
+    if moved:
+        return Whose.BOTH if asked else Whose.THEIRS
+    return Whose.OURS if asked else None
+
+
+def _same(applied: str | None, text: str | None, key: str, cover: Veil) -> bool:
+    """Whether what the ledger holds, as text or as a fingerprint, is this value."""
+    if applied is None or text is None:
+        return applied is text
+    if applied == text or applied == fingerprint(cover.key, cover.connector, key, text):
+        return True
+    if not is_sensitive(key, text, cover.named):
+        return False
+    # A mask says nothing about what it hides, and without the key nothing can be told apart
+    return is_mask(text) or (cover.key is None and bool(_FINGERPRINT.fullmatch(applied)))
+
+
+def _is_secret(key: str, texts: tuple[str | None, ...], cover: Veil) -> bool:
+    return any(text is not None and is_sensitive(key, text, cover.named) for text in texts)
+
+
+def _looks_secret(key: str, applied: str | None, cover: Veil) -> bool:
+    found = _is_secret(key, (applied,), cover)
+    return found or (applied is not None and bool(_FINGERPRINT.fullmatch(applied)))
+
+
+def _shown(text: str | None, *, secret: bool) -> Value | None:
+    if text is None:
+        return None
+    return Secret("") if secret else Plain(text)
+
+
+# --- states ---
+
+
+def _state(three: _Three, owned: Owned, connector: LiveConnector) -> Iterator[Finding]:
+    spec = three.spec
+    if owned.held_from is not None and connector.target is TargetState.STOPPED:
+        detail = f"an apply that did not end has stopped it; the next makes it {owned.held_from}"
+        yield _state_finding(three, owned, connector, Whose.OURS, detail)
+        return
+    if spec is None:
+        # Left alone if the spec had none
+        if owned.state is not None and owned.state is not connector.target:
+            yield _state_finding(three, owned, connector, Whose.THEIRS)
+        return
+    wanted = managed_state(spec)
+    if wanted is None or wanted is connector.target:
+        return
+    applied = owned.state
+    whose = _whose(moved=applied not in (None, connector.target), asked=applied is not wanted)
+    if whose is not None:
+        yield _state_finding(three, owned, connector, whose)
+
+
+def _state_finding(
+    three: _Three, owned: Owned, connector: LiveConnector, whose: Whose, detail: str = ""
+) -> Finding:
+    wanted = None if three.spec is None else managed_state(three.spec)
+    return Finding(
+        Kind.STATE,
+        three.name,
+        whose,
+        applied=None if owned.state is None else Plain(owned.state.value),
+        desired=None if wanted is None else Plain(wanted.value),
+        live=Plain(connector.target.value),
+        detail=detail,
+        since=None if whose is Whose.OURS else three.history.targets.get(three.name),
+    )
+
+
+# --- what failed ---
+
+
+def _failed(connector: LiveConnector) -> Iterator[Finding]:
+    tasks = [str(at) for at, state in enumerate(connector.task_states) if state == _FAILED]
+    parts = ["the connector"] if connector.state == _FAILED else []
+    if tasks:
+        parts.append(f"task{'' if len(tasks) == 1 else 's'} {', '.join(tasks)}")
+    if parts:
+        yield Finding(Kind.FAILED, connector.name, detail=f"{' and '.join(parts)} failed")

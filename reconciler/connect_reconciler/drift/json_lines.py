@@ -1,0 +1,73 @@
+"""Drift for programs: one JSON object a line, a summary last. docs/drift.md has the fields."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, TypeAlias
+
+from connect_reconciler.drift.model import Drift, Finding
+from connect_reconciler.drift.words import moment, sentence
+from connect_reconciler.plan.values import Secret, Value
+
+VERSION = 1
+
+Event: TypeAlias = Literal["found", "gone"]
+
+
+def finding_line(finding: Finding, event: Event = "found") -> str:
+    """One finding."""
+    since, run = finding.since, finding.run
+    return _line(
+        {
+            "v": VERSION,
+            "type": "finding",
+            "event": event,
+            "kind": finding.kind.value,
+            "connector": finding.connector,
+            "key": finding.key or None,
+            "whose": None if finding.whose is None else finding.whose.value,
+            "drift": finding.drifted,
+            "applied": _value(finding.applied),
+            "desired": _value(finding.desired),
+            "live": _value(finding.live),
+            "what": sentence(finding),
+            "since": None
+            if since is None
+            else {
+                "at": moment(since.timestamp_ms),
+                "ms": since.timestamp_ms,
+                "topic": since.topic,
+                "partition": since.partition,
+                "offset": since.offset,
+            },
+            "apply": None if run is None else {"id": run.id, "project": run.project, "by": run.by},
+        }
+    )
+
+
+def summary_line(drift: Drift) -> str:
+    """The last line of a look at the cluster."""
+    return _line(
+        {
+            "v": VERSION,
+            "type": "summary",
+            "project": drift.project,
+            "at": moment(drift.now_ms),
+            "ms": drift.now_ms,
+            "drift": drift.drifted,
+            "counts": drift.counts(),
+            "other_projects": dict(drift.others),
+            "unfinished_applies": list(drift.unfinished),
+        }
+    )
+
+
+def _value(value: Value | None) -> dict[str, Any] | None:
+    """A value, or only that it is secret."""
+    if value is None:
+        return None
+    return {"sensitive": True} if isinstance(value, Secret) else {"text": value.text}
+
+
+def _line(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))

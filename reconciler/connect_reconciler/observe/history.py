@@ -1,0 +1,76 @@
+"""What drift wants to know beside live: when records were written, and which groups are left over.
+
+Reads only. The records are those that observing reads anyway, kept for a moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from connect_reconciler.drift.history import History, history_of
+from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_key_given
+from connect_reconciler.observe.observe import observe_view
+from connect_reconciler.plan.live import Live
+from connect_runtime.kafka.groups import idle_groups
+from connect_runtime.storage.log import LogRecord
+from connect_specs.desired import Desired, Project
+from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
+from connect_specs.names import ledger_group
+
+_PREFIX = "connect-"
+
+
+def observe_with_history(
+    project: Project, desired: Desired, client: Mapping[str, str]
+) -> tuple[Live, History, Mapping[str, int]]:
+    """Live, since when it is so, and partitions of groups `connect-<name>` without a connector.
+
+    Raises as `observe` does.
+    """
+    if not client:
+        what = "drift is read from a Connect cluster's Kafka, which connect.yaml omits"
+        hint = "add cluster.kafka with its bootstrap.servers"
+        raise Invalid(Diagnostic("project.kafka-needed", what, str(project.file), hint=hint))
+    view = _Keeping(client)
+    live = observe_view(
+        project,
+        desired,
+        view,
+        now_ms=lambda: time.time_ns() // 1_000_000,
+        fingerprint_key=fingerprint_key_given(),
+    )
+    kept, topics = view.kept, project.topics
+    history = history_of(
+        kept.get(topics.config, ()), kept.get(topics.offsets, ()), kept.get(topics.ledger, ())
+    )
+    return live, history, _left_groups(project, live, client, view)
+
+
+def _left_groups(
+    project: Project, live: Live, client: Mapping[str, str], view: View
+) -> dict[str, int]:
+    try:
+        idle = idle_groups(client)
+    except Unreachable:
+        # Whoever may read topics alone is not told of groups
+        return {}
+    own = {project.group_id, ledger_group(project.group_id)}
+    names = [group.removeprefix(_PREFIX) for group in idle if group.startswith(_PREFIX)]
+    names = [name for name in names if _PREFIX + name not in own and name not in live.connectors]
+    committed = view.group_offsets([_PREFIX + name for name in names]) if names else {}
+    counts = {name: len(committed.get(_PREFIX + name, {})) for name in names}
+    return {name: count for name, count in counts.items() if count}
+
+
+class _Keeping(KafkaView):
+    """Keeps the records of the topics that were read through it."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        super().__init__(properties)
+        self.kept: dict[str, Sequence[LogRecord]] = {}
+
+    def records(self, topic: str) -> Sequence[LogRecord]:
+        found = super().records(topic)
+        self.kept[topic] = found
+        return found

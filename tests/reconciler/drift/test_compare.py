@@ -1,0 +1,357 @@
+"""Whose is each difference between what was applied, the specs and the cluster?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from connect_reconciler.drift.compare import compare
+from connect_reconciler.drift.history import History, Mark, Run
+from connect_reconciler.drift.json_lines import finding_line, summary_line
+from connect_reconciler.drift.model import Drift, Finding, changes
+from connect_reconciler.drift.render import MARKDOWN_MAX, drift_markdown, drift_text
+from connect_reconciler.drift.words import sentence
+from connect_reconciler.plan.live import AppliedPin, LedgerState, Live, LiveConnector, Owned
+from connect_reconciler.plan.sensitive import fingerprint
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.diagnostics import Location
+from connect_specs.offsets import content_hash
+from connect_specs.states import TargetState
+
+KEY = b"a key for tests"
+RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
+GONE = "gone"
+
+
+def owned(state: str | None = None, **more: Any) -> Owned:
+    project, held = more.pop("project", "orders"), more.pop("held_from", None)
+    config = {"name": "a", "connector.class": "X"} | more
+    return Owned(project, config, None if state is None else TargetState(state), held_from=held)
+
+
+def spec(state: str | None = None, **more: Any) -> DesiredConnector:
+    ignore, pin = more.pop("ignore", ()), more.pop("pin", None)
+    config = {"name": "a", "connector.class": "X"} | more
+    wanted = None if state is None else TargetState(state)
+    return DesiredConnector("a", config, Location("a.yaml"), wanted, pin, ignore=ignore)
+
+
+def there(state: str = "running", **more: Any) -> LiveConnector:
+    offsets, tasks = more.pop("offsets", ()), more.pop("tasks", ())
+    status = more.pop("status", None)
+    config = {"name": "a", "connector.class": "X"} | more
+    return LiveConnector("a", "sink", config, TargetState(state), offsets, status, tasks)
+
+
+def at(offset: int | None) -> tuple[OffsetEntry, ...]:
+    partition = {"kafka_topic": "t", "kafka_partition": 0}
+    return (OffsetEntry(partition, None if offset is None else {"kafka_offset": offset}),)
+
+
+PIN = Pin("p", at(5))
+HELD = {("a", "p"): AppliedPin(content_hash(PIN), at(5), held=True)}
+LET_GO = {("a", "p"): AppliedPin(content_hash(PIN), at(5), held=False)}
+
+
+@dataclass
+class World:
+    applied: Owned | None
+    spec: DesiredConnector | None
+    live: LiveConnector | None
+    pins: dict[tuple[str, str], AppliedPin] = field(default_factory=dict)
+    key: bytes | None = KEY
+    history: History = field(default_factory=History)
+    passwords: frozenset[str] = frozenset()
+
+    def drift(self) -> Drift:
+        return compare(
+            Desired("orders", {} if self.spec is None else {"a": self.spec}),
+            Live(
+                {} if self.live is None else {"a": self.live},
+                LedgerState(
+                    {} if self.applied is None else {"a": self.applied},
+                    self.pins,
+                    fingerprint_key=self.key,
+                ),
+                password_keys={"a": self.passwords},
+            ),
+            self.history,
+        )
+
+
+def short(finding: Finding) -> str:
+    whose = "-" if finding.whose is None else finding.whose.value
+    return f"{finding.kind.value} {whose} | {sentence(finding)}"
+
+
+CASES: dict[str, tuple[World, list[str]]] = {
+    "nothing differs": (World(owned(k="1"), spec(k="1"), there(k="1")), []),
+    "a value changed by hand": (
+        World(owned(k="1"), spec(k="1"), there(k="2")),
+        ["config theirs | ~ k: 1 → 2"],
+    ),
+    "a key added by hand": (World(owned(), spec(), there(k="2")), ["config theirs | + k: 2"]),
+    "a key removed by hand": (
+        World(owned(k="1"), spec(k="1"), there()),
+        ["config theirs | - k: 1"],
+    ),
+    "the spec changed": (
+        World(owned(k="1"), spec(k="2"), there(k="1")),
+        ["config ours | ~ k: 1 → 2"],
+    ),
+    "the spec dropped a key": (World(owned(k="1"), spec(), there(k="1")), ["config ours | - k: 1"]),
+    "both changed": (
+        World(owned(k="1"), spec(k="2"), there(k="3")),
+        ["config both | ~ k: 1 → 3; the spec wants 2"],
+    ),
+    "both changed and the spec drops it": (
+        World(owned(k="1"), spec(), there(k="3")),
+        ["config both | ~ k: 1 → 3; the spec drops it"],
+    ),
+    "both changed in the same way": (World(owned(k="1"), spec(k="2"), there(k="2")), []),
+    "an ignored key": (
+        World(owned(k="1"), spec(k="1", ignore=("config.k*",)), there(k="2", k2="x")),
+        [],
+    ),
+    "our own key": (World(owned(), spec(), there(**{"connect.ledger": "x"})), []),
+    "a spec that is gone, and the connector changed": (
+        World(owned("running", k="1"), None, there("paused", k="2")),
+        [
+            "connector ours | its spec is gone: apply deletes it",
+            "config theirs | ~ k: 1 → 2",
+            "state theirs | state: running → paused",
+        ],
+    ),
+    "deleted by hand": (World(owned(), spec(), None), ["connector theirs | deleted by hand"]),
+    "deleted by hand and in the specs": (
+        World(owned(), None, None),
+        ["connector ours | its spec is gone: apply forgets what was deleted already"],
+    ),
+    "a new spec": (World(None, spec(), None), ["connector ours | apply creates it"]),
+    "a spec for what is there": (
+        World(None, spec(k="1"), there()),
+        ["connector ours | apply adopts it"],
+    ),
+    "unmanaged": (
+        World(None, None, there(status="FAILED")),
+        ["unmanaged - | belongs to no spec and no project"],
+    ),
+    "another project's": (World(owned(project="other", k="1"), None, there(k="2")), []),
+    "another project's that our spec names": (World(owned(project="other"), spec(), None), []),
+    "paused by hand": (
+        World(owned("running"), spec("running"), there("paused")),
+        ["state theirs | state: running → paused"],
+    ),
+    "the spec pauses": (
+        World(owned("running"), spec("paused"), there()),
+        ["state ours | state: running → paused"],
+    ),
+    "the spec pauses what was stopped by hand": (
+        World(owned("running"), spec("paused"), there("stopped")),
+        ["state both | state: running → stopped; the spec wants paused"],
+    ),
+    "the spec begins to manage the state": (
+        World(owned(), spec("paused"), there()),
+        ["state ours | state: running → paused"],
+    ),
+    "a state that nobody manages": (World(owned(), spec(), there("stopped")), []),
+    "a state that the spec let go of": (World(owned("running"), spec(), there("stopped")), []),
+    "an ignored state": (
+        World(owned("running"), spec("running", ignore=("state",)), there("stopped")),
+        [],
+    ),
+    "stopped by an apply that did not end": (
+        World(owned("running", held_from=RUNNING), spec("running"), there("stopped")),
+        [
+            "state ours | state: stopped: an apply that did not end has stopped it; "
+            "the next makes it running"
+        ],
+    ),
+    "a pin that holds": (
+        World(owned("stopped"), spec("stopped", pin=PIN), there("stopped", offsets=at(5)), HELD),
+        [],
+    ),
+    "offsets moved under a pin": (
+        World(owned("stopped"), spec("stopped", pin=PIN), there("stopped", offsets=at(9)), HELD),
+        ["offsets theirs | offsets of pin p: t-0 at 5 → t-0 at 9"],
+    ),
+    "offsets reset under a pin": (
+        World(owned("stopped"), spec("stopped", pin=PIN), there("stopped"), HELD),
+        ["offsets theirs | offsets of pin p: t-0 at 5 → t-0 at none"],
+    ),
+    "offsets moved, and the spec has another pin": (
+        World(
+            owned("stopped"),
+            spec("stopped", pin=Pin("q", at(7))),
+            there("stopped", offsets=at(9)),
+            HELD,
+        ),
+        [
+            "offsets both | offsets of pin p: t-0 at 5 → t-0 at 9; the spec wants pin q",
+            "offsets ours | offsets: apply sets pin q",
+        ],
+    ),
+    "progress of a connector that runs": (
+        World(owned(), spec(pin=PIN), there(offsets=at(9)), LET_GO),
+        [],
+    ),
+    "progress of a connector that was resumed by hand": (
+        World(owned("stopped"), spec("stopped", pin=PIN), there(offsets=at(9)), HELD),
+        ["state theirs | state: stopped → running"],
+    ),
+    "a new pin": (
+        World(owned(), spec(pin=PIN), there()),
+        ["offsets ours | offsets: apply sets pin p"],
+    ),
+    "what failed": (
+        World(owned(), spec(), there(status="FAILED", tasks=("RUNNING", "FAILED", "FAILED"))),
+        ["failed - | the connector and tasks 1, 2 failed"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_whose_is_it(case: str) -> None:
+    world, expected = CASES[case]
+    found = world.drift()
+    assert [short(finding) for finding in found.findings] == expected
+    assert found.drifted is any(" theirs " in each or " both " in each for each in expected)
+
+
+def secret(text: str) -> str:
+    return fingerprint(KEY, "a", "db.password", text)
+
+
+def of_secret(applied: str, wanted: str, live: str, key: bytes | None = KEY) -> World:
+    return World(
+        owned(**{"db.password": applied}),
+        spec(**{"db.password": wanted}),
+        there(**{"db.password": live}),
+        key=key,
+    )
+
+
+SECRETS: dict[str, tuple[World, list[str]]] = {
+    "unchanged": (of_secret(secret("hunter2"), "hunter2", "hunter2"), []),
+    "changed by hand": (
+        of_secret(secret("hunter2"), "hunter2", "hunter3"),
+        ["config theirs | ~ db.password: (sensitive, changed)"],
+    ),
+    "changed in the spec": (
+        of_secret(secret("hunter2"), "hunter3", "hunter2"),
+        ["config ours | ~ db.password: (sensitive, changed)"],
+    ),
+    "changed in both": (
+        of_secret(secret("hunter2"), "hunter3", "hunter4"),
+        ["config both | ~ db.password: (sensitive, changed); the spec wants (sensitive)"],
+    ),
+    "a reference in a secret's place": (
+        of_secret(secret("hunter2"), "hunter2", "${env:X}"),
+        ["config theirs | ~ db.password: (sensitive, changed)"],
+    ),
+    "no key to tell them apart": (
+        of_secret(secret("hunter2"), "hunter2", "hunter2", key=None),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SECRETS)
+def test_secrets_are_told_apart_and_never_shown(case: str) -> None:
+    world, expected = SECRETS[case]
+    found = world.drift()
+    assert [short(finding) for finding in found.findings] == expected
+    shown = drift_text(found) + drift_markdown(found) + "".join(map(finding_line, found.findings))
+    for hidden in ("hunter", secret("hunter2"), secret("hunter3")):
+        assert hidden not in shown + repr(found)
+
+
+def test_a_value_that_has_become_secret_since_is_no_change() -> None:
+    world = World(owned(k="v"), spec(k="v"), there(k="v"), passwords=frozenset({"k"}))
+    assert world.drift().findings == ()
+
+
+def test_since_when_and_whether_an_apply_did_it() -> None:
+    by_hand, by_apply = Mark(100_000, "c", 0, 7), Mark(200_000, "c", 0, 9)
+    history = History(
+        keys={("a", "j"): by_hand, ("a", "k"): by_apply},
+        runs=(Run("r1", "orders", "me@here", 199_000, 200_500),),
+    )
+    world = World(owned(j="1", k="1"), spec(j="1", k="1"), there(j="2", k="2"), history=history)
+    first, second = world.drift().findings
+    assert (first.since, first.run) == (by_hand, None)
+    assert second.run is not None
+    assert second.run.id == "r1"
+    assert "since 1970-01-01T00:01:40Z (c-0, offset 7), by no apply" in drift_text(world.drift())
+    assert "during apply r1 of orders by me@here" in drift_text(world.drift())
+
+
+def test_what_belongs_to_nobody_any_more() -> None:
+    entry = OffsetEntry({"filename": "/x"}, {"position": 6})
+    live = Live(
+        ledger=LedgerState({"theirs": owned(project="other"), "b": owned(project="other")}),
+        orphan_offsets={"gone": (entry,), "a": (entry,), "theirs": (entry,)},
+    )
+    found = compare(Desired("orders", {"a": spec()}), live, History(), {"sunk": 2, "a": 1})
+    assert [(each.kind.value, each.connector) for each in found.findings if not each.whose] == [
+        ("left-offsets", "gone"),
+        ("left-offsets", "sunk"),
+    ]
+    assert not found.drifted
+    assert found.others == {"other": 2}
+    assert "source offsets of 1 partition: /x at position 6" in drift_text(found)
+    assert "connect-sunk holds 2 partitions" in drift_text(found)
+
+
+def test_json_lines_have_the_documented_fields() -> None:
+    world = CASES["both changed"][0]
+    found = world.drift()
+    (line,) = map(json.loads, map(finding_line, found.findings))
+    assert line == {
+        "v": 1,
+        "type": "finding",
+        "event": "found",
+        "kind": "config",
+        "connector": "a",
+        "key": "k",
+        "whose": "both",
+        "drift": True,
+        "applied": {"text": "1"},
+        "desired": {"text": "2"},
+        "live": {"text": "3"},
+        "what": "~ k: 1 → 3; the spec wants 2",
+        "since": None,
+        "apply": None,
+    }
+    summary = json.loads(summary_line(found))
+    assert (summary["v"], summary["type"], summary["drift"]) == (1, "summary", True)
+    assert summary["counts"] == {
+        "theirs": 0,
+        "both": 1,
+        "ours": 0,
+        "unmanaged": 0,
+        "left_offsets": 0,
+        "failed": 0,
+    }
+
+
+def test_what_is_new_and_what_is_gone() -> None:
+    before, now = CASES["paused by hand"][0], CASES["paused by hand"][0]
+    later = History(targets={"a": Mark(5, "c", 0, 1)})
+    again = World(now.applied, now.spec, now.live, history=later)
+    assert changes(before.drift(), again.drift()) == ((), ())
+    new, gone = changes(before.drift(), CASES["deleted by hand"][0].drift())
+    assert [each.kind.value for each in new] == ["connector"]
+    assert [each.kind.value for each in gone] == ["state"]
+
+
+def test_markdown_shows_what_others_named_as_it_is_and_fits_an_issue() -> None:
+    world = World(owned(k="1"), spec(k="1"), there(k="<b>@all</b> `x` [l](u)"))
+    assert "`` ~ k: 1 → <b>@all</b> `x` [l](u) ``" in drift_markdown(world.drift())
+    many = {f"k{number}": "x" * 70 for number in range(2000)}
+    text = drift_markdown(World(owned(), spec(), there(**many)).drift())
+    assert MARKDOWN_MAX * 0.9 < len(text) < 65_536
+    assert "lines more" in text
