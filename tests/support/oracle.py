@@ -10,14 +10,16 @@ from typing import Self
 
 import httpx
 
-from connect_runtime.kafka.jars import classpath
+from connect_runtime.kafka.jars import KAFKA_VERSION
 from connect_runtime.kafka.java import find_java
 from connect_runtime.kafka.ports import LOOPBACK, free_port
 from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
+from support.connect_jars import worker_classpath
 from support.wait import wait_until
 
 _JVM_FLAGS = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
+# Log4j 2, as workers since 4.0 have it
 _LOGGING = """\
 rootLogger.level=WARN
 rootLogger.appenderRef.out.ref=out
@@ -25,6 +27,15 @@ appender.out.type=Console
 appender.out.name=out
 appender.out.layout.type=PatternLayout
 appender.out.layout.pattern=%d %p %m (%c)%n
+"""
+
+
+# Log4j 1, as workers had it before
+_OLD_LOGGING = """\
+log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d %p %m (%c)%n
 """
 
 
@@ -59,8 +70,9 @@ class Oracle:
         group_id: str,
         exactly_once: bool = True,
         settings: Mapping[str, str] | None = None,
+        version: str = KAFKA_VERSION,
     ) -> Self:
-        """Starts a worker and returns when its /health is 200, within 60 s.
+        """Starts a worker and returns when it answers for its connectors, within 60 s.
 
         `settings` are worker properties that replace or add to the ones here. Raises
         AssertionError with the end of its log if it does not get there.
@@ -74,15 +86,13 @@ class Oracle:
         properties.update(settings or {})
         worker_file = folder / "worker.properties"
         worker_file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        logging = folder / "log4j2.properties"
-        logging.write_text(_LOGGING)
         log = folder / "worker.log"
         command = [
             str(java),
             *_JVM_FLAGS,
-            f"-Dlog4j2.configurationFile={logging}",
+            *_logging(folder, version),
             "-cp",
-            classpath("connect"),
+            worker_classpath(version),
             "org.apache.kafka.connect.cli.ConnectDistributed",
             str(worker_file),
         ]
@@ -91,17 +101,18 @@ class Oracle:
         assert started is not None, f"the worker ended at once: {_tail(log)}"
         worker = cls(url, group_id, folder, pid, started)
         try:
-            wait_until(worker._is_healthy, what=f"{url}/health to be 200", timeout_s=60)
+            wait_until(worker.answers, what=f"{url}/connectors to be 200", timeout_s=60)
         except BaseException:
             worker.stop()
             raise
         return worker
 
-    def _is_healthy(self) -> bool:
+    def answers(self) -> bool:
+        """Whether it has started and takes part in its cluster."""
         log = self.folder / "worker.log"
         assert is_alive(self.pid, self.started), f"the worker ended: {_tail(log)}"
         try:
-            return httpx.get(f"{self.url}/health", timeout=5).status_code == 200
+            return httpx.get(f"{self.url}/connectors", timeout=5).status_code == 200
         except httpx.TransportError:
             return False
 
@@ -112,6 +123,15 @@ class Oracle:
     def kill(self) -> None:
         """Ends the worker by SIGKILL, at once."""
         end_process(self.pid, self.started, patience_s=0)
+
+
+def _logging(folder: Path, version: str) -> tuple[str, ...]:
+    new = int(version.split(".")[0]) >= 4
+    file = folder / ("log4j2.properties" if new else "log4j.properties")
+    file.write_text(_LOGGING if new else _OLD_LOGGING)
+    if new:
+        return (f"-Dlog4j2.configurationFile={file}",)
+    return (f"-Dlog4j.configuration=file:{file}",)
 
 
 def _properties(

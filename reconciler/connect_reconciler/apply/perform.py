@@ -29,6 +29,8 @@ from connect_reconciler.plan.actions import (
     Stop,
     UpdateConfig,
 )
+from connect_reconciler.plan.masked import same_config
+from connect_reconciler.plan.reserved import without_reserved
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
@@ -57,7 +59,8 @@ class Performer:
         name, cluster = action.connector, self.cluster
         match action:
             case Create(initial_state=state):
-                self._ask(lambda: cluster.create(name, config, state), self._has(name, config))
+                has, is_there = self._has(name, config), self._is(name, state)
+                self._ask(lambda: cluster.create(name, config, state), lambda: has() and is_there())
             case UpdateConfig():
                 self._ask(lambda: cluster.update_config(name, config), self._has(name, config))
             case Stop():
@@ -138,7 +141,8 @@ class Performer:
     def _has(self, name: str, config: Mapping[str, str]) -> Callable[[], bool]:
         def has() -> bool:
             found = self.read_back(name)
-            return found is not None and {**found.config, "name": name} == {**config, "name": name}
+            now = None if found is None else without_reserved(found.config)
+            return now is not None and same_config({**now, "name": name}, {**config, "name": name})
 
         return has
 

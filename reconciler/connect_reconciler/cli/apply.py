@@ -111,7 +111,7 @@ def _carry_out(
     from connect_reconciler.cli.plan import observed
     from connect_reconciler.cli.signals import told_to_stop
 
-    with told_to_stop() as told, edges_for(project, properties, told.is_set) as edges:
+    with told_to_stop() as told, edges_for(project, desired, properties, told.is_set) as edges:
         return apply_plan(
             plan,
             desired,

@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING
 
 from connect_reconciler.apply.edges import Edges, Settings
 from connect_reconciler.apply.readback import ConfigTopic
+from connect_reconciler.apply.rest_edges import edges_over_rest
 from connect_reconciler.cli.apply_output import telling
 from connect_reconciler.cluster.choose import open_cluster
+from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.ledger.lease import Lease, identity
 from connect_reconciler.ledger.ledger import PURPOSE, Ledger
+from connect_reconciler.observe.kafka_view import fingerprint_key_given
 from connect_runtime.kafka.election import Election, find_leader
 from connect_runtime.kafka.log import KafkaLogs
 from connect_specs.names import ledger_group
 
 if TYPE_CHECKING:
-    from connect_specs.desired import Project
+    from connect_specs.desired import Desired, Project
 
 # One that was killed keeps its lease until Kafka notices, after 6 s.
 _LEASE_S = 12.0
@@ -31,11 +34,16 @@ _HOLDER_S = 2.0
 
 @contextmanager
 def edges_for(
-    project: Project, properties: Mapping[str, str], stop: Callable[[], bool]
+    project: Project, desired: Desired, properties: Mapping[str, str], stop: Callable[[], bool]
 ) -> Iterator[Edges]:
     """The edges of one apply. Raises LeaseRefused while another one is at work."""
     by = identity(time.time_ns() // 1_000_000)
     with ExitStack() as stack:
+        if project.target is not None and not properties:
+            settings = Settings(by=by, progress=stack.enter_context(telling()), stop=stop)
+            client = stack.enter_context(RestClient(project.target))
+            yield edges_over_rest(client, desired, settings, fingerprint_key_given())
+            return
         cluster = open_cluster(project, properties)
         stack.callback(cluster.close)
         logs = KafkaLogs(properties)

@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
+from connect_reconciler.cluster.versions import Feature, knows
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.rest import wire
+from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
+
+_STOP_S = 60.0
 
 
 class HttpCluster:
@@ -18,6 +22,7 @@ class HttpCluster:
 
     def __init__(self, client: RestClient) -> None:
         self._client = client
+        self._version: str | None = None
 
     @property
     def runs_tasks(self) -> bool:
@@ -27,15 +32,42 @@ class HttpCluster:
         """Whether a worker answers that has completed its start."""
         return self._client.healthy()
 
+    @property
+    def version(self) -> str:
+        """What the cluster says that it is."""
+        if self._version is None:
+            self._version = str((self._client.read("/") or {}).get("version", ""))
+        return self._version
+
     def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
-        body = {"name": name, "config": dict(config), "initial_state": state.value.upper()}
+        body: dict[str, object] = {"name": name, "config": dict(config)}
+        # Running is what every version does by itself
+        running = state is TargetState.RUNNING
+        at_once = running or knows(self.version, Feature.INITIAL_STATE)
+        if not running and at_once:
+            body["initial_state"] = state.value.upper()
         # The same status says that the name is taken and that the cluster rebalances.
         self._client.change(
             "POST", "/connectors", body, final=lambda: self.config(name) is not None
         )
+        if not at_once:
+            self._bring_to(name, state)
+
+    def _bring_to(self, name: str, state: TargetState) -> None:
+        """A connector that older versions could only create running."""
+        if state is TargetState.PAUSED:
+            self.pause(name)
+            return
+        self.stop(name)
+        # What comes next may be its offsets, which tasks that still end would overwrite
+        self._client.wait_for(lambda: _has_stopped(self.status(name)), _STOP_S)
 
     def update_config(self, name: str, config: Mapping[str, str]) -> None:
         self._client.change("PUT", connector_path(name, "config"), dict(config))
+
+    def patch_config(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Changes these keys alone; only where the cluster knows how (`Feature.PATCH_CONFIG`)."""
+        self._client.change("PATCH", connector_path(name, "config"), dict(changes))
 
     def config(self, name: str) -> Mapping[str, str] | None:
         found: Mapping[str, str] | None = self._client.read(connector_path(name, "config"))
@@ -80,6 +112,10 @@ class HttpCluster:
 
     def close(self) -> None:
         self._client.close()
+
+
+def _has_stopped(status: ConnectorStatus | None) -> bool:
+    return status is not None and status.connector.state is State.STOPPED and not status.tasks
 
 
 def _message(answer: Any) -> str:

@@ -9,7 +9,7 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -78,6 +78,12 @@ class RestClient:
     def close(self) -> None:
         self._client.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     def read(self, path: str) -> Any:
         """The answer to GET, decoded; None for 404. A read can always be asked again.
 
@@ -144,6 +150,15 @@ class RestClient:
             raise OutcomeUnknown(Diagnostic("cluster.no-answer", what, self._shown, why))
         return self._json(response)
 
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether the condition came true in time."""
+        begun = self._clock()
+        while not condition():
+            if self._clock() - begun > timeout_s:
+                return False
+            self._sleep(self._retries.every_s)
+        return True
+
     def _until_settled(self, ask: Callable[[], T], again: Callable[[T], float]) -> T:
         """Asks until `again` says for how long no more; the last answer counts."""
         begun, wait = self._clock(), self._retries.every_s
@@ -159,7 +174,7 @@ class RestClient:
         status = response.status_code
         if status in _NOT_ALLOWED:
             what = f"the Connect cluster does not allow this: {status} {response.reason_phrase}"
-            hint = "put a user that may do it into the target's URL"
+            hint = "give the target a user and password, or headers, that may do it"
             raise Unreachable(Diagnostic("cluster.not-allowed", what, self._shown, hint=hint))
         if status in (503, *_GATEWAY) and not _is_json(response):
             what = f"what stands before the Connect cluster answers {status}"

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.ledger.topic import LedgerSnapshot, with_fingerprint_key
 from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
 from connect_reconciler.observe.classes import kinds_of, live_kind, password_keys
 from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_key_given
 from connect_reconciler.observe.logs import with_logs
 from connect_reconciler.observe.offsets import offsets_of, sink_groups
+from connect_reconciler.observe.rest import observe_rest
 from connect_reconciler.observe.validity import check_configs, warn_of_configs
 from connect_reconciler.plan.live import (
     Live,
@@ -30,7 +32,6 @@ from connect_runtime.storage.snapshots import (
 )
 from connect_runtime.worker_config import from_project
 from connect_specs.desired import Desired, Project
-from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.names import ClusterTopics
 
 
@@ -50,14 +51,15 @@ def observe(project: Project, desired: Desired, client: Mapping[str, str]) -> Li
     Raises Unreachable within 10 s, LogBlocked where an open transaction hides records.
     """
     if project.target is not None and not client:
-        what = "a Connect cluster can be planned for only where its Kafka can be reached"
-        hint = "add cluster.kafka with its bootstrap.servers"
-        raise Invalid(Diagnostic("project.kafka-needed", what, str(project.file), hint=hint))
+        with RestClient(project.target) as rest:
+            return observe_rest(
+                desired, rest, now_ms=_now_ms, fingerprint_key=fingerprint_key_given()
+            )
     live = observe_view(
         project,
         desired,
         KafkaView(client),
-        now_ms=lambda: time.time_ns() // 1_000_000,
+        now_ms=_now_ms,
         fingerprint_key=fingerprint_key_given(),
     )
     if project.target is not None:
@@ -69,6 +71,10 @@ def observe(project: Project, desired: Desired, client: Mapping[str, str]) -> Li
         errors=tuple(check_configs(desired, configs, live.kinds, worker)),
         warnings=tuple(warn_of_configs(desired, configs)),
     )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def observe_view(

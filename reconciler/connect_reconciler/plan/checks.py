@@ -149,14 +149,14 @@ def _shape_error(kind: Kind, entry: OffsetEntry) -> Problem | None:
 def _log_error(entry: OffsetEntry, live: Live) -> Problem | None:
     partition = sink_partition(entry.partition)
     log = None if partition is None else live.logs.get(partition)
-    if partition is None or log is None:
+    if partition is None or (log is None and not live.rest_alone):
         topic, number = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
         return "plan.no-partition", f"{topic}-{number} does not exist", "check topic and partition"
     wanted = sink_offset(entry.offset)
     label = f"{partition[0]}-{partition[1]}"
     if entry.offset is not None and (wanted is None or wanted < 0):
         return "plan.bad-offset", f"{label} needs a whole number of at least 0 as offset", ""
-    if wanted is not None and wanted > log.latest:
+    if log is not None and wanted is not None and wanted > log.latest:
         what = f"{label} ends at {log.latest}, and {wanted} lies {wanted - log.latest} beyond"
         hint = f"write {log.latest} to pass over everything that is there"
         return "plan.beyond-end", what, hint

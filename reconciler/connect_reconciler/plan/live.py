@@ -100,6 +100,8 @@ class Live:
     `password_keys` by connector: the config keys whose ConfigDef type is PASSWORD. `record_times`
     by topic, partition and offset: a record's timestamp, to tell durations. `errors` and `warnings`
     are what observing found, such as the cluster's validation answers; the plan passes them on.
+    `rest_alone`: no Kafka could be asked, so that logs and what deleted connectors left are not
+    known, and the ledger lies in the configs. `version` is Connect's, where a REST API told it.
     """
 
     connectors: Mapping[str, LiveConnector] = field(default_factory=dict)
@@ -115,3 +117,5 @@ class Live:
     warnings: tuple[Diagnostic, ...] = ()
     now_ms: int = 0
     cluster_id: str = ""
+    rest_alone: bool = False
+    version: str = ""

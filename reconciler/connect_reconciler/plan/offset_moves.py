@@ -16,6 +16,8 @@ from connect_reconciler.plan.source_offsets import source_effect
 from connect_specs.desired import Offset, OffsetEntry, Partition
 from connect_specs.offsets import canonical_partition, is_sink_partition
 
+_UNREAD = ", as far as they are still there: the log cannot be read here"
+
 
 @dataclass(frozen=True, slots=True)
 class MoveContext:
@@ -114,7 +116,8 @@ def _back(tp: TopicPartition, old: int, new: int, context: MoveContext) -> _Effe
     again = old - new - gone
     lasted = duration(context.live, tp, new + gone, old) if again else ""
     text = f"{head}: delivers {records(again)} again{lasted}"
-    return _Effect(text + _gone(gone), "back", again=again, gone=gone)
+    unread = _UNREAD if log is None and context.live.rest_alone else ""
+    return _Effect(text + _gone(gone) + unread, "back", again=again, gone=gone)
 
 
 def _ahead(tp: TopicPartition, old: int, new: int, context: MoveContext) -> _Effect:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from connect_reconciler.plan.checks import check_changes
 from connect_reconciler.plan.diff import diff
+from connect_reconciler.plan.limits import check_limits, check_masks, without_put_off
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.order import ordered
 from connect_reconciler.plan.plan import Plan
@@ -33,13 +34,14 @@ def make_plan(
         for each in changes
         if each.name not in problems.blocked
     )
+    actions = ordered(allowed, live, project=desired.project, worker=worker or {})
     return Plan(
         project=desired.project,
         group_id=group_id,
         cluster_id=live.cluster_id,
         observed_ms=live.now_ms,
-        actions=ordered(allowed, live, project=desired.project, worker=worker or {}),
-        warnings=(*live.warnings, *problems.warnings),
-        errors=(*live.errors, *problems.errors),
+        actions=without_put_off(actions, live),
+        warnings=(*live.warnings, *check_limits(changes, live), *problems.warnings),
+        errors=(*live.errors, *check_masks(changes), *problems.errors),
         key_id=key_id(live.ledger.fingerprint_key),
     )

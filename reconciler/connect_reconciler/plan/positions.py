@@ -56,6 +56,10 @@ def entries_at(to: Position, config: Mapping[str, str], live: Live) -> tuple[Off
 
 def position_problem(to: Position, config: Mapping[str, str], live: Live) -> Problem | None:
     """Why `to` cannot be resolved for this sink: a code, what is wrong and a hint."""
+    if live.rest_alone:
+        what = f"where {position_text(to)} is cannot be told: the log cannot be read over REST"
+        hint = "write the offsets under 'set', or add cluster.kafka to connect.yaml"
+        return "plan.log-unknown", what, hint
     topics = sink_topics(config, live.topics)
     pattern = config.get("topics.regex", "").strip()
     hint = "create the topics first, or give the offsets once they are there"

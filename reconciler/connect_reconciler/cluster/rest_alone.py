@@ -1,0 +1,136 @@
+"""A cluster that only its REST API tells of: what a connector is, and its ledger entry in it.
+
+Target states are not told; they follow from statuses, which lag behind what was asked here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from connect_reconciler.apply.readback import Found
+from connect_reconciler.cluster.http import HttpCluster
+from connect_reconciler.cluster.rest_client import RestClient, connector_path
+from connect_reconciler.cluster.versions import Feature, knows
+from connect_reconciler.plan.masked import masked_keys
+from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.rest import wire
+from connect_runtime.storage.snapshots import State
+from connect_specs.diagnostics import Diagnostic, Failed
+from connect_specs.states import TargetState
+
+# How long a status may take to follow what was asked
+_FOLLOWS_S = 10.0
+
+_TARGETS: Mapping[State, TargetState] = {
+    State.RUNNING: TargetState.RUNNING,
+    State.PAUSED: TargetState.PAUSED,
+    State.STOPPED: TargetState.STOPPED,
+}
+
+
+def target_of(status: ConnectorStatus | None) -> TargetState | None:
+    """The target state that a status tells; None for one that tells none, such as FAILED."""
+    return None if status is None else _TARGETS.get(status.connector.state)
+
+
+@dataclass(slots=True)
+class RestReadBack:
+    """Implements `ReadBack`. `unmask` puts known values in the place of a connector's masks.
+
+    What was asked here counts until the status says it too, and where the status says nothing.
+    """
+
+    cluster: HttpCluster
+    client: RestClient
+    unmask: Callable[[str, Mapping[str, str]], Mapping[str, str]]
+    _asked: dict[str, TargetState] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, name: str) -> Found | None:
+        answer = self.client.read(connector_path(name))
+        if answer is None:
+            return None
+        info = wire.connector_info_from_json(answer)
+        return Found(self.unmask(name, info.config), self._target(name), len(info.tasks))
+
+    def asked(self, name: str, target: TargetState) -> None:
+        """Takes note of what the cluster has accepted."""
+        with self._lock:
+            self._asked[name] = target
+
+    def _target(self, name: str) -> TargetState:
+        with self._lock:
+            asked = self._asked.get(name)
+        told: list[TargetState | None] = []
+
+        def settled() -> bool:
+            told.append(target_of(self.cluster.status(name)))
+            return asked is None or told[-1] in (None, asked)
+
+        self.client.wait_for(settled, _FOLLOWS_S)
+        return told[-1] or asked or TargetState.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class RestKeeper:
+    """Implements `Keeper`."""
+
+    cluster: HttpCluster
+    read_back: RestReadBack
+
+    def is_stopped(self, name: str) -> bool:
+        found = self.read_back(name)
+        return found is not None and found.target is TargetState.STOPPED
+
+    def keep(self, name: str, entry: str) -> None:
+        if knows(self.cluster.version, Feature.PATCH_CONFIG):
+            self.cluster.patch_config(name, {LEDGER_KEY: entry})
+            return
+        found = self.read_back(name)
+        config = {} if found is None else found.config
+        masked = sorted(masked_keys(config))
+        if masked:
+            what = f"the cluster masks {', '.join(masked)}, and a mask is never written"
+            hint = "put the true value into the spec, or a ${provider:…} reference"
+            raise Failed(Diagnostic("ledger.masked-config", what, name, hint=hint))
+        self.cluster.update_config(name, {**config, LEDGER_KEY: entry})
+
+
+class KeyedCluster(HttpCluster):
+    """Writes a connector's ledger entry with its config, and tells what was asked."""
+
+    def __init__(
+        self,
+        client: RestClient,
+        entry: Callable[[str], str],
+        asked: Callable[[str, TargetState], None],
+    ) -> None:
+        super().__init__(client)
+        self._entry = entry
+        self._told = asked
+
+    def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
+        super().create(name, self._keyed(name, config), state)
+        self._told(name, state)
+
+    def update_config(self, name: str, config: Mapping[str, str]) -> None:
+        super().update_config(name, self._keyed(name, config))
+
+    def stop(self, name: str) -> None:
+        super().stop(name)
+        self._told(name, TargetState.STOPPED)
+
+    def pause(self, name: str) -> None:
+        super().pause(name)
+        self._told(name, TargetState.PAUSED)
+
+    def resume(self, name: str) -> None:
+        super().resume(name)
+        self._told(name, TargetState.RUNNING)
+
+    def _keyed(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
+        entry = self._entry(name)
+        return {**config, LEDGER_KEY: entry} if entry else dict(config)

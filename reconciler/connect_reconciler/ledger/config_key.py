@@ -1,0 +1,224 @@
+"""The ledger of a cluster that is reached by REST alone: a key in each connector's own config.
+
+Written together with a config, or while its connector is stopped, because a config that is written
+restarts the tasks. What an action is going to record is written before a connector runs again.
+There is no journal and no lease. Implements `LedgerWriter`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import orjson
+
+from connect_reconciler.ledger.topic import (
+    FORMAT,
+    Ending,
+    Journal,
+    LedgerSnapshot,
+    LedgerUnreadable,
+    Step,
+    reduce_all,
+)
+from connect_reconciler.plan.actions import Create, Pause, Resume, UpdateConfig
+from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
+from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.rest import wire
+from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_specs.diagnostics import Diagnostic, Failed
+from connect_specs.states import TargetState
+
+_WRITES_CONFIG = (Create.__name__, UpdateConfig.__name__)
+_LETS_RUN = (Pause.__name__, Resume.__name__)
+
+
+class Keeper(Protocol):
+    """The cluster, as far as a ledger in its configs needs it."""
+
+    def is_stopped(self, name: str) -> bool:
+        """Whether it is there, and writing its config restarts nothing."""
+        ...
+
+    def keep(self, name: str, entry: str) -> None:
+        """Writes the entry into the connector's config. Raises RequestError, OutcomeUnknown."""
+        ...
+
+
+class ConfigKeyLedger:
+    """Raises Failed where a connector's entry could not be written: the others can go on."""
+
+    topic = LEDGER_KEY
+
+    def __init__(self, state: LedgerState, keeper: Keeper) -> None:
+        self._snapshot = LedgerSnapshot(state)
+        self._then: dict[str, LedgerSnapshot] = {}
+        self._kept = {name: dump_entry(name, state) for name in state.connectors}
+        self._keeper = keeper
+        self._lock = threading.Lock()
+
+    @property
+    def state(self) -> LedgerState:
+        return self._snapshot.state
+
+    def begin(self, journal: Journal, *, new_fingerprint_key: bytes | None) -> None:
+        """Nothing: there is no journal, and no place for a key."""
+
+    def started(
+        self, step: Step, records: Sequence[NewRecord] = (), *, then: Sequence[NewRecord] = ()
+    ) -> None:
+        self.correct(records)
+        name = step.connector
+        with self._lock:
+            self._then[name] = _folded(self._snapshot, then)
+        if step.action in _LETS_RUN:
+            self._write(name)
+
+    def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None:
+        name = step.connector
+        self.correct(records)
+        with self._lock:
+            self._then.pop(name, None)
+            if step.action in _WRITES_CONFIG:
+                self._kept[name] = dump_entry(name, self.state)
+        self._write(name)
+
+    def correct(self, records: Sequence[NewRecord]) -> None:
+        """Takes note; it is written with the connector's next change."""
+        with self._lock:
+            self._snapshot = _folded(self._snapshot, records)
+
+    def finish(self, ending: Ending) -> None:
+        """Nothing: there is no journal."""
+
+    def entry(self, name: str) -> str:
+        """What a config that is written now says of its connector: what the step will record."""
+        with self._lock:
+            return dump_entry(name, self._then.get(name, self._snapshot).state)
+
+    def _write(self, name: str) -> None:
+        entry = self.entry(name)
+        if not entry or self._kept.get(name) == entry or not self._keeper.is_stopped(name):
+            return
+        try:
+            self._keeper.keep(name, entry)
+        except RequestError as error:
+            what = f"what was applied to {name} could not be kept in its config"
+            hint = "run apply again: it goes on where this one ended"
+            raise Failed(
+                Diagnostic("ledger.not-written", what, name, error.message, hint)
+            ) from error
+        with self._lock:
+            self._kept[name] = entry
+
+
+class NoLease:
+    """Over REST alone nothing keeps two applies apart. Implements `Holding`."""
+
+    def keep(self) -> None:
+        """Nothing can be lost."""
+
+
+def dump_entry(name: str, state: LedgerState) -> str:
+    """The connector's part of the ledger as its config holds it; empty if nobody owns it.
+
+    Its target state is left out: it changes where this cannot be written.
+    """
+    owned = state.connectors.get(name)
+    if owned is None:
+        return ""
+    pins = {pin: _pin_json(applied) for (of, pin), applied in state.pins.items() if of == name}
+    text = orjson.dumps(
+        {
+            "v": FORMAT,
+            "project": owned.project,
+            "config": dict(owned.config),
+            "prevent_delete": owned.prevent_delete,
+            "held_from": owned.held_from,
+            "applied_ms": owned.applied_ms,
+            "pins": pins,
+        },
+        option=orjson.OPT_SORT_KEYS,
+    ).decode()
+    # Connect must not look for ${provider:path:key} in here and put secrets in their place
+    return text.replace("$", "\\u0024")
+
+
+def load_ledger(
+    configs: Mapping[str, Mapping[str, str]], refused: Callable[[LedgerUnreadable, str], None]
+) -> LedgerState:
+    """The ledger of all configs. `refused` is told of each connector whose entry is unreadable."""
+    connectors: dict[str, Owned] = {}
+    pins: dict[tuple[str, str], AppliedPin] = {}
+    for name, config in configs.items():
+        if LEDGER_KEY not in config:
+            continue
+        try:
+            connectors[name], applied = load_entry(name, config[LEDGER_KEY])
+        except LedgerUnreadable as error:
+            refused(error, name)
+            continue
+        pins |= {(name, pin): each for pin, each in applied.items()}
+    return LedgerState(connectors, pins)
+
+
+def load_entry(name: str, text: str) -> tuple[Owned, dict[str, AppliedPin]]:
+    """What a connector's config says of its owner, and its pins. Raises LedgerUnreadable."""
+    try:
+        value = orjson.loads(text)
+        if not isinstance(value, dict) or value.get("v") != FORMAT:
+            raise ValueError
+        held = value["held_from"]
+        owned = Owned(
+            project=_text(value["project"]),
+            config={_text(key): _text(each) for key, each in value["config"].items()},
+            state=None,
+            prevent_delete=value["prevent_delete"] is True,
+            held_from=None if held is None else TargetState(held),
+            applied_ms=int(value["applied_ms"]),
+        )
+        return owned, {_text(pin): _pin(each) for pin, each in value["pins"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise LedgerUnreadable(
+            Diagnostic(
+                "ledger.unreadable",
+                f"what the config of {name} says under {LEDGER_KEY} cannot be read",
+                name,
+                why="it was changed by hand, is masked, or was written by a newer connect",
+                hint=f"use a newer connect, or remove {LEDGER_KEY} from the config: pins in the"
+                " spec are then applied once more",
+            )
+        ) from None
+
+
+def _pin_json(applied: AppliedPin) -> dict[str, Any]:
+    return {
+        "content_hash": applied.content_hash,
+        "resolved": None if applied.resolved is None else wire.offsets_json(applied.resolved),
+        "applied_ms": applied.applied_ms,
+        "held": applied.held,
+    }
+
+
+def _pin(value: Mapping[str, Any]) -> AppliedPin:
+    resolved = value["resolved"]
+    return AppliedPin(
+        content_hash=_text(value["content_hash"]),
+        resolved=None if resolved is None else wire.offsets_from_json(resolved),
+        applied_ms=int(value["applied_ms"]),
+        held=value["held"] is True,
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _folded(snapshot: LedgerSnapshot, records: Sequence[NewRecord]) -> LedgerSnapshot:
+    return reduce_all(
+        snapshot, (LogRecord(each.topic, 0, 0, 0, each.key, each.value) for each in records)
+    )

@@ -1,0 +1,171 @@
+"""What does a cluster hold whose Kafka cannot be asked? Read from Connect's REST API alone.
+
+Logs, and what deleted connectors left, stay unknown; the ledger lies in the connectors' configs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+from connect_reconciler.cluster.rest_alone import target_of
+from connect_reconciler.cluster.rest_client import RestClient, connector_path
+from connect_reconciler.ledger.config_key import load_ledger
+from connect_reconciler.ledger.topic import LedgerUnreadable
+from connect_reconciler.observe.classes import password_keys
+from connect_reconciler.plan.live import Kind, LedgerState, Live, LiveConnector
+from connect_reconciler.plan.masked import see_through_masks
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus
+from connect_runtime.rest import wire
+from connect_runtime.storage.snapshots import ConnectorState
+from connect_specs.desired import Desired, OffsetEntry
+from connect_specs.diagnostics import Diagnostic
+from connect_specs.states import TargetState
+
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    info: ConnectorInfo
+    status: ConnectorStatus | None
+
+
+def observe_rest(
+    desired: Desired,
+    client: RestClient,
+    *,
+    now_ms: Callable[[], int],
+    fingerprint_key: bytes | None,
+) -> Live:
+    """The cluster as its REST API tells of it. Raises Unreachable, RequestError."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
+        root = pool.submit(client.read, "/")
+        plugins = pool.submit(client.read, "/connector-plugins")
+        found = _connectors(client, pool)
+        problems: list[Diagnostic] = []
+        ledger = _ledger(found, desired, problems)
+        wanted = [
+            name for name in found if name in desired.connectors or _ours(name, ledger, desired)
+        ]
+        offsets = dict(zip(wanted, pool.map(lambda n: _offsets(client, n), wanted), strict=True))
+        about = root.result() or {}
+        kinds = _kinds(plugins.result() or [], found, desired)
+    unread = [each for each in offsets.values() if isinstance(each, Diagnostic)]
+    live = Live(
+        connectors={
+            name: _live(name, each, offsets.get(name, ())) for name, each in sorted(found.items())
+        },
+        ledger=replace(ledger, fingerprint_key=fingerprint_key),
+        kinds=kinds,
+        password_keys=password_keys(
+            {name: ConnectorState(name, each.info.config) for name, each in found.items()}, desired
+        ),
+        errors=tuple(problems),
+        warnings=tuple(unread),
+        now_ms=now_ms(),
+        cluster_id=str(about.get("kafka_cluster_id", "")),
+        rest_alone=True,
+        version=str(about.get("version", "")),
+    )
+    return see_through_masks(live, desired)
+
+
+def ledger_over_rest(client: RestClient, fingerprint_key: bytes | None) -> LedgerState:
+    """What the configs say now of owners and pins; unreadable entries were for the plan to tell."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
+        found = _connectors(client, pool)
+    configs = {name: each.info.config for name, each in found.items()}
+    ledger = load_ledger(configs, lambda error, name: None)
+    return replace(ledger, fingerprint_key=fingerprint_key)
+
+
+def _connectors(client: RestClient, pool: ThreadPoolExecutor) -> dict[str, _Found]:
+    listed = pool.submit(client.read, "/connectors")
+    expanded: Mapping[str, Any] = client.read("/connectors?expand=info&expand=status") or {}
+    found = {
+        name: _Found(
+            wire.connector_info_from_json(each["info"]),
+            wire.connector_status_from_json(each["status"]),
+        )
+        for name, each in expanded.items()
+        if "info" in each and "status" in each
+    }
+    # Connect leaves out of the expanded list what has no status yet
+    missing = [name for name in listed.result() or () if name not in found]
+    for info in pool.map(lambda name: client.read(connector_path(name)), missing):
+        if info is not None:
+            found[info["name"]] = _Found(wire.connector_info_from_json(info), None)
+    return found
+
+
+def _ledger(
+    found: Mapping[str, _Found], desired: Desired, problems: list[Diagnostic]
+) -> LedgerState:
+    def refused(error: LedgerUnreadable, name: str) -> None:
+        # Of other connectors nothing is done, whoever owns them
+        if name in desired.connectors:
+            problems.extend(error.diagnostics)
+
+    return load_ledger({name: each.info.config for name, each in found.items()}, refused)
+
+
+def _ours(name: str, ledger: LedgerState, desired: Desired) -> bool:
+    owned = ledger.connectors.get(name)
+    return owned is not None and owned.project == desired.project
+
+
+def _offsets(client: RestClient, name: str) -> tuple[OffsetEntry, ...] | Diagnostic:
+    try:
+        answer = client.read(connector_path(name, "offsets"))
+    except RequestError as error:
+        what = f"the offsets of {name} cannot be read, so effects on them are not told"
+        return Diagnostic("observe.no-offsets", what, name, error.message)
+    return () if answer is None else wire.offsets_from_json(answer)
+
+
+def _live(name: str, found: _Found, offsets: tuple[OffsetEntry, ...] | Diagnostic) -> LiveConnector:
+    status = found.status
+    return LiveConnector(
+        name=name,
+        kind=_kind(found.info.type),
+        config=found.info.config,
+        target=target_of(status) or TargetState.RUNNING,
+        offsets=() if isinstance(offsets, Diagnostic) else offsets,
+        state=None if status is None else status.connector.state.value,
+        task_states=()
+        if status is None
+        else tuple(status.tasks[number].state.value for number in sorted(status.tasks)),
+    )
+
+
+def _kinds(
+    plugins: Iterable[Mapping[str, Any]], found: Mapping[str, _Found], desired: Desired
+) -> dict[str, Kind]:
+    """By class as specs and configs write it: in full, or by one of the short names."""
+    told = {
+        alias: _kind(str(each.get("type")))
+        for each in plugins
+        for alias in aliases(str(each.get("class")))
+    }
+    configs = [each.info.config for each in found.values()]
+    configs += [spec.config for spec in desired.connectors.values()]
+    named = {config.get("connector.class", "") for config in configs}
+    return {name: told[name] for name in sorted(named & told.keys())}
+
+
+def aliases(class_name: str) -> tuple[str, ...]:
+    """The names that a config may call a connector's class by."""
+    simple = class_name.rpartition(".")[2]
+    return class_name, simple, simple.removesuffix("Connector")
+
+
+def _kind(told: str) -> Kind:
+    match told:
+        case "source" | "sink":
+            return told
+        case _:
+            return "unknown"
