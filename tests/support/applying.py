@@ -18,6 +18,7 @@ from connect_reconciler.apply.waiting import Clock
 from connect_reconciler.cluster.port import Cluster
 from connect_reconciler.ledger.lease import Lease
 from connect_reconciler.ledger.ledger import Ledger, read_ledger
+from connect_reconciler.observe.known_plugins import Installed
 from connect_reconciler.observe.observe import observe_view
 from connect_reconciler.plan.live import LedgerState, Live
 from connect_reconciler.plan.plan import Plan
@@ -82,7 +83,12 @@ class Applying:
 
     def observe(self, desired: Desired) -> Live:
         return observe_view(
-            PROJECT, desired, self.kafka, now_ms=lambda: 1_000, fingerprint_key=self.key
+            PROJECT,
+            desired,
+            self.kafka,
+            now_ms=lambda: 1_000,
+            fingerprint_key=self.key,
+            plugins=Installed(),
         )
 
     def plan(self, desired: Desired) -> Plan:

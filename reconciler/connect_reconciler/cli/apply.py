@@ -108,8 +108,8 @@ def _carry_out(
 ) -> ApplyReport:
     from connect_reconciler.apply.run import apply_plan
     from connect_reconciler.cli.apply_edges import edges_for
-    from connect_reconciler.cli.plan import observed
     from connect_reconciler.cli.signals import told_to_stop
+    from connect_reconciler.observe.observe import observe
 
     with told_to_stop() as told, edges_for(project, desired, properties, told.is_set) as edges:
         return apply_plan(
@@ -117,7 +117,7 @@ def _carry_out(
             desired,
             project,
             edges,
-            observe=lambda: observed(project, desired, properties),
+            observe=lambda: observe(project, desired, properties),
         )
 
 

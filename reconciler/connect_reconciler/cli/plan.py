@@ -52,10 +52,11 @@ def plan(
 
 
 def observed(project: Project, desired: Desired, properties: Mapping[str, str]) -> Live:
-    """The cluster as it is now."""
+    """The cluster as it is now, and what is wrong with the configs that it is to get."""
     from connect_reconciler.observe.observe import observe
+    from connect_reconciler.observe.validity import checked
 
-    return observe(project, desired, properties)
+    return checked(observe(project, desired, properties), project, desired, properties)
 
 
 def planned(project: Project, desired: Desired, live: Live) -> Plan:

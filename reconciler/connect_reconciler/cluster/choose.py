@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.in_process import InProcessCluster
 from connect_reconciler.cluster.port import Cluster
-from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.cluster.rest_client import RestClient, Retries
 from connect_reconciler.ledger.lease import LeaseRefused, identity
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.worker import WorkerSettings
@@ -31,6 +32,8 @@ _CHOOSE_S = 15.0
 _ELECTION_S = 2.0
 _JOIN_S = 10.0
 _EVERY_S = 0.2
+_ASK_S = 3.0
+_ANSWER_S = 15.0
 
 
 def open_cluster(project: Project, client: Mapping[str, str]) -> Cluster:
@@ -52,6 +55,23 @@ def open_cluster(project: Project, client: Mapping[str, str]) -> Cluster:
         if time.monotonic() > deadline:
             raise _taken(leader, project.group_id)
         time.sleep(_EVERY_S)
+
+
+def rest_client(project: Project, client: Mapping[str, str]) -> RestClient | None:
+    """The REST API of a Connect cluster or of the living leader; None where nobody answers.
+
+    For questions beside the way to a plan: it gives up soon, and asks nothing again.
+    """
+    target = project.target
+    if target is None:
+        leader = _leader(project, client)
+        if leader is None or not leader.identity.startswith(("http://", "https://")):
+            return None
+        target = RestTarget(leader.identity)
+    short = replace(
+        target, connect_s=min(target.connect_s, _ASK_S), answer_s=min(target.answer_s, _ANSWER_S)
+    )
+    return RestClient(short, retries=Retries(rebalance_s=_ASK_S, read_s=0))
 
 
 def _leader(project: Project, client: Mapping[str, str]) -> Leader | None:

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
+from connect_reconciler.plan.config_checks import keys_of_parts
 from connect_reconciler.plan.kinds import kind_of
 from connect_reconciler.plan.live import Kind
-from connect_runtime import plugins
-from connect_runtime.api import ConnectorError
-from connect_runtime.api.configdef import ConfigType
 from connect_runtime.storage.snapshots import ConnectorState, OffsetSnapshot
 from connect_specs.desired import Desired
+from connect_specs.plugin_definitions import CONNECTORS, SOURCE, Definitions, KeyDefinition
+
+_CLASS = "connector.class"
 
 
-def kinds_of(live: Iterable[ConnectorState], desired: Desired) -> dict[str, Kind]:
-    """By class as specs and configs write it, for those that are installed here."""
+def kinds_of(
+    live: Iterable[ConnectorState], desired: Desired, plugins: Definitions
+) -> dict[str, Kind]:
+    """By class as specs and configs write it, for those that are known."""
     configs = [state.config for state in live]
     configs += [spec.config for spec in desired.connectors.values()]
     found: dict[str, Kind] = {}
-    for name in {config.get("connector.class", "") for config in configs} - {""}:
-        plugin = _plugin(name)
-        if plugin is not None and plugin.kind != "converter":
-            found[name] = plugin.kind
+    for name in {config.get(_CLASS, "") for config in configs} - {""}:
+        plugin = plugins.find(name, CONNECTORS)
+        if plugin is not None:
+            found[name] = "source" if plugin.type == SOURCE else "sink"
     return found
-
-
-def _plugin(class_name: str) -> plugins.Plugin | None:
-    try:
-        return plugins.connector(class_name)
-    except ConnectorError:
-        return None
 
 
 def live_kind(state: ConnectorState, kinds: Mapping[str, Kind], stored: OffsetSnapshot) -> Kind:
@@ -42,25 +38,27 @@ def live_kind(state: ConnectorState, kinds: Mapping[str, Kind], stored: OffsetSn
 
 
 def password_keys(
-    live: Mapping[str, ConnectorState], desired: Desired
+    live: Mapping[str, ConnectorState], desired: Desired, plugins: Definitions
 ) -> dict[str, frozenset[str]]:
-    """The keys whose type is PASSWORD in the class that is there or that the spec asks for."""
+    """By connector, the keys whose type is PASSWORD in the plugins that it names or is to name."""
     found: dict[str, frozenset[str]] = {}
     for name in live.keys() | desired.connectors.keys():
-        classes = set()
+        keys: set[str] = set()
         if name in live:
-            classes.add(live[name].config.get("connector.class", ""))
+            keys |= passwords_in(live[name].config, plugins)
         if name in desired.connectors:
-            classes.add(desired.connectors[name].config.get("connector.class", ""))
-        keys = frozenset(key for each in classes - {""} for key in _passwords(each))
+            keys |= passwords_in(desired.connectors[name].config, plugins)
         if keys:
-            found[name] = keys
+            found[name] = frozenset(keys)
     return found
 
 
-def _passwords(class_name: str) -> Iterator[str]:
-    plugin = _plugin(class_name)
-    if plugin is not None:
-        for key, definition in plugin.cls().config().keys.items():
-            if definition.type is ConfigType.PASSWORD:
-                yield key
+def passwords_in(config: Mapping[str, str], plugins: Definitions) -> frozenset[str]:
+    """The keys whose type is PASSWORD in the plugins that this config names."""
+    connector = plugins.find(config.get(_CLASS, ""), CONNECTORS)
+    own = () if connector is None else connector.keys.values()
+    return passwords((*own, *keys_of_parts(config, plugins).values()))
+
+
+def passwords(keys: Iterable[KeyDefinition]) -> frozenset[str]:
+    return frozenset(key.name for key in keys if key.type == "PASSWORD")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from connect_reconciler.drift.history import History, history_of
 from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_key_given
+from connect_reconciler.observe.known_plugins import known_plugins
 from connect_reconciler.observe.observe import observe_view
 from connect_reconciler.plan.live import Live
 from connect_runtime.kafka.groups import idle_groups
@@ -33,13 +34,15 @@ def observe_with_history(
         hint = "add cluster.kafka with its bootstrap.servers"
         raise Invalid(Diagnostic("project.kafka-needed", what, str(project.file), hint=hint))
     view = _Keeping(client)
-    live = observe_view(
-        project,
-        desired,
-        view,
-        now_ms=lambda: time.time_ns() // 1_000_000,
-        fingerprint_key=fingerprint_key_given(),
-    )
+    with known_plugins(project, client) as plugins:
+        live = observe_view(
+            project,
+            desired,
+            view,
+            now_ms=lambda: time.time_ns() // 1_000_000,
+            fingerprint_key=fingerprint_key_given(),
+            plugins=plugins,
+        )
     kept, topics = view.kept, project.topics
     history = history_of(
         kept.get(topics.config, ()), kept.get(topics.offsets, ()), kept.get(topics.ledger, ())

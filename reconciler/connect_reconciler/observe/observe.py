@@ -9,17 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.ledger.topic import LedgerSnapshot, with_fingerprint_key
 from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
 from connect_reconciler.observe.classes import kinds_of, live_kind, password_keys
 from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_key_given
+from connect_reconciler.observe.known_plugins import known_plugins
 from connect_reconciler.observe.logs import with_logs
 from connect_reconciler.observe.offsets import offsets_of, sink_groups
 from connect_reconciler.observe.rest import observe_rest
-from connect_reconciler.observe.validity import check_configs, warn_of_configs
 from connect_reconciler.plan.live import (
     Live,
     LiveConnector,
@@ -30,9 +30,9 @@ from connect_runtime.storage.snapshots import (
     OffsetSnapshot,
     StatusSnapshot,
 )
-from connect_runtime.worker_config import from_project
 from connect_specs.desired import Desired, Project
 from connect_specs.names import ClusterTopics
+from connect_specs.plugin_definitions import Definitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +50,19 @@ def observe(project: Project, desired: Desired, client: Mapping[str, str]) -> Li
 
     Raises Unreachable within 10 s, LogBlocked where an open transaction hides records.
     """
-    if project.target is not None and not client:
-        with RestClient(project.target) as rest:
-            return observe_rest(
-                desired, rest, now_ms=_now_ms, fingerprint_key=fingerprint_key_given()
+    key = fingerprint_key_given()
+    with known_plugins(project, client) as plugins:
+        if project.target is None or client:
+            return observe_view(
+                project,
+                desired,
+                KafkaView(client),
+                now_ms=_now_ms,
+                fingerprint_key=key,
+                plugins=plugins,
             )
-    live = observe_view(
-        project,
-        desired,
-        KafkaView(client),
-        now_ms=_now_ms,
-        fingerprint_key=fingerprint_key_given(),
-    )
-    if project.target is not None:
-        return live
-    worker, _ = from_project(project, client["bootstrap.servers"])
-    configs = {name: connector.config for name, connector in live.connectors.items()}
-    return replace(
-        live,
-        errors=tuple(check_configs(desired, configs, live.kinds, worker)),
-        warnings=tuple(warn_of_configs(desired, configs)),
-    )
+        with RestClient(project.target) as rest:
+            return observe_rest(desired, rest, now_ms=_now_ms, fingerprint_key=key, plugins=plugins)
 
 
 def _now_ms() -> int:
@@ -84,12 +76,13 @@ def observe_view(
     *,
     now_ms: Callable[[], int],
     fingerprint_key: bytes | None,
+    plugins: Definitions,
 ) -> Live:
     """The same over any view. `fingerprint_key` wins over the ledger's."""
     cluster_id = view.cluster_id()
     found = _read_topics(project.topics, view)
     ledger = with_fingerprint_key(found.ledger, fingerprint_key).state
-    kinds = kinds_of(found.config.connectors.values(), desired)
+    kinds = kinds_of(found.config.connectors.values(), desired, plugins)
     live_kinds = {
         name: live_kind(state, kinds, found.offsets)
         for name, state in found.config.connectors.items()
@@ -120,7 +113,7 @@ def observe_view(
         now_ms=now_ms(),
         cluster_id=cluster_id,
         kinds=kinds,
-        password_keys=password_keys(found.config.connectors, desired),
+        password_keys=password_keys(found.config.connectors, desired, plugins),
     )
     return with_logs(live, desired, view)
 

@@ -5,7 +5,7 @@ Logs, and what deleted connectors left, stay unknown; the ledger lies in the con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +14,7 @@ from connect_reconciler.cluster.rest_alone import target_of
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
 from connect_reconciler.ledger.config_key import load_ledger
 from connect_reconciler.ledger.topic import LedgerUnreadable
-from connect_reconciler.observe.classes import password_keys
+from connect_reconciler.observe.classes import kinds_of, password_keys
 from connect_reconciler.plan.live import Kind, LedgerState, Live, LiveConnector
 from connect_reconciler.plan.masked import see_through_masks
 from connect_runtime.herder.errors import RequestError
@@ -23,6 +23,7 @@ from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Diagnostic
+from connect_specs.plugin_definitions import Definitions
 from connect_specs.states import TargetState
 
 _AT_ONCE = 8
@@ -40,11 +41,11 @@ def observe_rest(
     *,
     now_ms: Callable[[], int],
     fingerprint_key: bytes | None,
+    plugins: Definitions,
 ) -> Live:
     """The cluster as its REST API tells of it. Raises Unreachable, RequestError."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
         root = pool.submit(client.read, "/")
-        plugins = pool.submit(client.read, "/connector-plugins")
         found = _connectors(client, pool)
         problems: list[Diagnostic] = []
         ledger = _ledger(found, desired, problems)
@@ -53,17 +54,15 @@ def observe_rest(
         ]
         offsets = dict(zip(wanted, pool.map(lambda n: _offsets(client, n), wanted), strict=True))
         about = root.result() or {}
-        kinds = _kinds(plugins.result() or [], found, desired)
+    states = {name: ConnectorState(name, each.info.config) for name, each in found.items()}
     unread = [each for each in offsets.values() if isinstance(each, Diagnostic)]
     live = Live(
         connectors={
             name: _live(name, each, offsets.get(name, ())) for name, each in sorted(found.items())
         },
         ledger=replace(ledger, fingerprint_key=fingerprint_key),
-        kinds=kinds,
-        password_keys=password_keys(
-            {name: ConnectorState(name, each.info.config) for name, each in found.items()}, desired
-        ),
+        kinds=kinds_of(states.values(), desired, plugins),
+        password_keys=password_keys(states, desired, plugins),
         errors=tuple(problems),
         warnings=tuple(unread),
         now_ms=now_ms(),
@@ -140,27 +139,6 @@ def _live(name: str, found: _Found, offsets: tuple[OffsetEntry, ...] | Diagnosti
         if status is None
         else tuple(status.tasks[number].state.value for number in sorted(status.tasks)),
     )
-
-
-def _kinds(
-    plugins: Iterable[Mapping[str, Any]], found: Mapping[str, _Found], desired: Desired
-) -> dict[str, Kind]:
-    """By class as specs and configs write it: in full, or by one of the short names."""
-    told = {
-        alias: _kind(str(each.get("type")))
-        for each in plugins
-        for alias in aliases(str(each.get("class")))
-    }
-    configs = [each.info.config for each in found.values()]
-    configs += [spec.config for spec in desired.connectors.values()]
-    named = {config.get("connector.class", "") for config in configs}
-    return {name: told[name] for name in sorted(named & told.keys())}
-
-
-def aliases(class_name: str) -> tuple[str, ...]:
-    """The names that a config may call a connector's class by."""
-    simple = class_name.rpartition(".")[2]
-    return class_name, simple, simple.removesuffix("Connector")
 
 
 def _kind(told: str) -> Kind:

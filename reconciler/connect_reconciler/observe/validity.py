@@ -1,64 +1,251 @@
-"""Would the runtime take the configs that the specs ask for? Its own rules answer, before an apply.
+"""Would the cluster take the configs that the specs ask for? Asked before an apply, not during it.
 
-Only configs that are to be written are asked about, and only where the connector's class is
-installed here: a plan may be made where it is not.
+Only configs that are to be written are looked at. The cluster's own validation counts; where it
+cannot be asked, our runtime's rules for classes that are installed here, else what definitions say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
+from connect_reconciler.cluster.choose import rest_client
+from connect_reconciler.cluster.plugins import KeyProblem, RestPlugins, Validation
 from connect_reconciler.hiding import hide
+from connect_reconciler.observe.classes import passwords, passwords_in
+from connect_reconciler.observe.cluster_validation import Answers, ask_cluster
+from connect_reconciler.observe.known_plugins import Installed, at_hand, known_plugins
+from connect_reconciler.plan.config_checks import (
+    CLASS_KEY,
+    holds_reference,
+    keys_of,
+    unknown_keys,
+    wrong_values,
+)
 from connect_reconciler.plan.diff import written_config
+from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.validation.validate import validate
 from connect_runtime.validation.without_effect import without_effect
-from connect_runtime.worker_config import WorkerConfig
-from connect_specs.desired import Desired, DesiredConnector
-from connect_specs.diagnostics import Diagnostic
+from connect_runtime.worker_config import WorkerConfig, from_project
+from connect_specs.desired import Desired, DesiredConnector, Project
+from connect_specs.diagnostics import ConnectError, Diagnostic, Location, by_place
+from connect_specs.plugin_definitions import CONNECTORS, Definitions
+
+_SHOWN_MOST = 8
+_OF_NULL = "Invalid value null for configuration "
+# For rules that need to know a Kafka; nothing connects to it
+_NO_KAFKA = "localhost:9092"
 
 
-def check_configs(
-    desired: Desired,
-    live: Mapping[str, Mapping[str, str]],
-    installed: Collection[str],
-    worker: WorkerConfig,
-) -> Iterator[Diagnostic]:
-    """What is wrong with configs that would be written. `live` holds configs by connector."""
-    for spec, written in _written(desired, live):
-        if spec.config.get("connector.class") in installed:
-            for error in _errors(written, worker):
-                yield _refusal(spec, written, error)
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A config that is to be written, and what covers its secrets."""
+
+    spec: DesiredConnector
+    config: Mapping[str, str]
+    cover: Veil
+
+    def place(self, key: str) -> Location:
+        """Where the spec has the key; of a missing one, where it names the class."""
+        places = self.spec.key_locations
+        return places.get(key) or places.get(CLASS_KEY) or self.spec.where
 
 
-def warn_of_configs(
-    desired: Desired, live: Mapping[str, Mapping[str, str]]
-) -> Iterator[Diagnostic]:
-    """What our runtime would take from configs that would be written, and not act on."""
-    for spec, written in _written(desired, live):
-        for what in without_effect(written):
-            yield Diagnostic("config.without-effect", f"{spec.name}: {what}", spec.where)
+def checked(live: Live, project: Project, desired: Desired, client: Mapping[str, str]) -> Live:
+    """`live` with what there is to say about the configs that are to be written."""
+    written = tuple(_to_be_written(desired, live))
+    if not written:
+        return live
+    answers = _answers(project, client, written)
+    with known_plugins(project, client) as plugins:
+        errors, warnings = _findings(project, written, answers, plugins)
+    found = {
+        name: passwords(validation.keys.values()) | live.password_keys.get(name, frozenset())
+        for name, validation in answers.validations.items()
+    }
+    return replace(
+        live,
+        errors=(*live.errors, *errors),
+        warnings=(*live.warnings, *warnings, *answers.warnings()),
+        password_keys={
+            **live.password_keys,
+            **{name: keys for name, keys in found.items() if keys},
+        },
+    )
 
 
-def _written(
-    desired: Desired, live: Mapping[str, Mapping[str, str]]
-) -> Iterator[tuple[DesiredConnector, Mapping[str, str]]]:
+def check_specs(
+    project: Project, desired: Desired
+) -> tuple[tuple[Diagnostic, ...], tuple[Diagnostic, ...]]:
+    """Errors and warnings of all specs, without asking anybody."""
+    plugins = at_hand(project)
+    written = tuple(
+        _Written(spec, spec.config, _cover(spec, passwords_in(spec.config, plugins)))
+        for spec in desired.connectors.values()
+    )
+    return _findings(project, written, Answers(), plugins)
+
+
+def _to_be_written(desired: Desired, live: Live) -> Iterator[_Written]:
     for name, spec in desired.connectors.items():
-        stored = without_reserved(live[name]) if name in live else None
-        written = written_config(spec, stored)
-        if written != stored:
-            yield spec, written
+        there = live.connectors.get(name)
+        stored = None if there is None else without_reserved(there.config)
+        config = written_config(spec, stored)
+        if config != stored:
+            yield _Written(spec, config, _cover(spec, live.password_keys.get(name, frozenset())))
 
 
-def _errors(config: Mapping[str, str], worker: WorkerConfig) -> tuple[str, ...]:
+def _cover(spec: DesiredConnector, passwords: frozenset[str]) -> Veil:
+    return Veil(spec.name, None, frozenset(spec.sensitive) | passwords)
+
+
+def _answers(project: Project, client: Mapping[str, str], written: Iterable[_Written]) -> Answers:
+    configs = {each.spec.name: each.config for each in written}
     try:
-        return tuple(dict.fromkeys(validate(config, worker).errors))
+        rest = rest_client(project, client)
+    except ConnectError as error:
+        return Answers(silences=dict.fromkeys(configs, error.diagnostics[0].what))
+    if rest is None:
+        # Nobody runs the connectors now: our own rules are as good.
+        return Answers()
+    try:
+        return ask_cluster(RestPlugins(rest), configs)
+    finally:
+        rest.close()
+
+
+# --- what is said ---
+
+
+def _findings(
+    project: Project, written: Iterable[_Written], answers: Answers, plugins: Definitions
+) -> tuple[tuple[Diagnostic, ...], tuple[Diagnostic, ...]]:
+    ours = project.target is None
+    worker = _worker(project) if ours else None
+    errors: list[Diagnostic] = []
+    warnings: list[Diagnostic] = []
+    unchecked: list[str] = []
+    unknown: dict[str, _Written] = {}
+    for each in written:
+        answer = answers.validations.get(each.spec.name)
+        problems = _problems(each, answer, plugins, worker)
+        if problems is None:
+            unknown.setdefault(each.config[CLASS_KEY], each)
+        errors += _refusals(each, problems or (), answer)
+        warnings += _unread(each, answer, plugins)
+        if ours:
+            warnings += _without_effect(each)
+        references = [key for key, value in each.config.items() if holds_reference(value)]
+        if references:
+            unchecked.append(f"{each.spec.name} ({', '.join(sorted(references))})")
+    warnings += [_unknown_class(project, name, each) for name, each in unknown.items()]
+    if unchecked:
+        warnings.append(_not_checkable(unchecked))
+    return tuple(by_place(errors)), tuple(warnings)
+
+
+def _worker(project: Project) -> WorkerConfig:
+    worker, _ = from_project(project, _NO_KAFKA if project.kafka is None else None)
+    return worker
+
+
+def _problems(
+    each: _Written, answer: Validation | None, plugins: Definitions, worker: WorkerConfig | None
+) -> Iterable[KeyProblem] | None:
+    """From the best judge there is; None if nobody knows the class."""
+    if answer is not None:
+        return answer.problems
+    if worker is not None and Installed().find(each.config[CLASS_KEY], CONNECTORS) is not None:
+        return _by_our_rules(each.config, worker)
+    keys = keys_of(each.config, plugins)
+    if keys is None:
+        return None
+    return [KeyProblem(found.key, found.what) for found in wrong_values(each.config, keys)]
+
+
+def _by_our_rules(config: Mapping[str, str], worker: WorkerConfig) -> list[KeyProblem]:
+    try:
+        infos = validate(config, worker)
     except RequestError as error:
-        return (error.message,)
+        return [KeyProblem(CLASS_KEY, error.message)]
+    return [
+        KeyProblem(info.value.name, error, info.value.recommended)
+        for info in infos.configs
+        if info.value is not None
+        for error in info.value.errors
+    ]
 
 
-def _refusal(spec: DesiredConnector, config: Mapping[str, str], error: str) -> Diagnostic:
-    what = hide(error, Veil(spec.name, None, frozenset(spec.sensitive)), config)
-    return Diagnostic("config.refused", f"{spec.name}: {what}", spec.where)
+def _refusals(
+    each: _Written, problems: Iterable[KeyProblem], answer: Validation | None
+) -> Iterator[Diagnostic]:
+    """Each text once. What is wrong with a reference is not known before it is resolved."""
+    texts: set[str] = set()
+    keys: set[str] = set()
+    for problem in problems:
+        value = each.config.get(problem.key, "")
+        # A value that could not be parsed is then judged as null
+        follows = problem.key in keys and problem.error.startswith(_OF_NULL)
+        if follows or problem.error in texts or any(map(holds_reference, (value, problem.error))):
+            continue
+        texts.add(problem.error)
+        keys.add(problem.key)
+        what = _hidden(each, answer, problem.error)
+        hint = _hidden(each, answer, _recommendation(value, problem.recommended))
+        place = each.place(problem.key)
+        yield Diagnostic("config.refused", f"{each.spec.name}: {what}", place, hint=hint)
+
+
+def _hidden(each: _Written, answer: Validation | None, text: str) -> str:
+    if answer is None:
+        return hide(text, each.cover, each.config)
+    # What the cluster put in the place of references is secret, whatever the key
+    resolved = {
+        key: value
+        for key, value in answer.values.items()
+        if holds_reference(each.config.get(key, "")) and value != each.config[key]
+    }
+    named = each.cover.named | passwords(answer.keys.values())
+    text = hide(text, replace(each.cover, named=named), each.config)
+    return hide(text, replace(each.cover, named=frozenset(resolved)), resolved)
+
+
+def _recommendation(value: str, recommended: tuple[str, ...]) -> str:
+    shown = recommended
+    if len(recommended) > _SHOWN_MOST:
+        shown = tuple(get_close_matches(value, recommended, 3))
+    return f"recommended: {', '.join(shown)}" if shown else ""
+
+
+def _unread(
+    each: _Written, answer: Validation | None, plugins: Definitions
+) -> Iterator[Diagnostic]:
+    keys = keys_of(each.config, plugins)
+    if answer is not None and answer.keys:
+        keys = {**(keys or {}), **answer.keys}
+    for found in () if keys is None else unknown_keys(each.config, keys):
+        what = f"{each.spec.name}: {found.what}"
+        yield Diagnostic("config.unknown-key", what, each.place(found.key), hint=found.hint)
+
+
+def _without_effect(each: _Written) -> Iterator[Diagnostic]:
+    """What our runtime takes, and does not act on."""
+    for what in without_effect(each.config):
+        yield Diagnostic("config.without-effect", f"{each.spec.name}: {what}", each.spec.where)
+
+
+def _unknown_class(project: Project, name: str, each: _Written) -> Diagnostic:
+    what = f"{each.spec.name}: no class {name} is known here, so its config is not checked"
+    hint = "install it here" if project.target is None else "run `connect plugins lock`"
+    return Diagnostic("config.unknown-class", what, each.place(CLASS_KEY), hint=hint)
+
+
+def _not_checkable(unchecked: list[str]) -> Diagnostic:
+    what = f"references are not resolved here, so not checked: {'; '.join(unchecked[:_SHOWN_MOST])}"
+    if len(unchecked) > _SHOWN_MOST:
+        what += f" and {len(unchecked) - _SHOWN_MOST} more connectors"
+    return Diagnostic("config.not-checkable", what)

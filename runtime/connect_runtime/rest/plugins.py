@@ -38,20 +38,10 @@ class ConnectorPlugins:
         }
 
     def all(self, ask: Ask) -> Reply:
-        found: Sequence[Plugin] = plugins.connectors()
-        if not ask.flag("connectorsOnly", default=True):
-            found = [*found, *plugins.converters()]
-        return Reply(200, [_plugin_json(plugin) for plugin in found])
+        return Reply(200, plugins_json(connectors_only=ask.flag("connectorsOnly", default=True)))
 
     def definitions(self, ask: Ask) -> Reply:
-        name = ask.path["plugin"]
-        plugin = _plugin(name)
-        own = plugin.cls().config()
-        if plugin.kind == "converter":
-            return Reply(200, [_key_json(key) for key in own])
-        framework = framework_definitions(plugin)
-        further = [key for key in framework if key.name not in own.keys]
-        return Reply(200, [_key_json(key) for key in (*own, *further)])
+        return Reply(200, keys_json(ask.path["plugin"]))
 
     def validate(self, ask: Ask) -> Reply:
         config = bodies.validate_request(ask.body)
@@ -68,6 +58,27 @@ class ConnectorPlugins:
             # Connect does not unwrap the cause here
             raise RequestError(500, f"{_BAD_REQUEST}: {error.message}") from error
         return Reply(200, _infos_json(validate(config, self._worker)))
+
+
+def plugins_json(*, connectors_only: bool) -> list[Json]:
+    """What is installed, as `GET /connector-plugins` lists it."""
+    found: Sequence[Plugin] = plugins.connectors()
+    if not connectors_only:
+        found = [*found, *plugins.converters()]
+    return [_plugin_json(plugin) for plugin in found]
+
+
+def keys_json(name: str) -> list[Json]:
+    """A plugin's keys (KIP-769): a connector's own, then those of every connector.
+
+    Raises RequestError 404.
+    """
+    plugin = _plugin(name)
+    own = plugin.cls().config()
+    if plugin.kind == "converter":
+        return [_key_json(key) for key in own]
+    further = [key for key in framework_definitions(plugin) if key.name not in own.keys]
+    return [_key_json(key) for key in (*own, *further)]
 
 
 def _same(included: str, path: str) -> bool:

@@ -196,22 +196,6 @@ def test_an_open_transaction_is_named(
     killed.abort_transaction(10)
 
 
-def test_a_config_that_the_runtime_would_refuse(project: Project, client: dict[str, str]) -> None:
-    refused = {"connector.class": "FileStreamSource", "name": "a", "tasks.max": "hunter2"}
-    elsewhere = {"connector.class": "com.example.NotHere", "name": "b"}
-    specs = {
-        "a": DesiredConnector("a", refused, Location("a.yaml", 3, 1), sensitive=("tasks.max",)),
-        "b": DesiredConnector("b", elsewhere, Location("b.yaml")),
-    }
-    live = observe(project, Desired("orders", specs), client)
-    found = [error.what for error in live.errors]
-    assert found[0] == (
-        "a: Invalid value (hidden) for configuration tasks.max: Not a number of type INT"
-    )
-    assert found[-1] == 'a: Missing required configuration "topic" which has no default value.'
-    assert live.errors[0].where == Location("a.yaml", 3, 1)
-
-
 def test_nobody_there_is_said_in_time(project: Project) -> None:
     begun = time.monotonic()
     with pytest.raises(Unreachable) as error:

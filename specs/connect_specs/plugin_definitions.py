@@ -1,0 +1,110 @@
+"""What plugins say of their config keys, as values; and which plugins a connector's config names.
+
+From a cluster, from the lock file or from what is installed: the same shape for all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+SOURCE, SINK = "source", "sink"
+CONNECTORS: Final = (SINK, SOURCE)
+
+_SUFFIXES: Final[Mapping[str, str]] = {
+    SINK: "Connector",
+    SOURCE: "Connector",
+    "transformation": "Transformation",
+    "predicate": "Predicate",
+    "converter": "Converter",
+    "header_converter": "HeaderConverter",
+}
+_CONVERTERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "key.converter": ("converter",),
+    "value.converter": ("converter",),
+    "header.converter": ("header_converter",),
+}
+_CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
+    "transforms": ("transformation",),
+    "predicates": ("predicate",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDefinition:
+    """One config key: `type` is a ConfigDef type's name, `default` text as Connect writes it."""
+
+    name: str
+    type: str
+    required: bool = False
+    default: str | None = None
+    importance: str = "MEDIUM"
+    dependents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PluginDefinition:
+    """A plugin and its keys, in order of their names. `version` None: it tells none."""
+
+    class_name: str
+    type: str
+    version: str | None
+    keys: Mapping[str, KeyDefinition] = field(default_factory=dict)
+
+    def goes_by(self, name: str) -> bool:
+        """Whether a config may name it so: its class, or one of its two short names."""
+        if name.replace(":", ".") == self.class_name:
+            return True
+        simple = self.class_name.rpartition(".")[2]
+        # Connect knows no short names of nested classes
+        return "$" not in simple and name in (simple, simple.removesuffix(_SUFFIXES[self.type]))
+
+
+class Definitions(Protocol):
+    """Something that knows plugins: a cluster, a lock file, this installation."""
+
+    def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
+        """The plugin of one of these types that goes by this name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSet:
+    """Definitions that are at hand."""
+
+    plugins: tuple[PluginDefinition, ...] = ()
+
+    def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
+        """The full name wins over short ones."""
+        fitting = [each for each in self.plugins if each.type in types and each.goes_by(name)]
+        exact = [each for each in fitting if each.class_name == name]
+        return next(iter(exact or fitting), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginPart:
+    """A plugin that a connector's config names at `key`; its own keys begin with `prefix`."""
+
+    key: str
+    name: str
+    types: tuple[str, ...]
+    prefix: str
+
+
+def parts_of(config: Mapping[str, str]) -> Iterator[PluginPart]:
+    """The converters, transformations and predicates that a config names itself."""
+    for key, types in _CONVERTERS.items():
+        if config.get(key):
+            yield PluginPart(key, config[key], types, f"{key}.")
+    for chain, types in _CHAINS.items():
+        for alias in elements(config.get(chain, "")):
+            prefix = f"{chain}.{alias}."
+            name = config.get(f"{prefix}type")
+            if name:
+                yield PluginPart(f"{prefix}type", name, types, prefix)
+
+
+def elements(value: str) -> tuple[str, ...]:
+    """The elements of what Connect calls a LIST."""
+    return tuple(each.strip() for each in value.split(",") if each.strip())

@@ -1,0 +1,104 @@
+"""plugins.lock.json: the plugins of a cluster and their keys, kept beside connect.yaml.
+
+With it a plan can check configs, and tell passwords, where the cluster cannot be asked. One key a
+line, sorted, so that a plugin's upgrade is a small diff.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from connect_specs.diagnostics import Diagnostic, Invalid, Location
+from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
+from connect_specs.text_files import read_text
+
+PLUGINS_LOCK = "plugins.lock.json"
+
+_FORMAT = 1
+_HINT = "write it again with `connect plugins lock`"
+
+
+def load_lock(folder: Path) -> PluginSet | None:
+    """The lock in a project's folder, None if there is none. Raises Invalid."""
+    file = folder / PLUGINS_LOCK
+    if not file.exists():
+        return None
+    text = read_text(file, PLUGINS_LOCK)
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        where = Location(PLUGINS_LOCK, error.lineno, error.colno)
+        raise _invalid("this is not JSON", where) from error
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise _invalid(f"this is no lock file of format {_FORMAT}", Location(PLUGINS_LOCK))
+    try:
+        return PluginSet(tuple(map(_plugin, document["plugins"])))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        what = "this lock file does not hold what it should"
+        raise _invalid(what, Location(PLUGINS_LOCK)) from error
+
+
+def lock_text(plugins: PluginSet) -> str:
+    """The lock as its file holds it: the same plugins always give the same text."""
+    found = sorted(plugins.plugins, key=lambda each: (each.type, each.class_name))
+    blocks = ",\n".join(map(_plugin_text, found))
+    return f'{{\n  "format": {_FORMAT},\n  "plugins": [\n{blocks}\n  ]\n}}\n'
+
+
+def _plugin_text(plugin: PluginDefinition) -> str:
+    keys = ",\n".join(f"        {_key_text(plugin.keys[name])}" for name in sorted(plugin.keys))
+    version = "" if plugin.version is None else f'      "version": {json.dumps(plugin.version)},\n'
+    return (
+        "    {\n"
+        f'      "class": {json.dumps(plugin.class_name)},\n'
+        f'      "type": {json.dumps(plugin.type)},\n'
+        f"{version}"
+        f'      "keys": [\n{keys}\n      ]\n'
+        "    }"
+    )
+
+
+def _key_text(key: KeyDefinition) -> str:
+    fields: dict[str, object] = {"name": key.name, "type": key.type}
+    if key.required:
+        fields["required"] = True
+    if key.default is not None:
+        fields["default"] = key.default
+    fields["importance"] = key.importance
+    if key.dependents:
+        fields["dependents"] = list(key.dependents)
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _plugin(found: Any) -> PluginDefinition:
+    keys = map(_key, found["keys"])
+    return PluginDefinition(
+        _text(found["class"]),
+        _text(found["type"]),
+        None if found.get("version") is None else _text(found["version"]),
+        {key.name: key for key in keys},
+    )
+
+
+def _key(found: Any) -> KeyDefinition:
+    default = found.get("default")
+    return KeyDefinition(
+        _text(found["name"]),
+        _text(found["type"]),
+        found.get("required") is True,
+        None if default is None else _text(default),
+        _text(found["importance"]),
+        tuple(map(_text, found.get("dependents", ()))),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not text")
+    return value
+
+
+def _invalid(what: str, where: Location) -> Invalid:
+    return Invalid(Diagnostic("plugins-lock.unreadable", what, where, hint=_HINT))
