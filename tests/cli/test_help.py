@@ -10,7 +10,7 @@ import pytest
 from connect_reconciler.cli.commands import VERBS, load
 from support.command import Command
 
-HEAVY = ("pyspark", "confluent_kafka", "httpx", "rich", "starlette", "yaml")
+HEAVY = ("pyspark", "confluent_kafka", "httpx", "rich", "starlette", "yaml", "jinja2")
 CPU_S_MAX = 0.4
 
 

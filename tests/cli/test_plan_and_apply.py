@@ -123,6 +123,18 @@ def test_a_saved_plan_is_applied_as_it_is_or_not_at_all(
     assert "error[plan-file.changed]" in changed.stderr
 
 
+def test_a_plan_in_every_form_at_once(project: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONNECT_FINGERPRINT_KEY", "a key of this test")
+    made = project("plan", "--markdown", "--html", "plan.html", "--out", "saved.plan")
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.startswith("<!-- connect-plan:p -->\n\n### Plan: 1 to create\n")
+    assert project("show", "saved.plan", "--markdown").stdout == made.stdout
+    page = (project.folder / "plan.html").read_text()
+    for text in (made.stdout, made.stderr, page):
+        assert "hunter2" not in text
+    assert "(sensitive)" in page
+
+
 def test_json_is_one_document_for_plan_and_apply(project: Command) -> None:
     planned = json.loads(project("plan", "--json").stdout)
     assert planned["changes"] is True

@@ -77,12 +77,12 @@ def _show_and_apply(
     as_json: bool,
 ) -> int:
     from connect_reconciler.apply.run import ensure_fresh
-    from connect_reconciler.cli.plan_output import show
+    from connect_reconciler.cli.plan_output import tell
     from connect_reconciler.render.plan_json import render_plan_json
 
     document: dict[str, object] = {"plan": render_plan_json(plan), "report": None}
     if not as_json:
-        show(plan, as_json=False)
+        tell(plan)
     # An apply that was killed may have left an open journal and no change: it is closed then.
     if plan.errors or (plan.empty and not live.ledger.unfinished):
         if as_json:

@@ -30,6 +30,7 @@ VERBS: Mapping[str, Verb] = {
     "init": Verb("init", "Write a small project here: connect.yaml and one connector."),
     "validate": Verb("validate", "Check connect.yaml and every spec; touches nothing."),
     "plan": Verb("plan", "Show what apply would change, and what that means for the data."),
+    "show": Verb("show", "Show a saved plan, without a project or a cluster."),
     "apply": Verb("apply", "Make the cluster what the specs say."),
     "drift": Verb("drift", "Show what was changed by hand, since when and by whom."),
     "up": Verb("up", "Run this project's connectors, with a Kafka of their own if need be."),

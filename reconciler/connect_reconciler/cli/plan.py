@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.plan_forms import AsMarkdown, PageFile, ensure_one_form
 from connect_specs.diagnostics import ExitCode
 
 if TYPE_CHECKING:
@@ -24,9 +25,11 @@ def plan(
         Path | None,
         typer.Option("--out", metavar="FILE", help="Save the plan, for `connect apply FILE`."),
     ] = None,
+    html: PageFile = None,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="End with 4 if there are changes.")
     ] = False,
+    as_markdown: AsMarkdown = False,
     as_json: AsJson = False,
 ) -> int:
     """Show what apply would change. Changes nothing.
@@ -35,19 +38,22 @@ def plan(
     never. Secrets are not shown.
     """
     from connect_reconciler.cli.connecting import client
-    from connect_reconciler.cli.plan_output import save, show
+    from connect_reconciler.cli.plan_output import save, tell, where_whole, write_page
     from connect_specs.loader import load_specs
 
+    ensure_one_form(as_json=as_json, as_markdown=as_markdown)
     call = invocation(context)
     project = call.project()
     desired = load_specs(project)
     with client(project) as properties:
         made = planned(project, desired, observed(project, desired, properties))
-    show(made, as_json=as_json)
+    if html is not None:
+        write_page(made, call.path(html))
+    if out is not None and not made.errors:
+        save(made, call.path(out))
+    tell(made, as_json=as_json, as_markdown=as_markdown, whole=where_whole(out, html))
     if made.errors:
         return ExitCode.INVALID
-    if out is not None:
-        save(made, call.path(out))
     return ExitCode.CHANGES if detailed_exitcode and not made.empty else ExitCode.OK
 
 

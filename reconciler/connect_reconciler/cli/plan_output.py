@@ -19,34 +19,63 @@ if TYPE_CHECKING:
     from connect_reconciler.plan.plan import Plan
 
 
-def show(plan: Plan, *, as_json: bool) -> None:
-    """The plan as a verb's result."""
+def tell(plan: Plan, *, as_json: bool = False, as_markdown: bool = False, whole: str = "") -> None:
+    """The plan as a verb's result. `whole` says where all of it is, for Markdown that is cut."""
     if as_json:
         result_json(render_plan_json(plan))
+    elif as_markdown:
+        from connect_reconciler.render.markdown import render_markdown
+
+        result(render_markdown(plan, whole))
     else:
         result(render_plan(plan, style(colour=colour(sys.stdout))))
 
 
+def where_whole(saved: Path | None, page: Path | None) -> str:
+    """Where a reader finds all of a plan."""
+    places = [f"the page {page}"] if page else []
+    places += [f"connect show {saved}"] if saved else []
+    return ", or ".join(places) or "connect plan"
+
+
+def write_page(plan: Plan, file: Path) -> None:
+    """Writes the plan as a page. Raises Invalid."""
+    from connect_reconciler.render.html import render_html
+
+    _write(file, render_html(plan))
+    progress(f"page written to {file}")
+
+
 def save(plan: Plan, file: Path) -> None:
-    """Writes a plan file, readable by its owner only. Raises Invalid."""
+    """Writes a plan file. Raises Invalid."""
     _ensure_secrets_can_be_told_apart(plan)
+    _write(file, dump_plan(plan))
+    progress(f"saved to {file}; `connect apply` with that file does exactly this, or refuses")
+
+
+def _write(file: Path, text: str) -> None:
+    """The whole file or none, readable by its owner only: configs are nobody else's business."""
     unfinished = file.with_name(f"{file.name}.new")
     try:
         unfinished.unlink(missing_ok=True)
         handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(dump_plan(plan))
+            out.write(text)
         unfinished.replace(file)
     except OSError as error:
         what = "the plan cannot be written there"
         why = error.strerror or type(error).__name__
         raise Invalid(Diagnostic("plan-file.unwritable", what, Location(str(file)), why)) from error
-    progress(f"saved to {file}; `connect apply` with that file does exactly this, or refuses")
+
+
+def read_plan(file: Path) -> Plan:
+    """The plan in a file, to be shown. Raises Invalid."""
+    return load_plan(read_text(file, file.name), file.name)
 
 
 def read_saved(file: Path) -> Plan:
-    """The plan in a file. Raises Invalid."""
-    plan = load_plan(read_text(file, file.name), file.name)
+    """The plan in a file, to be applied. Raises Invalid."""
+    plan = read_plan(file)
     _ensure_secrets_can_be_told_apart(plan)
     return plan
 

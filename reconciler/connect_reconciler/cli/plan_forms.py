@@ -1,0 +1,22 @@
+"""The options of verbs that show a plan: one form on stdout, and a page beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+AsMarkdown = Annotated[
+    bool, typer.Option("--markdown", help="Write Markdown, short enough for a comment.")
+]
+PageFile = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Also write a page to fold, filter and search."),
+]
+
+
+def ensure_one_form(*, as_json: bool, as_markdown: bool) -> None:
+    """stdout is one result. Raises a usage error."""
+    if as_json and as_markdown:
+        raise typer.BadParameter("--json and --markdown cannot be used together")

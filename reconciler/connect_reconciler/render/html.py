@@ -1,0 +1,81 @@
+"""A plan as one HTML page: to fold, filter and search, and to print. It loads nothing.
+
+The page's policy lets run only its own script and style, named by their hashes: nothing that a
+plan holds could, even if it were not escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import UTC, datetime
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.summary import summarize
+from connect_reconciler.plan.values import Plain, Value
+from connect_reconciler.render import words
+from connect_reconciler.render.blocks import blocks
+from connect_reconciler.render.texts import VALUE_LENGTH_MAX, one_line, sides, sign
+
+
+def render_html(plan: Plan) -> str:
+    """The page as text."""
+    environment = Environment(
+        loader=PackageLoader("connect_reconciler.render"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(line=one_line, text=_text)
+    environment.globals.update(
+        consequences=words.CONSEQUENCES,
+        details=words.details,
+        effects=words.effects,
+        harmless=words.harmless,
+        kind_words=words.kind_words,
+        long=_long,
+        sides=sides,
+        sign=sign,
+        verb=words.verb,
+    )
+    style, script = _source(environment, "plan.css"), _source(environment, "plan.js")
+    drawn = blocks(plan)
+    return environment.get_template("plan.html.j2").render(
+        plan=plan,
+        summary=words.summary_line(plan),
+        counts=summarize(plan),
+        sections=(
+            ("Deletes and moved offsets", [each for each in drawn if each.risky]),
+            ("Other changes", [each for each in drawn if not each.risky]),
+        ),
+        observed=datetime.fromtimestamp(plan.observed_ms / 1000, UTC),
+        policy=f"default-src 'none'; base-uri 'none'; form-action 'none';"
+        f" style-src {_hash(style)}; script-src {_hash(script)}",
+        style=style,
+        script=script,
+    )
+
+
+def _source(environment: Environment, name: str) -> Markup:
+    """A file of ours that goes into the page as it is."""
+    assert environment.loader is not None
+    return Markup(environment.loader.get_source(environment, name)[0])
+
+
+def _hash(source: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
+
+
+def _long(value: Value | None) -> str:
+    """All of a value that is shown cut elsewhere; empty for others."""
+    shown = isinstance(value, Plain) and len(value.text) > VALUE_LENGTH_MAX
+    return value.text if shown and isinstance(value, Plain) else ""
+
+
+def _text(text: str) -> str:
+    """Lines stay lines; all else that cannot be seen is escaped."""
+    return "\n".join(one_line(line) for line in text.split("\n"))

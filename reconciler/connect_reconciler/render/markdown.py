@@ -1,0 +1,164 @@
+"""A plan as Markdown for a comment on a pull request: never longer than a comment may be.
+
+The first line is a hidden marker by which a job finds the comment that it wrote before. Then the
+summary, what can hurt, what is wrong, and the rest folded. What does not fit is left out last of
+all where it can hurt, and how much it is stands at the top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from connect_reconciler.plan.actions import Action, FieldChange
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.render.blocks import Block, blocks
+from connect_reconciler.render.fit import Chosen, Part, Section, fitted
+from connect_reconciler.render.markdown_text import code, hidden, named, prose
+from connect_reconciler.render.texts import long_text, sides, sign
+from connect_reconciler.render.words import (
+    CONSEQUENCES,
+    details,
+    effects,
+    harmless,
+    summary_line,
+    verb,
+)
+from connect_specs.diagnostics import Diagnostic
+
+# GitHub counts Unicode characters, as Python does, and refuses more than 65,536
+LENGTH_MAX = 65_000
+# For the numbers in the sentence on what is missing, which are known only once all is chosen
+_SPARE = 200
+_FEW = 20
+_HINT_LENGTH_MAX = 300
+_LINE_LENGTH_MAX = 160
+
+
+def render_markdown(plan: Plan, whole: str = "connect plan shows it") -> str:
+    """The plan as Markdown. `whole` says where all of it is, for a plan that does not fit."""
+    head = [marker(plan), f"### {prose(summary_line(plan))}", _about(plan)]
+    risky = [block for block in blocks(plan) if block.risky]
+    others = [block for block in blocks(plan) if not block.risky]
+    sections = [
+        _section("Deletes and moved offsets", "connectors", map(_block, risky), vital=True),
+        _section("Errors", "errors", map(_diagnostic, plan.errors), vital=True),
+        _section("Warnings", "warnings", map(_diagnostic, plan.warnings)),
+        _section("Other changes", "connectors", map(_block, others)),
+    ]
+    sections = [section for section in sections if section.parts]
+    room = LENGTH_MAX - sum(len(text) + 2 for text in head)
+    chosen = fitted(sections, room)
+    if any(form is None or form != part.whole for part, form in _pairs(sections, chosen)):
+        note = len(_left_out(sections, _nothing(sections), whole)) + _SPARE
+        chosen = fitted(sections, room - note)
+        head.append(_left_out(sections, chosen, whole))
+    body = [
+        text
+        for section, forms in zip(sections, chosen, strict=True)
+        for text in (section.title, *(form for form in forms if form is not None))
+    ]
+    return "\n\n".join([*head, *body]) + "\n"
+
+
+def marker(plan: Plan) -> str:
+    """The first line: the same for every plan of the project and the environment."""
+    env = "" if plan.env is None else f"/{plan.env}"
+    name = f"{plan.project}{env}"
+    return hidden(f"connect-plan:{long_text(name) if len(name) > _LINE_LENGTH_MAX else name}")
+
+
+def _about(plan: Plan) -> str:
+    env = "" if plan.env is None else f", environment {named(plan.env)}"
+    return f"Project {named(plan.project)}, group {named(plan.group_id)}{env}"
+
+
+def _section(title: str, unit: str, parts: Iterable[Part], *, vital: bool = False) -> Section:
+    return Section(f"#### {title}", unit, tuple(parts), vital)
+
+
+def _block(block: Block) -> Part:
+    heading = f"<b>{block.mark}</b> {named(block.connector)}: {block.words}"
+    opening = "<details open>" if block.risky else "<details>"
+    start = f"{opening}<summary>{heading}</summary>"
+    forms = dict.fromkeys(
+        "\n\n".join([start, *_actions(block.actions, most), "</details>"]) for most in (None, _FEW)
+    )
+    return Part((*forms, f"- {heading}"))
+
+
+def _actions(actions: Sequence[Action], most: int | None) -> Iterator[str]:
+    for action in actions:
+        yield f"**{verb(action)}**: {prose(action.reason)}"
+        found = details(action)
+        if found.fields:
+            yield _table(found.fields, most)
+        lines = [
+            prose(move.effect) if harmless(move) else f"<b>{prose(move.effect)}</b>"
+            for move in found.moves[:most]
+        ]
+        lines += _rest(len(found.moves), most, "partitions")
+        lines += [f"→ {prose(line)}" for line in effects(action)[:most]]
+        if lines:
+            yield "<br>".join(lines)
+
+
+def _table(fields: Sequence[FieldChange], most: int | None) -> str:
+    created = all(sign(each) == "+" and not _means(each) for each in fields)
+    head = ["", "key", "value"] if created else ["", "key", "old", "new", "what it does"]
+    rows = [head, ["---"] * len(head)]
+    for each in fields[:most]:
+        old, new = ("" if side is None else code(side) for side in sides(each))
+        row = [sign(each), named(each.key)]
+        rows.append([*row, new] if created else [*row, old, new, _means(each)])
+    rows += [["", rest, *[""] * (len(head) - 2)] for rest in _rest(len(fields), most, "keys")]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _means(change: FieldChange) -> str:
+    lines = [CONSEQUENCES[change.consequence], *map(prose, change.effect.splitlines())]
+    return "<br>".join(line for line in lines if line)
+
+
+def _rest(count: int, most: int | None, what: str) -> list[str]:
+    return [] if most is None or count <= most else [f"… and {count - most:,} more {what}"]
+
+
+def _diagnostic(diagnostic: Diagnostic) -> Part:
+    where = "" if diagnostic.where is None else f"{prose(str(diagnostic.where))}: "
+    lines = [f"- **{prose(diagnostic.code)}** {where}{prose(diagnostic.what)}"]
+    lines += [
+        f"{label}: {prose(text, _HINT_LENGTH_MAX)}"
+        for label, text in (("why", diagnostic.why), ("hint", diagnostic.hint))
+        if text
+    ]
+    short = prose(f"{diagnostic.where or ''} {diagnostic.what}".strip(), _LINE_LENGTH_MAX)
+    line = f"- **{prose(diagnostic.code)}** {short}"
+    return Part(tuple(dict.fromkeys(("<br>".join(lines), line))))
+
+
+def _left_out(sections: Sequence[Section], chosen: Chosen, whole: str) -> str:
+    """What is missing, a number for each section, and where to find it."""
+    told = []
+    for section, forms in zip(sections, chosen, strict=True):
+        gone = sum(form is None for form in forms)
+        cut = sum(
+            form not in (None, part.whole) for part, form in zip(section.parts, forms, strict=True)
+        )
+        numbers = [f"{gone:,} left out"] * bool(gone) + [f"{cut:,} shortened"] * bool(cut)
+        if numbers:
+            title = section.title.removeprefix("#### ").lower()
+            of = f"of {len(forms):,} {section.unit}"
+            told.append(f"{title}: {of}, {' and '.join(numbers)}")
+    return (
+        f"> **Not all of the plan is here.** {'; '.join(told).capitalize()}."
+        f" The whole plan: {prose(whole, _HINT_LENGTH_MAX)}"
+    )
+
+
+def _nothing(sections: Sequence[Section]) -> Chosen:
+    return [[None] * len(section.parts) for section in sections]
+
+
+def _pairs(sections: Sequence[Section], chosen: Chosen) -> Iterator[tuple[Part, str | None]]:
+    for section, forms in zip(sections, chosen, strict=True):
+        yield from zip(section.parts, forms, strict=True)

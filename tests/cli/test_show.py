@@ -1,0 +1,61 @@
+"""show draws a saved plan where there is neither a project nor a cluster."""
+
+import json
+
+import pytest
+
+from connect_reconciler.plan.plan_file import dump_plan
+from support.command import Command
+from support.plans import plan_with_everything
+
+
+@pytest.fixture
+def saved(connect: Command) -> Command:
+    connect.write("my.plan", dump_plan(plan_with_everything()))
+    return connect
+
+
+def test_text(saved: Command) -> None:
+    done = saved("show", "my.plan")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Plan: 1 to create, ")
+    assert "\n- z: delete\n" in done.stdout
+
+
+def test_json_is_the_file_and_a_summary(saved: Command) -> None:
+    document = json.loads(saved("show", "my.plan", "--json").stdout)
+    assert document["plan"] == json.loads((saved.folder / "my.plan").read_text())
+    assert document["summary"]["delete"] == 1
+    assert document["summary"]["skip"] == 0
+
+
+def test_markdown_begins_with_its_marker(saved: Command) -> None:
+    done = saved("show", "my.plan", "--markdown")
+    assert done.stdout.startswith("<!-- connect-plan:orders/prod -->\n\n### Plan: 1 to create, ")
+
+
+def test_a_page_beside_the_result(saved: Command) -> None:
+    done = saved("show", "my.plan", "--html", "out.html", "--json")
+    assert done.returncode == 0
+    json.loads(done.stdout)
+    assert "out.html" in done.stderr
+    page = (saved.folder / "out.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert page.endswith("</html>")
+
+
+def test_stdout_is_one_result(saved: Command) -> None:
+    done = saved("show", "my.plan", "--markdown", "--json")
+    assert done.returncode == 2
+    assert "--json and --markdown" in done.stderr
+    unwritable = saved("show", "my.plan", "--html", "no/such/folder.html", "--json")
+    assert unwritable.returncode == 2
+    assert json.loads(unwritable.stdout)["error"]["exit_code"] == 2
+
+
+def test_what_is_no_plan_is_refused(saved: Command) -> None:
+    saved.write("other", "{}")
+    done = saved("show", "other")
+    assert done.returncode == 2
+    assert "error[plan-file.not-a-plan]" in done.stderr
+    assert saved("show", "nothing").returncode == 2

@@ -1,0 +1,386 @@
+"""Markdown for a comment: short enough however large the plan, and safe whatever is in it.
+
+What comes out is read again by a CommonMark parser with GitHub's tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from connect_reconciler.plan.actions import (
+    Action,
+    AlterOffsets,
+    Create,
+    Delete,
+    FieldChange,
+    OffsetMove,
+    UpdateConfig,
+)
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.values import Plain, Secret
+from connect_reconciler.render.markdown import render_markdown
+from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import Diagnostic
+from connect_specs.states import TargetState
+from support.plans import plan_with_everything
+
+LIMIT = 65_536
+EMPTY = Plan("orders", "orders-group", "c", 0)
+TAGS = {"details", "summary", "code", "b", "br"}
+
+
+class Page(HTMLParser):
+    """The HTML that a reader's browser gets: its tags, and the texts of its code."""
+
+    def __init__(self, markdown: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.codes: list[str] = []
+        self.comments: list[str] = []
+        self.rows: list[int] = []
+        self.links = 0
+        parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+        self.feed(parser.render(markdown))
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(tag)
+        if tag != "br":
+            self.open.append(tag)
+        if tag == "code":
+            self.codes.append("")
+        if tag == "tr":
+            self.rows.append(0)
+        if tag in ("td", "th"):
+            self.rows[-1] += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "code":
+            self.codes[-1] += data.replace("\u00a0", " ")
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)
+
+
+def _update(name: str, *changes: FieldChange, effect: str = "") -> UpdateConfig:
+    return UpdateConfig(connector=name, reason="r", config={}, changes=changes, effect=effect)
+
+
+def _rewind(name: str, partitions: int = 1) -> AlterOffsets:
+    moves = tuple(
+        OffsetMove(
+            OffsetEntry({"kafka_topic": "t", "kafka_partition": number}, {"kafka_offset": 1}),
+            None,
+            f"t-{number} 9 → 1: delivers 8 records again",
+            "back",
+        )
+        for number in range(partitions)
+    )
+    return AlterOffsets(connector=name, reason="r", pin="p", pin_hash="h", moves=moves)
+
+
+def _create(name: str, keys: int = 3) -> Create:
+    config = {f"key{number}": Plain(f"value {number}") for number in range(keys)}
+    running = TargetState.RUNNING
+    return Create(connector=name, reason="its spec is new", config=config, initial_state=running)
+
+
+def _plan(*actions: Action) -> Plan:
+    return replace(EMPTY, actions=actions)
+
+
+def _blocks(text: str) -> list[str]:
+    return re.findall(r"^(?:<details[^>]*><summary>|- )<b>.</b> <code>(.*?)</code>", text, re.M)
+
+
+def test_a_small_plan_word_for_word() -> None:
+    batch = FieldChange("batch.size", Plain("1"), Plain("2"), "restart")
+    topics = FieldChange("topics", Plain("a"), Plain("a|b"), "redelivery", "also reads b")
+    secret = FieldChange("password", Secret("ab"), Secret("cd"))
+    update = _update("orders", batch, topics, secret, effect="tasks restart\nalso reads b")
+    gone = Delete(connector="old", reason="no spec names it", effect="its offsets stay")
+    error = Diagnostic("policy.deny", "no deletes on Fridays", "old", hint="wait")
+    plan = replace(_plan(update, gone), errors=(error,), env="prod")
+    assert render_markdown(plan) == SMALL
+
+
+SMALL = """\
+<!-- connect-plan:orders/prod -->
+
+### Plan: 1 to change, 1 to delete; 1 error, so nothing of it can be applied
+
+Project <code>orders</code>, group <code>orders-group</code>, environment <code>prod</code>
+
+#### Deletes and moved offsets
+
+<details open><summary><b>-</b> <code>old</code>: delete</summary>
+
+**delete**: no spec names it
+
+→ its offsets stay
+
+</details>
+
+#### Errors
+
+- **policy.deny** old: no deletes on Fridays<br>hint: wait
+
+#### Other changes
+
+<details><summary><b>~</b> <code>orders</code>: change config</summary>
+
+**change config**: r
+
+|  | key | old | new | what it does |
+| --- | --- | --- | --- | --- |
+| ~ | <code>batch.size</code> | <code>1</code> | <code>2</code> | task restart |
+| ~ | <code>topics</code> | <code>a</code> | <code>a&#124;b</code> | re-delivery<br>also reads b |
+| ~ | <code>password</code> | <code>(sensitive)</code> | <code>(sensitive, changed)</code> |  |
+
+→ tasks restart
+
+</details>
+"""
+
+
+def test_no_changes() -> None:
+    lines = render_markdown(EMPTY).splitlines()
+    assert lines[0] == "<!-- connect-plan:orders -->"
+    assert lines[2] == "### No changes. Live matches the specs."
+
+
+def test_every_action_has_words() -> None:
+    text = render_markdown(plan_with_everything())
+    for action in plan_with_everything().actions:
+        assert f"<code>{action.connector}</code>" in text
+    Page(text)
+
+
+def test_long_values_are_cut_with_their_length_and_hash() -> None:
+    # sha256sum of a million x, and of the same with a y
+    old, new = Plain("x" * 1_000_000), Plain("x" * 1_000_000 + "y")
+    text = render_markdown(_plan(_update("a", FieldChange("k", old, new))))
+    assert "… (1,000,000 characters, sha256 " in text
+    assert "… (1,000,001 characters, sha256 " in text
+    assert len(set(re.findall("sha256 ([0-9a-f]{8})", text))) == 2
+    assert len(text) < 2000
+
+
+def test_a_secret_leaves_no_trace_of_itself() -> None:
+    plan = _plan(
+        _update("a", FieldChange("k", Secret("ab" * 32), Secret("cd" * 32))),
+        replace(_create("b"), config={"k": Secret("ef" * 32)}),
+    )
+    text = render_markdown(plan)
+    assert not re.search("(ab|cd|ef){3}", text)
+    assert "sha256" not in text
+
+
+def test_5000_new_connectors_fit_and_what_is_left_out_is_counted() -> None:
+    actions = [_create(f"c{number}") for number in range(5000)]
+    text = render_markdown(_plan(*actions), "plan.html of this job")
+    assert len(text) < LIMIT
+    assert len(text) > LIMIT * 0.95
+    shown = _blocks(text)
+    assert len(shown) > 500
+    assert text.count("<details>") > 50
+    left_out, shortened = _counts(text, "connectors")
+    assert left_out == 5000 - len(shown)
+    assert shortened == len(shown) - text.count("<details>")
+    assert text.splitlines()[6].startswith("> **Not all of the plan is here.**")
+    assert "The whole plan: plan.html of this job" in text
+
+
+def test_deletes_rewinds_and_errors_stay_when_the_rest_goes() -> None:
+    actions: list[Action] = []
+    for number in range(5000):
+        actions.append(_create(f"c{number}", keys=20))
+        if number % 100 == 0:
+            actions += [Delete(connector=f"d{number}", reason="r"), _rewind(f"r{number}")]
+    errors = tuple(Diagnostic("plan.owned", f"error {each}", f"e{each}") for each in range(50))
+    warnings = tuple(Diagnostic("plan.w", "w" * 500, f"w{each}") for each in range(5000))
+    text = render_markdown(replace(_plan(*actions), errors=errors, warnings=warnings))
+    assert len(text) < LIMIT
+    shown = set(_blocks(text))
+    assert {f"d{number}" for number in range(0, 5000, 100)} <= shown
+    assert {f"r{number}" for number in range(0, 5000, 100)} <= shown
+    assert text.count("<details open>") == 100
+    assert all(f"e{each}: error {each}" in text for each in range(50))
+    assert text.index("<code>d0</code>") < text.index("plan.owned") < text.index("plan.w")
+    assert any(name.startswith("c") for name in shown)
+
+
+def test_5000_deletes_and_5000_errors_share_the_room() -> None:
+    actions = [Delete(connector=f"d{number}", reason="r") for number in range(5000)]
+    errors = tuple(Diagnostic("plan.owned", "error", f"e{each}") for each in range(5000))
+    text = render_markdown(replace(_plan(*actions), errors=errors))
+    assert len(text) < LIMIT
+    assert text.count("plan.owned") > 200
+    assert len(_blocks(text)) > 400
+    assert _counts(text, "connectors")[0] == 5000 - len(_blocks(text))
+    assert _counts(text, "errors")[0] == 5000 - text.count("plan.owned")
+
+
+def test_one_rewind_of_many_partitions_says_how_many_more() -> None:
+    text = render_markdown(_plan(_rewind("a", 5000)))
+    assert len(text) < LIMIT
+    assert "… and 4,980 more partitions" in text
+    assert _counts(text, "connectors") == (0, 1)
+
+
+def test_huge_values_names_and_texts_fit() -> None:
+    huge = "`|<@" * 30_000
+    changes = [FieldChange(f"{huge}{each}", Plain(huge), Plain("\x1b" * 79)) for each in range(99)]
+    plan = replace(
+        EMPTY,
+        project=huge,
+        env=huge,
+        group_id=huge,
+        actions=tuple(_update(f"{huge}{each}", *changes, effect=huge) for each in range(20)),
+        warnings=tuple(Diagnostic(huge, huge, huge, huge, huge) for _ in range(20)),
+    )
+    text = render_markdown(plan, huge)
+    assert len(text) < LIMIT
+    assert len(text.encode()) < 4 * LIMIT
+    Page(text)
+
+
+def _counts(text: str, unit: str) -> tuple[int, int]:
+    """How many are left out, and how many shortened, as the text says."""
+    said = re.search(rf"of [\d,]+ {unit}, ([^;.]*)", text)
+    assert said
+    found = {word: int(number.replace(",", "")) for number, word in _numbers(said[1])}
+    return found.get("left out", 0), found.get("shortened", 0)
+
+
+def _numbers(text: str) -> Iterator[tuple[str, str]]:
+    yield from re.findall(r"([\d,]+) (left out|shortened)", text)
+
+
+NASTY = st.sampled_from(
+    [
+        *(
+            "`",
+            "```",
+            "~~~",
+            "|",
+            "||",
+            "\n",
+            "\r\n",
+            "\n\n",
+            "<script>alert(1)</script>",
+            "<",
+            ">",
+        ),
+        *("-->", "<!--", "--!>", "@everyone", "@org/team", "#1", "a/b#2", "!3", "&lt;", "&#64;x"),
+        *("</details>", "</summary>", "</code>", "**", "__", "\\", "\\|", "[x](javascript:1)"),
+        *("![i](http://x/y.png)", "https://example.com/@me", "www.example.com", "$x$", "- ", "# "),
+        *("1. ", "> ", "    ", "\t", "\u202e", "\u200b", "\x00", "\ud800", "é", "😀", "  ", ""),
+    ]
+)
+TEXT = st.lists(st.one_of(NASTY, st.text(max_size=5)), max_size=6).map("".join)
+VALUE = st.one_of(TEXT.map(Plain), st.just(Secret("ab" * 32)))
+CHANGE = st.builds(
+    FieldChange,
+    TEXT,
+    st.none() | VALUE,
+    VALUE,
+    st.sampled_from(["none", "restart", "reread"]),
+    TEXT,
+)
+ACTION = st.one_of(
+    st.builds(Delete, connector=TEXT, reason=TEXT, effect=TEXT),
+    st.builds(
+        UpdateConfig,
+        connector=TEXT,
+        reason=TEXT,
+        effect=TEXT,
+        config=st.just({}),
+        changes=st.lists(CHANGE, max_size=4).map(tuple),
+    ),
+    st.builds(
+        AlterOffsets,
+        connector=TEXT,
+        reason=TEXT,
+        pin=TEXT,
+        pin_hash=TEXT,
+        moves=st.builds(
+            OffsetMove, st.just(OffsetEntry({}, None)), st.none(), TEXT, st.just("back")
+        ).map(lambda move: (move,)),
+    ),
+)
+DIAGNOSTIC = st.builds(Diagnostic, TEXT, TEXT, TEXT, TEXT, TEXT)
+PLAN = st.builds(
+    Plan,
+    TEXT,
+    TEXT,
+    TEXT,
+    st.just(0),
+    st.lists(ACTION, max_size=4).map(tuple),
+    st.lists(DIAGNOSTIC, max_size=3).map(tuple),
+    st.lists(DIAGNOSTIC, max_size=3).map(tuple),
+    env=st.none() | TEXT,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PLAN)
+def test_nothing_foreign_is_read_as_markup(plan: Plan) -> None:
+    text = render_markdown(plan)
+    assert len(text) < LIMIT
+    # Raw markup is ours alone, and a mention or a fence cannot even be spelt
+    body = text.split("\n", 1)[1]
+    assert set(re.findall(r"</?([^ >]*)", body)) <= TAGS
+    assert not set("`@\\[]") & set(body)
+    assert text.count("-->") == 1
+    assert not re.search(r"&#(64|35|33);(?!&#8203;)\w", re.sub(r"<code>.*?</code>", "", body))
+
+    page = Page(text)
+    assert page.open == []
+    assert set(page.tags) <= TAGS | {*("p", "ul", "li", "h3", "h4", "strong", "blockquote")} | {
+        *("table", "thead", "tbody", "tr", "th", "td")
+    }
+    assert len(page.comments) == 1
+    assert page.tags.count("details") == len({*_groups(plan)})
+    changes = [each for action in plan.actions for each in getattr(action, "changes", ())]
+    tables = sum(bool(getattr(action, "changes", ())) for action in plan.actions)
+    assert page.tags.count("table") == tables
+    assert len(page.rows) == len(changes) + tables
+    assert set(page.rows) <= {3, 5}
+
+
+def _groups(plan: Plan) -> Iterator[int]:
+    """A number for each run of actions of one connector."""
+    number = 0
+    for before, action in zip([None, *plan.actions], plan.actions, strict=False):
+        number += before is None or before.connector != action.connector
+        yield number
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=60).filter(str.isprintable), st.sampled_from(["`a|b", "<b>", "a  b"]))
+def test_values_are_seen_as_they_are(text: str, more: str) -> None:
+    value = f"x{more}{text}x"
+    page = Page(render_markdown(_plan(_update("a", FieldChange("k", None, Plain(value))))))
+    assert page.codes[-1] == value
+
+
+@pytest.mark.parametrize("project", ["a", "a-->b", "a b", "ä", "--", "a--!>"])
+def test_the_marker_names_project_and_environment_and_nothing_ends_it(project: str) -> None:
+    first = render_markdown(replace(EMPTY, project=project)).splitlines()[0]
+    assert first.startswith("<!-- connect-plan:")
+    assert first.index("-->") == len(first) - 3
+    other = render_markdown(replace(EMPTY, project=project, env="prod")).splitlines()[0]
+    assert other == first.replace(" -->", "/prod -->")
