@@ -7,6 +7,7 @@ because YAML is not JSON: tabs, surrogate pairs and escapes differ.
 from __future__ import annotations
 
 import re
+from collections import abc
 
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.nodes import Map, Node, Parsed, Scalar, Sequence, without_duplicates
@@ -41,9 +42,9 @@ class _Stop(Exception):
         self.hint = hint
 
 
-def parse_json(text: str, file: str) -> Parsed:
+def parse_json(text: str, file: str, lines: abc.Sequence[int] = ()) -> Parsed:
     """The one value of `text`."""
-    places = Places(text, file)
+    places = Places(text, file, lines)
     reader = _Reader(text, places)
     try:
         node, end = reader.value(reader.skip(0), 1)

@@ -6,29 +6,37 @@ question.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from connect_specs.desired import Desired, DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, by_place
 from connect_specs.json_documents import parse_json
-from connect_specs.nodes import Parsed
 from connect_specs.properties_documents import parse_properties
 from connect_specs.renames import check_renames
+from connect_specs.sources import Parse, filled_in
 from connect_specs.spec_document import Format, read_document
 from connect_specs.spec_files import find_policy_files, find_spec_files, relative_name
 from connect_specs.text_files import read_text
+from connect_specs.values import Values, load_values
 from connect_specs.yaml_documents import parse_yaml
+
+_PARSERS: Mapping[Format, Parse] = {
+    Format.YAML: parse_yaml,
+    Format.JSON: parse_json,
+    Format.PROPERTIES: parse_properties,
+}
 
 
 def load_specs(project: Project) -> Desired:
     """All connectors of the project. Raises Invalid with every problem, sorted by place."""
+    values = load_values(project.folder, project.env)
     problems: list[Diagnostic] = []
     files = find_spec_files(project, problems)
     find_policy_files(project, problems)
-    connectors = _read_files(files, project.folder, problems)
+    connectors = _read_files(files, project.folder, problems, values)
     if problems:
-        raise Invalid(*by_place(problems))
+        raise Invalid(*by_place(values.hide(problems) if values else problems))
     return Desired(project.name, connectors)
 
 
@@ -45,11 +53,11 @@ def load_connectors(files: Iterable[Path], folder: Path) -> dict[str, DesiredCon
 
 
 def _read_files(
-    files: Iterable[Path], folder: Path, problems: list[Diagnostic]
+    files: Iterable[Path], folder: Path, problems: list[Diagnostic], values: Values | None = None
 ) -> dict[str, DesiredConnector]:
     connectors: dict[str, DesiredConnector] = {}
     for path in files:
-        for connector in _read_file(path, relative_name(path, folder), problems):
+        for connector in _read_file(path, relative_name(path, folder), problems, values):
             other = connectors.setdefault(connector.name, connector)
             if other is not connector:
                 what = f"the connector {connector.name!r} is already specified"
@@ -61,17 +69,20 @@ def _read_files(
     return dict(sorted(connectors.items()))
 
 
-def _read_file(path: Path, file: str, problems: list[Diagnostic]) -> list[DesiredConnector]:
+def _read_file(
+    path: Path, file: str, problems: list[Diagnostic], values: Values | None
+) -> list[DesiredConnector]:
     written = _format(path)
     try:
         text = read_text(path, file, latin1_fallback=written is Format.PROPERTIES)
+        source = filled_in(text, file, values)
     except Invalid as invalid:
         problems.extend(invalid.diagnostics)
         return []
     # As Connect does (KIP-980): nearly any text is .properties, so JSON is tried first
-    if written is Format.PROPERTIES and text.lstrip().startswith("{"):
+    if written is Format.PROPERTIES and source.text.lstrip().startswith("{"):
         written = Format.JSON
-    parsed = _parse(text, file, written)
+    parsed = source.parsed(_PARSERS[written])
     problems.extend(parsed.problems)
     found = (read_document(node, written, problems) for node in parsed.documents)
     return [connector for connector in found if connector is not None]
@@ -82,9 +93,3 @@ def _format(path: Path) -> Format:
     if ending in (".yaml", ".yml"):
         return Format.YAML
     return Format.JSON if ending == ".json" else Format.PROPERTIES
-
-
-def _parse(text: str, file: str, written: Format) -> Parsed:
-    if written is Format.YAML:
-        return parse_yaml(text, file)
-    return parse_json(text, file) if written is Format.JSON else parse_properties(text, file)

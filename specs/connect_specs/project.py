@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from connect_specs.config_values import read_config
@@ -24,7 +25,9 @@ from connect_specs.fields import (
 from connect_specs.names import ClusterTopics
 from connect_specs.nodes import Map, Node, Scalar
 from connect_specs.rest_target import read_target
+from connect_specs.sources import filled_in
 from connect_specs.text_files import read_text
+from connect_specs.values import load_values
 from connect_specs.variables import resolve_variables
 from connect_specs.yaml_documents import parse_yaml
 
@@ -55,9 +58,14 @@ def find_project(start: Path) -> Path:
     raise Invalid(Diagnostic("project.not-found", what, Location(str(start)), hint=hint))
 
 
-def load_project(file: Path, *, variables: Mapping[str, str] = os.environ) -> Project:
-    """The project of a connect.yaml. Raises Invalid with every problem, sorted by place."""
-    parsed = parse_yaml(read_text(file, file.name), file.name)
+def load_project(
+    file: Path, env: str | None = None, *, variables: Mapping[str, str] = os.environ
+) -> Project:
+    """The project of a connect.yaml, with the values of `env`. Raises Invalid with every problem,
+    sorted by place."""
+    values = load_values(file.parent, env)
+    source = filled_in(read_text(file, file.name), file.name, values)
+    parsed = source.parsed(parse_yaml)
     problems = list(parsed.problems)
     project = None
     if len(parsed.documents) == 1 and isinstance(parsed.documents[0], Map):
@@ -67,8 +75,8 @@ def load_project(file: Path, *, variables: Mapping[str, str] = os.environ) -> Pr
         hint = "begin with 'project:' and 'cluster:'; `connect init` writes an example"
         problems.append(Diagnostic("project.not-a-map", what, Location(file.name), hint=hint))
     if problems or project is None:
-        raise Invalid(*by_place(problems))
-    return project
+        raise Invalid(*by_place(values.hide(problems) if values else problems))
+    return replace(project, env=env)
 
 
 def _read_project(

@@ -7,7 +7,7 @@ Escapes with \\uXXXX, continued lines, `=`, `:` or white space between key and v
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.nodes import Map, Node, Parsed, Scalar, without_duplicates
@@ -20,9 +20,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def parse_properties(text: str, file: str) -> Parsed:
+def parse_properties(text: str, file: str, lines: Sequence[int] = ()) -> Parsed:
     """The one map of `text`: all keys and values are strings."""
-    places = Places(text, file)
+    places = Places(text, file, lines)
     problems: list[Diagnostic] = []
     entries: list[tuple[Scalar, Node]] = []
     for characters, offsets in _logical_lines(text):

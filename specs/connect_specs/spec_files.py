@@ -15,6 +15,7 @@ from pathlib import Path
 
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.values import VALUES_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,23 @@ _POLICIES = _Kind("policies", (".yaml", ".yml"))
 def find_spec_files(project: Project, problems: list[Diagnostic]) -> tuple[Path, ...]:
     """All spec files; an entry that names nothing is added to `problems`.
 
-    What is connect.yaml or a policy is no spec, whatever folder it is in.
+    What is connect.yaml, a policy or a values file is no spec, whatever folder it is in.
     """
+    values = (project.folder / VALUES_FOLDER).resolve()
     found = _find(project, project.specs, project.specs_locations, _SPECS, problems)
     known = [path.resolve() for path in find_policy_files(project, [])]
     others = {project.file.resolve(), *known}
-    return _sorted((path for real, path in found.items() if real not in others), project.folder)
+    for entry in project.specs:
+        if Path(os.path.normpath(entry)).parts[:1] == (VALUES_FOLDER,):
+            # never passed over: that would read as a wish to delete these connectors
+            what = f"{entry!r} is in {VALUES_FOLDER}/, which holds values and no specs"
+            hint = "move the specs to another folder, such as connectors/"
+            where = project.specs_locations.get(entry, Location(project.file.name))
+            problems.append(Diagnostic("project.specs-in-values", what, where, hint=hint))
+    return _sorted(
+        (path for real, path in found.items() if real not in others and values not in real.parents),
+        project.folder,
+    )
 
 
 def find_policy_files(project: Project, problems: list[Diagnostic]) -> tuple[Path, ...]:

@@ -7,28 +7,38 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from pathlib import Path
 
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 
 BYTES_MAX = 16 * 1024 * 1024
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
+LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class Places:
-    """Where in a file an offset of its text is."""
+    """Where in a file an offset of its text is.
 
-    __slots__ = ("_file", "_starts")
+    `lines` holds the line in the file of each line of the text; empty where they are the same.
+    """
 
-    def __init__(self, text: str, file: str) -> None:
+    __slots__ = ("_file", "_lines", "_starts")
+
+    def __init__(self, text: str, file: str, lines: Sequence[int] = ()) -> None:
         self._file = file
-        self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+        self._lines = lines
+        self._starts = [0, *(match.end() for match in LINE_END.finditer(text))]
 
     def at(self, offset: int) -> Location:
         """The line and column of `offset`."""
         line = bisect_right(self._starts, offset)
-        return Location(self._file, line, offset - self._starts[line - 1] + 1)
+        return place_in(self._file, line, offset - self._starts[line - 1] + 1, self._lines)
+
+
+def place_in(file: str, line: int, column: int, lines: Sequence[int]) -> Location:
+    """The place in `file` of a place in a text whose lines are `lines` there."""
+    return Location(file, lines[min(line, len(lines)) - 1] if lines else line, column)
 
 
 def read_text(path: Path, file: str, *, latin1_fallback: bool = False) -> str:

@@ -8,6 +8,7 @@ so that a small file cannot grow without limit. Only the tags !!str, !!map and !
 from __future__ import annotations
 
 import re
+from collections import abc
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ import yaml
 
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.nodes import Map, Node, Parsed, Scalar, Sequence, is_null, without_duplicates
-from connect_specs.text_files import Places
+from connect_specs.text_files import Places, place_in
 
 DEPTH_MAX = 50
 NODES_MAX = 100_000
@@ -44,16 +45,16 @@ class _Stop(Exception):
         self.problem = problem
 
 
-def parse_yaml(text: str, file: str) -> Parsed:
-    """All documents of `text`; empty ones are left out."""
+def parse_yaml(text: str, file: str, lines: abc.Sequence[int] = ()) -> Parsed:
+    """All documents of `text`; empty ones are left out. `lines` as `Places` takes them."""
     forbidden = _NOT_YAML.search(text)
     if forbidden:
         what = f"the character U+{ord(forbidden[0]):04X} is not allowed in YAML"
-        where = Places(text, file).at(forbidden.start())
+        where = Places(text, file, lines).at(forbidden.start())
         hint = 'write it as an escape between double quotes: "\\x07"'
         return Parsed((), (Diagnostic("file.syntax", what, where, hint=hint),))
     documents: list[Node] = []
-    reader = _Reader(yaml.parse(text, Loader=_LOADER), file)
+    reader = _Reader(yaml.parse(text, Loader=_LOADER), file, lines)
     try:
         for document in reader.documents():
             if not is_null(document):
@@ -61,18 +62,20 @@ def parse_yaml(text: str, file: str) -> Parsed:
     except _Stop as stop:
         reader.problems.append(stop.problem)
     except yaml.YAMLError as error:
-        reader.problems.append(_syntax_problem(error, text, file))
+        reader.problems.append(_syntax_problem(error, text, file, lines))
     return Parsed(tuple(documents), tuple(reader.problems))
 
 
-def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Diagnostic:
+def _syntax_problem(
+    error: yaml.YAMLError, text: str, file: str, lines: abc.Sequence[int]
+) -> Diagnostic:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or "the text is not YAML"
     context = getattr(error, "context", None)
     if mark is None:
         return Diagnostic("file.syntax", "this is not YAML", Location(file), why=problem)
-    lines = text.splitlines()
-    line = lines[mark.line] if mark.line < len(lines) else ""
+    written = text.splitlines()
+    line = written[mark.line] if mark.line < len(written) else ""
     hint = ""
     if line[mark.column : mark.column + 1] == "\t":
         hint = "indent with spaces: YAML allows no tabs there"
@@ -81,7 +84,7 @@ def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Diagnostic:
     return Diagnostic(
         "file.syntax",
         "this is not YAML",
-        Location(file, mark.line + 1, mark.column + 1),
+        place_in(file, mark.line + 1, mark.column + 1, lines),
         why=f"{context}: {problem}" if context else problem,
         hint=hint,
     )
@@ -90,10 +93,11 @@ def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Diagnostic:
 class _Reader:
     """Builds nodes from one file's events."""
 
-    def __init__(self, events: Iterator[yaml.Event], file: str) -> None:
+    def __init__(self, events: Iterator[yaml.Event], file: str, lines: abc.Sequence[int]) -> None:
         self.problems: list[Diagnostic] = []
         self._events = events
         self._file = file
+        self._lines = lines
         self._anchors: dict[str, _Built | None] = {}
         self._nodes = 0
 
@@ -200,4 +204,4 @@ class _Reader:
     def _where(self, event: yaml.Event) -> Location:
         mark = event.start_mark
         assert mark is not None, "events that come from text have their place"
-        return Location(self._file, mark.line + 1, mark.column + 1)
+        return place_in(self._file, mark.line + 1, mark.column + 1, self._lines)

@@ -7,7 +7,7 @@ Kafka or Spark. The summaries stand here for the same reason.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +15,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from connect_reconciler.cli.invocation import Invocation
+from connect_reconciler.cli.invocation import Invocation, invocation
+
+_ENV_HELP = "Read all files with the values of values/NAME.yaml."
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,40 @@ def load(name: str) -> Any:
     """The command of one verb."""
     verb = VERBS[name]
     found = getattr(import_module(f"connect_reconciler.cli.{verb.module}"), name)
-    if isinstance(found, typer.Typer):
-        return typer.main.get_command(found)
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name)(found)
-    return typer.main.get_command(alone)
+    command = (
+        typer.main.get_command(found) if isinstance(found, typer.Typer) else _alone(found, name)
+    )
+    _take_env(command, _alone(_env, "env").params)
+    return command
+
+
+def _alone(function: Any, name: str) -> Any:
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name)(function)
+    return typer.main.get_command(app)
+
+
+def _take_env(command: Any, option: list[Any]) -> None:
+    """Lets `--env` stand after the verb, too."""
+    command.params += option
+    for part in getattr(command, "commands", {}).values():
+        _take_env(part, option)
+
+
+def _choose_env(context: typer.Context, env: str | None) -> None:
+    if env is not None:
+        context.obj = replace(invocation(context), env=env)
+
+
+def _env(
+    env: Annotated[
+        str | None,
+        typer.Option(
+            "--env", metavar="NAME", help=_ENV_HELP, callback=_choose_env, expose_value=False
+        ),
+    ] = None,
+) -> None:
+    """Only its option is used."""
 
 
 app = typer.Typer(
@@ -94,8 +125,12 @@ def root(
         Path | None,
         typer.Option("--project", "-C", metavar="DIR", help="Run as if started in DIR."),
     ] = None,
+    env: Annotated[
+        str | None,
+        typer.Option("--env", metavar="NAME", envvar="CONNECT_ENV", help=_ENV_HELP),
+    ] = None,
 ) -> None:
     folder = Path.cwd() if project is None else project
     if not folder.is_dir():
         raise typer.BadParameter(f"{folder} is not a folder", param_hint="--project")
-    context.obj = Invocation(folder)
+    context.obj = Invocation(folder, env)

@@ -47,7 +47,8 @@ def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
     log = project.data / LOG
     begin = log.stat().st_size if log.exists() else 0
     command = [sys.executable, "-P", "-m", "connect_reconciler.cli"]
-    pid = spawn([*command, "-C", str(project.folder), "up", *words], log=log)
+    env = [] if project.env is None else ["--env", project.env]
+    pid = spawn([*command, "-C", str(project.folder), *env, "up", *words], log=log)
     started = start_time(pid)
     progress(f"starting the runtime (pid {pid}), which writes to {log}")
     deadline = time.monotonic() + _PATIENCE_S

@@ -1,4 +1,4 @@
-"""What every verb is given: where it was started, and from there the project and its specs."""
+"""What every verb is given: where it was started and for which environment, and so the project."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON."
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The folder that a verb runs in; a file that the user names is relative to it."""
+    """The folder that a verb runs in, and the environment whose values its files are read with.
+
+    A file that the user names is relative to the folder.
+    """
 
     folder: Path
+    env: str | None = None
 
     def project(self) -> Project:
         """The project of the nearest connect.yaml above. Raises Invalid."""
         from connect_specs.project import find_project, load_project
 
-        return load_project(find_project(self.folder))
+        return load_project(find_project(self.folder), self.env)
 
     def path(self, named: Path) -> Path:
         """Where a path that the user wrote leads."""

@@ -18,23 +18,11 @@ from urllib.parse import unquote
 
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.diagnostics import Diagnostic, Stale
+from connect_specs.secret_names import is_secret_name
 
 SENSITIVE = "(sensitive)"
 
 _REFERENCE = re.compile(r"\$\{[^{}]+\}")
-_SECRET_NAME = re.compile(
-    r"passw(or)?d|passphrase|passcode|secret|token(?!iz|is)|credential"
-    r"|(api|private|access|account|encryption|signing|master|shared)[._-]?key"
-    r"|jaas\.config|ssl\.key$|ssl\.keystore\.(key|certificate\.chain)"
-    r"|ssl\.truststore\.certificates|auth\.user\.?info|connection\.?string",
-    re.IGNORECASE,
-)
-# What a name says *about* a secret is none: where it lies, what kind it is, how long it lasts
-_ABOUT_A_SECRET = re.compile(
-    r"[._-](class|provider|source|type|location|path|file|algorithm|mechanism|enabled?|ms|seconds"
-    r"|url|uri|endpoint|topic|format)$",
-    re.IGNORECASE,
-)
 _SECRET_VALUE = re.compile(
     r"://[^/@\s:]*:[^/@\s]+@"
     r"|(password|passwd|pwd|secret|token|accountkey|sharedaccesskey|sig)=\s*[^\s;&]"
@@ -80,9 +68,7 @@ def is_sensitive(config_key: str, value: str, named: Collection[str] = ()) -> bo
         return True
     if _SECRET_VALUE.search(_REFERENCE.sub("", value)):
         return True
-    if value.lower() in ("true", "false") or _ABOUT_A_SECRET.search(config_key):
-        return False
-    return bool(_SECRET_NAME.search(config_key))
+    return value.lower() not in ("true", "false") and is_secret_name(config_key)
 
 
 def fingerprint(key: bytes | None, connector: str, config_key: str, value: str) -> str:

@@ -1,0 +1,24 @@
+"""Whether a name is that of a secret: of a config key, or of a value in a values file."""
+
+from __future__ import annotations
+
+import re
+
+_SECRET_NAME = re.compile(
+    r"passw(or)?d|passphrase|passcode|secret|token(?!iz|is)|credential"
+    r"|(api|private|access|account|encryption|signing|master|shared)[._-]?key"
+    r"|jaas\.config|ssl\.key$|ssl\.keystore\.(key|certificate\.chain)"
+    r"|ssl\.truststore\.certificates|auth\.user\.?info|connection\.?string",
+    re.IGNORECASE,
+)
+# What a name says *about* a secret is none: where it lies, what kind it is, how long it lasts
+_ABOUT_A_SECRET = re.compile(
+    r"[._-](class|provider|source|type|location|path|file|algorithm|mechanism|enabled?|ms|seconds"
+    r"|url|uri|endpoint|topic|format)$",
+    re.IGNORECASE,
+)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether what has this name is a secret."""
+    return bool(_SECRET_NAME.search(name)) and not _ABOUT_A_SECRET.search(name)

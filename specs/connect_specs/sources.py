@@ -1,0 +1,48 @@
+"""A file's text as it is read: as it stands, or rendered with the values of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from connect_specs.nodes import Parsed
+from connect_specs.values import Values
+
+# From a text, the file that it is of, and the line in that file of each line, to nodes
+Parse: TypeAlias = Callable[[str, str, tuple[int, ...]], Parsed]
+
+_MARKS = ("{{", "{%", "{#")
+_NOTE = "the file is a template, and this is about the text that it gives"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text, and the line in its file of each of its lines; none where they are the same."""
+
+    text: str
+    file: str
+    lines: tuple[int, ...] = ()
+    is_rendered: bool = False
+
+    def parsed(self, parse: Parse) -> Parsed:
+        """What it holds; if it was rendered, problems of its form say so."""
+        found = parse(self.text, self.file, self.lines)
+        if not self.is_rendered:
+            return found
+        problems = (
+            replace(each, why=f"{each.why}; {_NOTE}" if each.why else _NOTE)
+            for each in found.problems
+        )
+        return Parsed(found.documents, tuple(problems))
+
+
+def filled_in(text: str, file: str, values: Values | None) -> Source:
+    """The text of `file`, its templates rendered where the project has values. Raises Invalid."""
+    if values is None or not any(mark in text for mark in _MARKS):
+        return Source(text, file)
+    # Jinja2 is loaded by those projects only that have templates
+    from connect_specs.templates import render, source_lines
+
+    rendered = render(text, file, values)
+    return Source(rendered, file, source_lines(text, rendered, values), is_rendered=True)

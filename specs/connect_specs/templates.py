@@ -1,0 +1,205 @@
+"""Files as Jinja2 templates over an environment's values: sandboxed, and every name must be known.
+
+A diagnostic holds names that the template's own text holds, and nothing of what they stand for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+from types import TracebackType
+from typing import Any
+
+from jinja2 import (
+    StrictUndefined,
+    TemplateRuntimeError,
+    TemplateSyntaxError,
+    Undefined,
+    UndefinedError,
+)
+from jinja2.exceptions import SecurityError
+from jinja2.ext import Extension
+from jinja2.lexer import Token, TokenStream
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import missing
+
+from connect_specs.diagnostics import Diagnostic, Invalid, Location
+from connect_specs.fields import did_you_mean
+from connect_specs.text_files import BYTES_MAX, LINE_END
+from connect_specs.values import ENV, Values
+
+_MARK = re.compile(r"\{\{|\{%|\{#")
+_LINE_MARK = re.compile("\ue000([0-9]+)\ue001")
+# What Jinja calls a template that has no file, in tracebacks
+_SOURCE = "<template>"
+
+
+class _Missing(UndefinedError):
+    """A name that nothing has: `owner` is what was asked for it, or jinja's `missing`."""
+
+    def __init__(self, name: object, owner: object, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+        self.owner = owner
+
+
+class _Unknown(StrictUndefined):
+    """An undefined name that says which it was when it is used."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        hint: str | None = None,
+        obj: Any = missing,
+        name: Any = None,
+        exc: type[TemplateRuntimeError] = UndefinedError,
+    ) -> None:
+        super().__init__(hint, obj, name, exc)
+        if exc is UndefinedError:
+            self._undefined_exception: Any = partial(_Missing, name, obj)
+
+
+class _NotText(Exception):
+    """What an expression gave cannot be written into a file."""
+
+
+class _TooLong(Exception):
+    """The rendered text is longer than a file may be."""
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja2 that reads maps by their own keys first: `db.items` is the value, not the method."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if isinstance(obj, dict) and attribute in obj:
+            return obj[attribute]
+        return super().getattr(obj, attribute)
+
+
+class _LineMarks(Extension):
+    """Puts the number of each line that the template's own text begins in front of that line."""
+
+    def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
+        for token in stream:
+            if token.type != "data":
+                yield token
+                continue
+            first, *others = token.value.split("\n")
+            marked = (f"\ue000{token.lineno + at}\ue001{line}" for at, line in enumerate(others, 1))
+            yield Token(token.lineno, token.type, "\n".join((first, *marked)))
+
+
+def render(text: str, file: str, values: Values) -> str:
+    """The text of a file with its templates filled in. Raises Invalid."""
+    try:
+        return _rendered(text, values)
+    # whatever a template does, down to recursion and memory, is a mistake in that template
+    except Exception as error:
+        problem = _problem(error, text, file, values)
+    raise Invalid(problem)
+
+
+def source_lines(text: str, rendered: str, values: Values) -> tuple[int, ...]:
+    """For each line of `rendered`, which `text` gave, the line of `text` that it comes from; empty
+    where they are the same, or cannot be told because the template looks at its own text."""
+    if "{%" not in text and text.count("\n") == rendered.count("\n"):
+        return ()
+    try:
+        marked = _rendered(text, values, marking=True)
+    except Exception:
+        return ()
+    if _LINE_MARK.sub("", marked) != rendered:
+        return ()
+    found: list[int] = []
+    for line in LINE_END.split(marked):
+        mark = _LINE_MARK.match(line)
+        found.append(int(mark[1]) if mark else found[-1] if found else 1)
+    return tuple(found)
+
+
+@cache
+def _sandbox(*, marking: bool = False) -> _Sandbox:
+    return _Sandbox(
+        undefined=_Unknown,
+        autoescape=False,
+        keep_trailing_newline=True,
+        finalize=_written,
+        extensions=[_LineMarks] if marking else [],
+    )
+
+
+def _written(value: object) -> object:
+    """What stands in the file for the value of an expression."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float, Undefined)):
+        return value
+    raise _NotText
+
+
+def _rendered(text: str, values: Values, *, marking: bool = False) -> str:
+    parts: list[str] = []
+    length = 0
+    for part in _sandbox(marking=marking).from_string(text).generate(values.names):
+        length += len(part)
+        if length > BYTES_MAX:
+            raise _TooLong
+        parts.append(part)
+    return "".join(parts)
+
+
+def _problem(error: Exception, text: str, file: str, values: Values) -> Diagnostic:
+    if isinstance(error, TemplateSyntaxError):
+        where = _place(text, file, error.lineno, None)
+        what, why = "this is not a Jinja2 template", (error.message or "").rstrip(".")
+        hint = "write {% raw %}...{% endraw %} around braces that are to stay"
+        return Diagnostic("template.syntax", what, where, why=why, hint=hint)
+    line = _line(error.__traceback__)
+    if isinstance(error, _Missing):
+        return _undefined(error, text, file, line, values)
+    where = _place(text, file, line, None)
+    if isinstance(error, _NotText):
+        what, hint = "a list or a map cannot be written here", "use | join(',') or | tojson"
+        return Diagnostic("template.not-text", what, where, hint=hint)
+    if isinstance(error, _TooLong):
+        what = f"the template gives more than {BYTES_MAX // (1024 * 1024)} MiB"
+        return Diagnostic("template.too-large", what, Location(file))
+    what, why = "the template cannot be rendered", type(error).__name__
+    if isinstance(error, SecurityError):
+        why = "templates may only read values"
+    return Diagnostic("template.failed", what, where, why=why)
+
+
+def _undefined(error: _Missing, text: str, file: str, line: int, values: Values) -> Diagnostic:
+    # a computed name may be a secret: only what the template says itself is repeated
+    name = error.name if isinstance(error.name, str) and error.name in text else None
+    what = "a name is not defined" if name is None else f"{name!r} is not defined"
+    owner = values.names if error.owner is missing else error.owner
+    known = sorted(map(str, owner)) if isinstance(owner, Mapping) else []
+    hint = did_you_mean(name or "", known) if known else ""
+    if values.env is None and values.environments:
+        choose = f"choose an environment: --env {'|'.join(values.environments)}"
+        hint = choose if name == ENV or not hint else f"{hint} or {choose}"
+    return Diagnostic("template.undefined", what, _place(text, file, line, name), hint=hint)
+
+
+def _line(traceback: TracebackType | None) -> int:
+    """The line of the template that failed: Jinja puts it into the traceback."""
+    line = 1
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == _SOURCE:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return line
+
+
+def _place(text: str, file: str, line: int, name: str | None) -> Location:
+    """Where `name` is in that line, else where its first mark of a template is."""
+    lines = LINE_END.split(text)
+    content = lines[line - 1] if line <= len(lines) else ""
+    mark = _MARK.search(content)
+    start = mark.start() if mark else 0
+    found = name and re.compile(rf"\b{re.escape(name)}\b").search(content, start)
+    return Location(file, line, (found.start() if found else start) + 1)
