@@ -13,6 +13,7 @@ from connect_reconciler.plan.actions import Create, UpdateConfig
 from connect_reconciler.plan.diff import managed_state, written_config
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.rename import base_config
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil, reveal
 from connect_specs.desired import Desired
@@ -65,5 +66,6 @@ def cover_of(desired: Desired, live: Live, name: str, key: bytes | None) -> Veil
 
 def _texts(desired: Desired, live: Live, name: str) -> Mapping[str, str]:
     spec, connector = desired.connectors.get(name), live.connectors.get(name)
-    stored = None if connector is None else without_reserved(connector.config)
-    return written_config(spec, stored) if spec is not None else stored or {}
+    if spec is not None:
+        return written_config(spec, base_config(spec, live))
+    return {} if connector is None else without_reserved(connector.config)

@@ -7,7 +7,7 @@ judged.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from connect_reconciler.apply.health import still_running
@@ -18,16 +18,21 @@ from connect_reconciler.plan.actions import (
     Action,
     Adopt,
     AlterOffsets,
+    CarryOffsets,
     Create,
     Delete,
+    DeleteOld,
     Forget,
+    OffsetMove,
     Pause,
     Protect,
     ResetOffsets,
     Restart,
     Resume,
     Stop,
+    StopOld,
     UpdateConfig,
+    subject,
 )
 from connect_reconciler.plan.masked import same_config
 from connect_reconciler.plan.reserved import without_reserved
@@ -51,29 +56,28 @@ class Performer:
     patience: Patience
     waiting: Callable[[str, str], None]
 
-    def perform(self, action: Action, config: Mapping[str, str]) -> None:
-        """Returns when the action took place. `config` is what a Create or UpdateConfig writes.
+    def perform(self, action: Action, config: Mapping[str, str]) -> Action:
+        """Returns the action when it took place, with the offsets that it carried.
 
+        `config` is what a Create or UpdateConfig writes.
         Raises RequestError, Failed, or OutcomeUnknown when even reading back did not tell.
         """
-        name, cluster = action.connector, self.cluster
+        name, cluster = subject(action), self.cluster
         match action:
             case Create(initial_state=state):
                 has, is_there = self._has(name, config), self._is(name, state)
                 self._ask(lambda: cluster.create(name, config, state), lambda: has() and is_there())
             case UpdateConfig():
                 self._ask(lambda: cluster.update_config(name, config), self._has(name, config))
-            case Stop():
+            case Stop() | StopOld():
                 self._ask(lambda: cluster.stop(name), self._is(name, TargetState.STOPPED))
                 self._wait_until_gone(name)
             case AlterOffsets(moves=moves):
                 self._alter(name, [move.entry for move in moves])
             case ResetOffsets():
-                self._once_idle(
-                    name,
-                    lambda: cluster.reset_offsets(name),
-                    lambda: not any(entry.offset for entry in cluster.offsets(name)),
-                )
+                self._reset(name)
+            case CarryOffsets(old=old):
+                return replace(action, moves=self._carry(old, name))
             case Pause():
                 self._ask(lambda: cluster.pause(name), self._is(name, TargetState.PAUSED))
             case Resume():
@@ -83,10 +87,42 @@ class Performer:
                 self._ask(lambda: cluster.restart(name), lambda: False)
             case Delete():
                 self._delete(name)
+            case DeleteOld(reset=reset):
+                if reset and self.read_back(name) is not None:
+                    self._reset(name)
+                self._delete(name)
             case Adopt() | Protect() | Forget():
                 pass
             case _:
                 assert_never(action)
+        return action
+
+    def _carry(self, old: str, new: str) -> tuple[OffsetMove, ...]:
+        # Set as they are, so that no task of the old name that is still about can move them: that
+        # is what a change of offsets begins with.
+        self._alter(old, _set(self.cluster.offsets(old)))
+        carried = _set(self.cluster.offsets(old))
+        here = {canonical_partition(entry.partition) for entry in carried}
+        left = [
+            OffsetEntry(entry.partition, None)
+            for entry in _set(self.cluster.offsets(new))
+            if canonical_partition(entry.partition) not in here
+        ]
+        entries = [*carried, *left]
+        if not _holds(self.cluster.offsets(new), entries):
+            self._alter(new, entries)
+        if not _holds(self.cluster.offsets(new), entries):
+            what = f"the offsets of {new} are not those that {old} has"
+            hint = "run apply again: it carries them anew"
+            raise Failed(Diagnostic("apply.not-carried", what, new, hint=hint))
+        return tuple(OffsetMove(entry, None) for entry in entries)
+
+    def _reset(self, name: str) -> None:
+        self._once_idle(
+            name,
+            lambda: self.cluster.reset_offsets(name),
+            lambda: not _set(self.cluster.offsets(name)),
+        )
 
     def _delete(self, name: str) -> None:
         try:
@@ -180,6 +216,11 @@ def _answers(seen: Callable[[], bool]) -> Callable[[], bool]:
             return False
 
     return asked
+
+
+def _set(offsets: Sequence[OffsetEntry]) -> list[OffsetEntry]:
+    """Without partitions that were forgotten."""
+    return [entry for entry in offsets if entry.offset is not None]
 
 
 def _holds(offsets: Sequence[OffsetEntry], wanted: Sequence[OffsetEntry]) -> bool:

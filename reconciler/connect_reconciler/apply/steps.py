@@ -29,10 +29,12 @@ from connect_reconciler.plan.actions import (
     Restart,
     Resume,
     UpdateConfig,
+    subject,
 )
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.predict import ConnectorState, predict, state_of, unmet
+from connect_reconciler.plan.predict import ConnectorState, predict, state_before, unmet
+from connect_reconciler.plan.rename import base_config
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil, veil
 from connect_runtime.herder.values import ConnectorStatus
@@ -71,7 +73,7 @@ class Steps:
         """One connector's actions in order, until one is not done; and what ends the apply, if
         anything does. With `ended_by` all are skipped."""
         results: list[ActionResult] = []
-        state = state_of(name, self._live, project=self._plan.project)
+        state = state_before(name, actions, self._live, project=self._plan.project)
         fatal = ended_by
         for action in actions:
             self._number += 1
@@ -95,11 +97,13 @@ class Steps:
     def hidden(self, name: str, text: str) -> str:
         """`text` without the connector's secrets."""
         spec, live = self._desired.connectors.get(name), self._live.connectors.get(name)
+        base = None if spec is None else base_config(spec, self._live)
         return hide(
             text,
             self._cover(name),
             {} if spec is None else spec.config,
             {} if live is None else live.config,
+            base or {},
         )
 
     def _guarded(
@@ -121,7 +125,7 @@ class Steps:
             return ActionResult(action, Outcome.FAILED, self._words(action, error)), None
         try:
             if not isinstance(action, _LEDGER_ONLY):
-                self._perform(action)
+                action = self._perform(action)
             # I1: the next action comes only when this is committed
             self._edges.ledger.done(step, after(action, self._edges.ledger.state, context))
         except FATAL as error:
@@ -136,20 +140,24 @@ class Steps:
     def _checked(self, action: Action, predicted: ConnectorState) -> Found | None:
         """The connector as it is now. Raises LeaseLost, or Failed where it is not as planned."""
         self._edges.lease.keep()
-        found = self._edges.read_back(action.connector)
-        problems = unmet(action, self._now(predicted, found))
+        now = self._now(predicted, self._edges.read_back(predicted.name))
+        if predicted.old is not None:
+            found_old = self._edges.read_back(predicted.old.name)
+            now = replace(now, old=self._now(predicted.old, found_old))
+        problems = unmet(action, now)
         if problems:
             raise Failed(*problems)
-        return found
+        return self._edges.read_back(subject(action))
 
-    def _perform(self, action: Action) -> None:
+    def _perform(self, action: Action) -> Action:
         name, cluster = action.connector, self._edges.cluster
         self._tell(Started(self._number, action))
         if isinstance(action, _RUNS_AFTER):
             status = cluster.status(name) if cluster.runs_tasks else None
             self.waits.setdefault(name, status)
-        self._performer.perform(action, self._configs.get(name, {}))
+        performed = self._performer.perform(action, self._configs.get(name, {}))
         self._tell(Performed(self._number, action))
+        return performed
 
     def _now(self, predicted: ConnectorState, found: Found | None) -> ConnectorState:
         """What the plan predicts here, with what cluster and ledger say now in its place."""
@@ -167,7 +175,7 @@ class Steps:
         )
 
     def _context(self, action: Action, found: Found | None) -> Context:
-        name = action.connector
+        name = subject(action)
         spec = spec_part(self._desired, name)
         config = {} if found is None else without_reserved(found.config)
         if isinstance(action, Create | UpdateConfig):

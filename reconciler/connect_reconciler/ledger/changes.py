@@ -15,8 +15,10 @@ from connect_reconciler.plan.actions import (
     Action,
     Adopt,
     AlterOffsets,
+    CarryOffsets,
     Create,
     Delete,
+    DeleteOld,
     Forget,
     Pause,
     Protect,
@@ -24,9 +26,18 @@ from connect_reconciler.plan.actions import (
     Restart,
     Resume,
     Stop,
+    StopOld,
     UpdateConfig,
+    subject,
 )
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
+from connect_reconciler.plan.rename import (
+    CARRIED,
+    pins_of,
+    pins_once_carried,
+    pins_once_created,
+    rename_pin,
+)
 from connect_reconciler.plan.values import Plain, Value
 from connect_runtime.storage.log import NewRecord
 from connect_specs.states import TargetState
@@ -36,8 +47,8 @@ from connect_specs.states import TargetState
 class Context:
     """What an action's records are made from, besides the action and the ledger.
 
-    `config` is the connector's config as it is, or will be once this action wrote it, and
-    `live_state` its target state; `state` and `prevent_delete` are the spec's.
+    `config` is the config of the action's subject as it is, or will be once this action wrote it,
+    and `live_state` its target state; `state` and `prevent_delete` are the spec's.
     """
 
     topic: str
@@ -51,14 +62,19 @@ class Context:
 
 def before(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRecord, ...]:
     """Records that must be there when the action begins."""
-    name = action.connector
+    name = subject(action)
     match action:
-        case Create(held_from=held_from):
+        case Create(held_from=held_from, renamed_from=old):
             # A connector that is created and then not recorded would be nobody's, and one that is
             # created stopped would stay so.
             owned = replace(_created(context), held_from=held_from)
-            return (owned_record(context.topic, name, owned),)
-        case Stop(held_from=held_from):
+            pins = pins_of(ledger, name)
+            created = pins_once_created(pins, old, context.now_ms)
+            return (
+                *_pin_records(context.topic, name, pins, created),
+                owned_record(context.topic, name, owned),
+            )
+        case Stop(held_from=held_from) | StopOld(held_from=held_from):
             owned = replace(_owned(ledger, name, context), held_from=held_from)
             return (owned_record(context.topic, name, owned),)
         case Resume() | Pause():
@@ -73,6 +89,8 @@ def before(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRe
             | UpdateConfig()
             | AlterOffsets()
             | ResetOffsets()
+            | CarryOffsets()
+            | DeleteOld()
             | Restart()
             | Delete()
             | Protect()
@@ -85,7 +103,7 @@ def before(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRe
 
 def after(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRecord, ...]:
     """Records of what the action did."""
-    name, topic = action.connector, context.topic
+    name, topic = subject(action), context.topic
     match action:
         case Create(held_from=held_from):
             owned = replace(_created(context), held_from=held_from)
@@ -116,9 +134,14 @@ def after(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRec
         case Protect(prevent_delete=prevent_delete):
             owned = replace(_owned(ledger, name, context), prevent_delete=prevent_delete)
             return (owned_record(topic, name, owned),)
-        case Delete() | Forget():
+        case CarryOffsets(old=old, moves=moves):
+            record = AppliedPin(CARRIED, tuple(move.entry for move in moves), context.now_ms)
+            pins = pins_of(ledger, name)
+            carried = pins_once_carried(pins, old, pins_of(ledger, old), record)
+            return _pin_records(topic, name, pins, carried)
+        case Delete() | Forget() | DeleteOld():
             return _forgotten(name, ledger, topic)
-        case Restart():
+        case Restart() | StopOld():
             return ()
         case _:
             assert_never(action)
@@ -150,10 +173,23 @@ def _settled(name: str, ledger: LedgerState, context: Context) -> tuple[NewRecor
 
 
 def _forgotten(name: str, ledger: LedgerState, topic: str) -> tuple[NewRecord, ...]:
-    pins = [pin for connector, pin in ledger.pins if connector == name]
+    """The connector, its pins, and that others went on from it."""
+    gone = rename_pin(name)
+    pins = [(of, pin) for of, pin in ledger.pins if of == name or pin == gone]
     return (
-        *(pin_record(topic, name, pin, None) for pin in pins),
+        *(pin_record(topic, of, pin, None) for of, pin in pins),
         owned_record(topic, name, None),
+    )
+
+
+def _pin_records(
+    topic: str, name: str, old: Mapping[str, AppliedPin], new: Mapping[str, AppliedPin]
+) -> tuple[NewRecord, ...]:
+    """From one state of a connector's pins to another."""
+    return tuple(
+        pin_record(topic, name, pin, new.get(pin))
+        for pin in sorted(old.keys() | new.keys())
+        if old.get(pin) != new.get(pin)
     )
 
 

@@ -26,9 +26,10 @@ def sink_groups(
     Of one that does not exist yet too: a group can be left from before.
     """
     found: dict[str, str] = {}
+    named = {*desired.connectors, *(spec.renamed_from for spec in desired.connectors.values())}
     for name, state in live.connectors.items():
         owned = ledger.connectors.get(name)
-        ours = name in desired.connectors or (owned and owned.project == desired.project)
+        ours = name in named or (owned and owned.project == desired.project)
         if ours and live_kinds[name] == "sink":
             found[name] = sink_group(name, state.config, project.worker)
     for name, spec in desired.connectors.items():

@@ -25,6 +25,7 @@ from connect_reconciler.plan.config_checks import (
 )
 from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.rename import base_config
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil
 from connect_runtime.herder.errors import RequestError
@@ -94,7 +95,7 @@ def _to_be_written(desired: Desired, live: Live) -> Iterator[_Written]:
     for name, spec in desired.connectors.items():
         there = live.connectors.get(name)
         stored = None if there is None else without_reserved(there.config)
-        config = written_config(spec, stored)
+        config = written_config(spec, base_config(spec, live))
         if config != stored:
             yield _Written(spec, config, _cover(spec, live.password_keys.get(name, frozenset())))
 

@@ -78,8 +78,26 @@ class InsideLog:
     offset: int
 
 
+OldCondition: TypeAlias = Exists | Absent | TargetIs | OwnerIs | NotProtected
+
+
+@dataclass(frozen=True, slots=True)
+class OfOld:
+    """The condition holds for the connector that is renamed, under its old name."""
+
+    condition: OldCondition
+
+
 Precondition: TypeAlias = (
-    Exists | Absent | TargetIs | OwnerIs | NotProtected | PinNotRecorded | PinRecorded | InsideLog
+    Exists
+    | Absent
+    | TargetIs
+    | OwnerIs
+    | NotProtected
+    | PinNotRecorded
+    | PinRecorded
+    | InsideLog
+    | OfOld
 )
 
 
@@ -120,12 +138,14 @@ class Create(_Common):
     """Creates the connector in `initial_state`, config and state in one transaction (KIP-980).
 
     `held_from` is set when it is created stopped for a later action only: the state to go on to.
-    Ownership and `held_from` are in the ledger before the connector is on the cluster.
+    `renamed_from` is the name of the connector that goes on in this one.
+    All of it but the config is in the ledger before the connector is on the cluster.
     """
 
     config: Mapping[str, Value]
     initial_state: TargetState
     held_from: TargetState | None = None
+    renamed_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +216,42 @@ class ResetOffsets(_Common):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StopOld(_Common):
+    """Stops the connector that is renamed, `old`, and waits until its tasks are gone.
+
+    It is this project's from then on. `held_from` is its target state from before, which is in the
+    ledger before the stop; None if it was stopped.
+    """
+
+    old: str
+    held_from: TargetState | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarryOffsets(_Common):
+    """Gives the connector the offsets of `old`, all of them and no others, and reads them back.
+
+    `moves` are information: what is carried is read after the stop. With it the ledger gets a
+    record like a pin's, and the pins of `old`; nothing resumes before.
+    """
+
+    old: str
+    moves: tuple[OffsetMove, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOld(_Common):
+    """Deletes `old`, whose offsets were carried over, and all that the ledger holds of it.
+
+    `reset`: its offsets are forgotten before, so that a later connector of its name does not begin
+    in the middle. False where they are others' too.
+    """
+
+    old: str
+    reset: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pause(_Common):
     """Target state paused."""
 
@@ -234,6 +290,9 @@ Action: TypeAlias = (
     | Stop
     | AlterOffsets
     | ResetOffsets
+    | StopOld
+    | CarryOffsets
+    | DeleteOld
     | Pause
     | Resume
     | Restart
@@ -241,3 +300,13 @@ Action: TypeAlias = (
     | Protect
     | Forget
 )
+
+
+def old_name(action: Action) -> str | None:
+    """The old name that a rename's own actions act on or read; None for all others."""
+    return action.old if isinstance(action, StopOld | CarryOffsets | DeleteOld) else None
+
+
+def subject(action: Action) -> str:
+    """The connector that the action changes."""
+    return action.old if isinstance(action, StopOld | DeleteOld) else action.connector

@@ -13,6 +13,8 @@ from connect_reconciler.plan.diff import Changes, PinChange
 from connect_reconciler.plan.live import Kind, Live
 from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
 from connect_reconciler.plan.positions import Problem, position_problem
+from connect_reconciler.plan.rename import recorded_pin
+from connect_reconciler.plan.rename_checks import rename_error, rename_warning
 from connect_specs.desired import Desired, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.offsets import content_hash, is_sink_partition
@@ -34,11 +36,18 @@ def check_changes(changes: tuple[Changes, ...], desired: Desired, live: Live) ->
     warnings: list[Diagnostic] = list(_whole_project(changes, desired, live))
     blocked, unpinned = set(), set()
     for each in changes:
-        refused = _ownership(each, desired.project) or _protection(each)
+        refused = (
+            _ownership(each, desired.project)
+            or _protection(each)
+            or rename_error(each, desired, live)
+        )
         if refused is not None:
             errors.append(refused)
             blocked.add(each.name)
             continue
+        nothing = rename_warning(each, live)
+        if nothing is not None:
+            warnings.append(nothing)
         pin = each.spec.pin if each.spec else None
         if pin is None:
             continue
@@ -92,7 +101,7 @@ def _protection(changes: Changes) -> Diagnostic | None:
 
 
 def _pin_errors(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic]:
-    applied = live.ledger.pins.get((changes.name, pin.id))
+    applied = None if changes.spec is None else recorded_pin(changes.spec, live)
     if applied is not None and applied.content_hash != content_hash(pin):
         yield Diagnostic(
             "plan.pin-reused",

@@ -18,6 +18,7 @@ from connect_reconciler.plan.kinds import kind_of
 from connect_reconciler.plan.live import AppliedPin, Kind, Live, LiveConnector, Owned
 from connect_reconciler.plan.positions import entries_at
 from connect_reconciler.plan.predict import OFFSETS_HOME_KEYS
+from connect_reconciler.plan.rename import Rename, base_config, recorded_pin, rename_of
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil, veil
 from connect_reconciler.plan.values import Value
@@ -48,7 +49,8 @@ class Changes:
 
     `goal` is the target state that it is to end in. `written` is the whole config as it is to be,
     `config` what of it differs from live. `offsets` are those it has where its new config points.
-    `guard` None: the guard stays as it is.
+    `guard` None: the guard stays as it is. `rename` None: there is nothing to rename, or not any
+    more.
     """
 
     name: str
@@ -64,6 +66,12 @@ class Changes:
     offsets: tuple[OffsetEntry, ...] = ()
     pin: PinChange | None = None
     guard: bool | None = None
+    rename: Rename | None = None
+
+    @property
+    def carries(self) -> bool:
+        """Whether the offsets of its old name are still to be carried over."""
+        return self.rename is not None and self.rename.stage in ("new", "begun")
 
     @property
     def values(self) -> dict[str, Value]:
@@ -72,7 +80,8 @@ class Changes:
 
 
 def diff(desired: Desired, live: Live) -> tuple[Changes, ...]:
-    """The changes of every connector that a spec names or this project owns, by name.
+    """The changes of every connector that a spec names or this project owns, by name; one that is
+    renamed is among the changes of its new name.
 
     A connector that another project owns is among them too: its changes say what would differ.
     """
@@ -80,7 +89,8 @@ def diff(desired: Desired, live: Live) -> tuple[Changes, ...]:
 
 
 def written_config(spec: DesiredConnector, live: Mapping[str, str] | None) -> dict[str, str]:
-    """The config that an apply writes: the spec's, but ignored keys as they are on the cluster."""
+    """The config that an apply writes: the spec's, but ignored keys as `live` has them, which is
+    the config on the cluster (see `base_config`)."""
     wanted = {**spec.config, "name": spec.name}
     if live is None:
         return wanted
@@ -115,10 +125,14 @@ def offsets_drifted(applied: AppliedPin, offsets: tuple[OffsetEntry, ...]) -> bo
 
 
 def _changes(desired: Desired, live: Live) -> Iterator[Changes]:
+    renamed = set()
     for spec in desired.connectors.values():
-        yield _of_spec(spec, desired.project, live)
+        changes = _of_spec(spec, desired.project, live)
+        if changes.rename is not None:
+            renamed.add(changes.rename.old)
+        yield changes
     for name, owned in live.ledger.connectors.items():
-        if owned.project != desired.project or name in desired.connectors:
+        if owned.project != desired.project or name in desired.connectors or name in renamed:
             continue
         connector = live.connectors.get(name)
         cover = Veil(name, live.ledger.fingerprint_key, live.password_keys.get(name, frozenset()))
@@ -142,8 +156,9 @@ def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
         live.ledger.fingerprint_key,
         frozenset(spec.sensitive) | live.password_keys.get(name, frozenset()),
     )
+    rename = rename_of(spec, live)
     stored = None if connector is None else {**without_reserved(connector.config), "name": name}
-    written = written_config(spec, stored)
+    written = written_config(spec, base_config(spec, live))
     fields = () if stored is None else field_changes(stored, written, cover)
     guarded = owned is not None and owned.prevent_delete
     existence: Existence = "keep"
@@ -151,17 +166,21 @@ def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
         existence = "create"
     elif owned is None:
         existence = "adopt"
-    kind = kind_of(written, connector, live.kinds)
+    before = connector or (rename.live if rename else None)
+    kind = kind_of(written, before, live.kinds)
     offsets = live.orphan_offsets.get(name, ()) if connector is None else connector.offsets
     other_kind = connector is not None and {kind, connector.kind} == {"source", "sink"}
     if other_kind or any(change.key in OFFSETS_HOME_KEYS for change in fields):
         offsets = ()
+    if rename is not None and rename.live is not None and rename.stage in ("new", "begun"):
+        offsets = rename.live.offsets
+    owner = owned if connector is not None or rename is None else rename.owned
     return Changes(
         name,
         existence,
         kind,
         cover,
-        _goal(spec, connector, owned if owned and owned.project == project else None),
+        _goal(spec, before, owner if owner and owner.project == project else None),
         spec=spec,
         live=connector,
         owned=owned,
@@ -170,6 +189,7 @@ def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
         offsets=offsets,
         pin=_pin_change(spec, kind, written, live, offsets),
         guard=None if spec.prevent_delete == guarded else spec.prevent_delete,
+        rename=rename,
     )
 
 
@@ -202,7 +222,7 @@ def _pin_change(
     pin = spec.pin
     if pin is None:
         return None
-    applied = live.ledger.pins.get((spec.name, pin.id))
+    applied = recorded_pin(spec, live)
     held = managed_state(spec) is TargetState.STOPPED
     known = content_hash(pin)
     if applied is None:

@@ -6,7 +6,9 @@ R2 config before offsets: it names the group, the topic and the class that judge
 R3 the pin is recorded before anything resumes;
 R4 what was held goes back to its state from before, which the ledger has since before the stop;
 R5 on the way to paused, pause first: the new config must not run for a moment;
-R6 what ends comes before what starts: a slot, server id or group can have one owner only.
+R6 what ends comes before what starts: a slot, server id or group can have one owner only;
+R7 a rename: the old one stops, the new one is there, has its offsets, and runs; then the old one
+   goes. Offsets that a pin asks for come after those that are carried, and win.
 """
 
 from __future__ import annotations
@@ -20,12 +22,16 @@ from connect_reconciler.plan.actions import (
     Action,
     Adopt,
     AlterOffsets,
+    CarryOffsets,
     Create,
     Delete,
+    DeleteOld,
     Exists,
     Forget,
     InsideLog,
     NotProtected,
+    OfOld,
+    OldCondition,
     OwnerIs,
     Pause,
     PinNotRecorded,
@@ -36,13 +42,16 @@ from connect_reconciler.plan.actions import (
     Restart,
     Resume,
     Stop,
+    StopOld,
     TargetIs,
     UpdateConfig,
 )
 from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
-from connect_reconciler.plan.predict import ConnectorState, predict, state_of
+from connect_reconciler.plan.predict import ConnectorState, predict, state_before
+from connect_reconciler.plan.rename import BEGUN, CARRIED, carried, rename_pin
+from connect_reconciler.plan.rename_wording import RenameWording
 from connect_reconciler.plan.sensitive import config_fingerprint
 from connect_reconciler.plan.values import Secret
 from connect_reconciler.plan.wording import Wording
@@ -77,9 +86,10 @@ def _rank(actions: tuple[Action, ...]) -> int:
 def _with_preconditions(
     changes: Changes, live: Live, project: str, wording: Wording
 ) -> tuple[Action, ...]:
-    state = state_of(changes.name, live, project=project)
+    steps = tuple(_steps(changes, wording))
+    state = state_before(changes.name, steps, live, project=project)
     actions: list[Action] = []
-    for bare in _steps(changes, wording):
+    for bare in steps:
         action = replace(bare, requires=_requires(bare, state, changes))
         actions.append(action)
         state = predict(state, action)
@@ -87,29 +97,48 @@ def _with_preconditions(
 
 
 def _steps(changes: Changes, wording: Wording) -> Iterator[Action]:
+    renaming = _renaming(changes, wording)
+    if renaming is not None and changes.carries:  # R7
+        yield renaming.stop_old()
+    yield from _own_steps(changes, wording, renaming)
+    if renaming is not None:
+        yield renaming.delete_old()
+
+
+def _renaming(changes: Changes, wording: Wording) -> RenameWording | None:
+    if changes.rename is None:
+        return None
+    return RenameWording(changes, changes.rename, wording.live, wording.worker)
+
+
+def _own_steps(
+    changes: Changes, wording: Wording, renaming: RenameWording | None
+) -> Iterator[Action]:
     match changes.existence:
         case "delete":
             yield wording.delete()
         case "forget":
             yield wording.forget()
         case "create":
-            yield from _creation(changes, wording)
+            yield from _creation(changes, wording, renaming)
         case "adopt" | "keep":
-            yield from _update(changes, wording)
+            yield from _update(changes, wording, renaming)
         case _:
             assert_never(changes.existence)
 
 
-def _creation(changes: Changes, wording: Wording) -> Iterator[Action]:
-    held = changes.pin is not None and changes.goal is not TargetState.STOPPED
+def _creation(
+    changes: Changes, wording: Wording, renaming: RenameWording | None
+) -> Iterator[Action]:
+    held = _moves_offsets(changes) and changes.goal is not TargetState.STOPPED
     initial = TargetState.STOPPED if held else changes.goal
-    yield wording.create(initial, changes.goal if held else None)
+    yield (renaming or wording).create(initial, changes.goal if held else None)
     yield from _guard(changes, wording)
-    yield from _offsets(changes, wording)
+    yield from _offsets(changes, wording, renaming)
     yield from _go_to(changes.goal, initial, wording)
 
 
-def _update(changes: Changes, wording: Wording) -> Iterator[Action]:
+def _update(changes: Changes, wording: Wording, renaming: RenameWording | None) -> Iterator[Action]:
     if changes.live is None:
         return
     if changes.existence == "adopt":
@@ -118,7 +147,7 @@ def _update(changes: Changes, wording: Wording) -> Iterator[Action]:
     target, goal = changes.live.target, changes.goal
     stopped, paused = TargetState.STOPPED, TargetState.PAUSED
     failed = "FAILED" in (changes.live.state, *changes.live.task_states)
-    if target is not stopped and (changes.pin is not None or goal is stopped):  # R1
+    if target is not stopped and (_moves_offsets(changes) or goal is stopped):  # R1
         yield wording.stop(None if goal is stopped else target)
         # A stop ends failed tasks too: from there nothing is left to restart
         target = stopped
@@ -131,7 +160,7 @@ def _update(changes: Changes, wording: Wording) -> Iterator[Action]:
             yield wording.restart()
     if changes.config:
         yield wording.update_config()  # R2
-    yield from _offsets(changes, wording)
+    yield from _offsets(changes, wording, renaming)
     if target is paused and goal is TargetState.RUNNING and failed:
         # Resuming leaves failed tasks failed; before it, so that a kill in between forgets nothing
         yield wording.restart()
@@ -150,7 +179,15 @@ def _guard(changes: Changes, wording: Wording) -> Iterator[Action]:
         yield wording.protect(prevent_delete=changes.guard)
 
 
-def _offsets(changes: Changes, wording: Wording) -> Iterator[Action]:
+def _moves_offsets(changes: Changes) -> bool:
+    return changes.carries or changes.pin is not None
+
+
+def _offsets(
+    changes: Changes, wording: Wording, renaming: RenameWording | None
+) -> Iterator[Action]:
+    if renaming is not None and changes.carries:
+        yield renaming.carry()
     if changes.pin is not None:
         yield wording.alter_offsets(changes.pin)
 
@@ -185,6 +222,8 @@ def _requires(action: Action, state: ConnectorState, changes: Changes) -> tuple[
             return (_exists(state, changes), *_target(state), owner)
         case Delete():
             return (_exists(state, changes), owner, NotProtected())
+        case StopOld() | CarryOffsets() | DeleteOld():
+            return _requires_of_rename(action, state, changes)
         case AlterOffsets() | ResetOffsets():
             pin: Precondition = PinNotRecorded(action.pin)
             if action.pin in state.pins:
@@ -192,6 +231,27 @@ def _requires(action: Action, state: ConnectorState, changes: Changes) -> tuple[
             return (_exists(state, changes), *_target(state), owner, pin, *_inside(action, state))
         case Pause() | Resume():
             return (_exists(state, changes), *_target(state), owner, *_recorded(state, changes))
+        case _:
+            assert_never(action)
+
+
+def _requires_of_rename(
+    action: StopOld | CarryOffsets | DeleteOld, state: ConnectorState, changes: Changes
+) -> tuple[Precondition, ...]:
+    old = state.old
+    assert old is not None
+    there: tuple[OldCondition, ...] = (Absent(),)
+    if old.config is not None:
+        there = (_exists(old, changes), *_target(old))
+    of_old = (*(OfOld(each) for each in there), OfOld(OwnerIs(old.owner)))
+    match action:
+        case StopOld():
+            return (*of_old, OfOld(NotProtected()))
+        case CarryOffsets():
+            begun = PinRecorded(rename_pin(old.name), BEGUN)
+            return (_exists(state, changes), *_target(state), OwnerIs(state.owner), begun, *of_old)
+        case DeleteOld():
+            return (PinRecorded(rename_pin(old.name), CARRIED), *of_old, OfOld(NotProtected()))
         case _:
             assert_never(action)
 
@@ -233,8 +293,11 @@ def _inside(action: AlterOffsets | ResetOffsets, state: ConnectorState) -> Itera
 
 
 def _recorded(state: ConnectorState, changes: Changes) -> tuple[PinRecorded, ...]:
+    found = []
+    if changes.rename is not None and carried(state.pins, changes.rename.old):
+        found.append(PinRecorded(rename_pin(changes.rename.old), CARRIED))
     pin = changes.spec.pin if changes.spec else None
     applied = None if pin is None else state.pins.get(pin.id)
-    if pin is None or applied is None or applied.content_hash != content_hash(pin):
-        return ()
-    return (PinRecorded(pin.id, applied.content_hash),)
+    if pin is not None and applied is not None and applied.content_hash == content_hash(pin):
+        found.append(PinRecorded(pin.id, applied.content_hash))
+    return tuple(found)

@@ -31,6 +31,7 @@ def action_to(action: act.Action) -> models.ActionModel:
                 config=_config_to(action.config),
                 initial_state=action.initial_state.value,
                 held_from=_state_to(action.held_from),
+                renamed_from=action.renamed_from,
             )
         case act.Adopt():
             return models.AdoptModel(**common)
@@ -44,6 +45,13 @@ def action_to(action: act.Action) -> models.ActionModel:
             return models.AlterOffsetsModel(**common, **_offsets_to(action))
         case act.ResetOffsets():
             return models.ResetOffsetsModel(**common, **_offsets_to(action))
+        case act.StopOld():
+            held_from = _state_to(action.held_from)
+            return models.StopOldModel(**common, old=action.old, held_from=held_from)
+        case act.CarryOffsets():
+            return models.CarryOffsetsModel(**common, old=action.old, moves=_moves_to(action.moves))
+        case act.DeleteOld():
+            return models.DeleteOldModel(**common, old=action.old, reset=action.reset)
         case act.Pause():
             return models.PauseModel(**common)
         case act.Resume():
@@ -75,6 +83,7 @@ def action_from(model: models.ActionModel) -> act.Action:
                 config=_config_from(model.config),
                 initial_state=TargetState(model.initial_state),
                 held_from=_state_from(model.held_from),
+                renamed_from=model.renamed_from,
             )
         case models.AdoptModel():
             return act.Adopt(**common)
@@ -87,6 +96,13 @@ def action_from(model: models.ActionModel) -> act.Action:
             return act.AlterOffsets(**common, **_offsets_from(model))
         case models.ResetOffsetsModel():
             return act.ResetOffsets(**common, **_offsets_from(model))
+        case models.StopOldModel():
+            held_from = _state_from(model.held_from)
+            return act.StopOld(**common, old=model.old, held_from=held_from)
+        case models.CarryOffsetsModel():
+            return act.CarryOffsets(**common, old=model.old, moves=_moves_from(model.moves))
+        case models.DeleteOldModel():
+            return act.DeleteOld(**common, old=model.old, reset=model.reset)
         case models.PauseModel():
             return act.Pause(**common)
         case models.ResumeModel():
@@ -135,8 +151,8 @@ def value_to(value: Value) -> models.ValueModel:
     return value.text if isinstance(value, Plain) else models.SecretModel(secret=value.fingerprint)
 
 
-def _precondition_to(precondition: act.Precondition) -> models.PreconditionModel:
-    match precondition:
+def _condition_to(condition: act.OldCondition) -> models.ConditionModel:
+    match condition:
         case act.Exists(config_fingerprint=mark, leaving_out=leaving_out):
             return models.ExistsModel(config_fingerprint=mark, leaving_out=leaving_out)
         case act.Absent():
@@ -147,6 +163,14 @@ def _precondition_to(precondition: act.Precondition) -> models.PreconditionModel
             return models.OwnerIsModel(project=project)
         case act.NotProtected():
             return models.NotProtectedModel()
+        case _:
+            assert_never(condition)
+
+
+def _precondition_to(precondition: act.Precondition) -> models.PreconditionModel:
+    match precondition:
+        case act.OfOld(condition=condition):
+            return models.OfOldModel(condition=_condition_to(condition))
         case act.PinNotRecorded(pin=pin):
             return models.PinNotRecordedModel(pin=pin)
         case act.PinRecorded(pin=pin, content_hash=content_hash):
@@ -154,10 +178,10 @@ def _precondition_to(precondition: act.Precondition) -> models.PreconditionModel
         case act.InsideLog(partition=(topic, partition), offset=offset):
             return models.InsideLogModel(topic=topic, partition=partition, offset=offset)
         case _:
-            assert_never(precondition)
+            return _condition_to(precondition)
 
 
-def _precondition_from(model: models.PreconditionModel) -> act.Precondition:
+def _condition_from(model: models.ConditionModel) -> act.OldCondition:
     match model:
         case models.ExistsModel():
             return act.Exists(model.config_fingerprint, model.leaving_out)
@@ -169,6 +193,14 @@ def _precondition_from(model: models.PreconditionModel) -> act.Precondition:
             return act.OwnerIs(model.project)
         case models.NotProtectedModel():
             return act.NotProtected()
+        case _:
+            assert_never(model)
+
+
+def _precondition_from(model: models.PreconditionModel) -> act.Precondition:
+    match model:
+        case models.OfOldModel():
+            return act.OfOld(_condition_from(model.condition))
         case models.PinNotRecordedModel():
             return act.PinNotRecorded(model.pin)
         case models.PinRecordedModel():
@@ -176,7 +208,7 @@ def _precondition_from(model: models.PreconditionModel) -> act.Precondition:
         case models.InsideLogModel():
             return act.InsideLog((model.topic, model.partition), model.offset)
         case _:
-            assert_never(model)
+            return _condition_from(model)
 
 
 def _value_from(model: models.ValueModel) -> Value:
@@ -212,29 +244,37 @@ def _change_from(model: models.ChangeModel) -> act.FieldChange:
 
 
 def _offsets_to(action: act.AlterOffsets | act.ResetOffsets) -> dict[str, Any]:
-    moves = tuple(
+    moves = _moves_to(action.moves)
+    return {"pin": action.pin, "pin_hash": action.pin_hash, "moves": moves, "held": action.held}
+
+
+def _offsets_from(model: models.AlterOffsetsModel | models.ResetOffsetsModel) -> dict[str, Any]:
+    moves = _moves_from(model.moves)
+    return {"pin": model.pin, "pin_hash": model.pin_hash, "moves": moves, "held": model.held}
+
+
+def _moves_to(moves: tuple[act.OffsetMove, ...]) -> tuple[models.MoveModel, ...]:
+    return tuple(
         models.MoveModel(
             entry=_entry_to(move.entry),
             before=None if move.before is None else _entry_to(move.before),
             effect=move.effect,
             direction=move.direction,
         )
-        for move in action.moves
+        for move in moves
     )
-    return {"pin": action.pin, "pin_hash": action.pin_hash, "moves": moves, "held": action.held}
 
 
-def _offsets_from(model: models.AlterOffsetsModel | models.ResetOffsetsModel) -> dict[str, Any]:
-    moves = tuple(
+def _moves_from(moves: tuple[models.MoveModel, ...]) -> tuple[act.OffsetMove, ...]:
+    return tuple(
         act.OffsetMove(
             _entry_from(move.entry),
             None if move.before is None else _entry_from(move.before),
             move.effect,
             move.direction,
         )
-        for move in model.moves
+        for move in moves
     )
-    return {"pin": model.pin, "pin_hash": model.pin_hash, "moves": moves, "held": model.held}
 
 
 def _entry_to(entry: OffsetEntry) -> models.EntryModel:

@@ -119,6 +119,18 @@ class InsideLogModel(Model):
     offset: int
 
 
+ConditionModel: TypeAlias = (
+    ExistsModel | AbsentModel | TargetIsModel | OwnerIsModel | NotProtectedModel
+)
+
+
+class OfOldModel(Model):
+    """The condition holds for the connector that is renamed, under its old name."""
+
+    type: Literal["of-old"] = "of-old"
+    condition: Annotated[ConditionModel, Field(discriminator="type")]
+
+
 PreconditionModel: TypeAlias = Annotated[
     ExistsModel
     | AbsentModel
@@ -127,7 +139,8 @@ PreconditionModel: TypeAlias = Annotated[
     | NotProtectedModel
     | PinNotRecordedModel
     | PinRecordedModel
-    | InsideLogModel,
+    | InsideLogModel
+    | OfOldModel,
     Field(discriminator="type"),
 ]
 
@@ -149,6 +162,7 @@ class CreateModel(Common):
     config: dict[str, ValueModel]
     initial_state: State
     held_from: State | None = None
+    renamed_from: str | None = None
 
 
 class AdoptModel(Common):
@@ -189,6 +203,30 @@ class ResetOffsetsModel(_Offsets):
     """Forgets all offsets."""
 
     action: Literal["reset-offsets"] = "reset-offsets"
+
+
+class StopOldModel(Common):
+    """Stops the connector that is renamed."""
+
+    action: Literal["stop-old"] = "stop-old"
+    old: str
+    held_from: State | None = None
+
+
+class CarryOffsetsModel(Common):
+    """Gives the connector the offsets that it has under its old name."""
+
+    action: Literal["carry-offsets"] = "carry-offsets"
+    old: str
+    moves: tuple[MoveModel, ...]
+
+
+class DeleteOldModel(Common):
+    """Deletes the connector of the old name; with `reset` its offsets are forgotten before."""
+
+    action: Literal["delete-old"] = "delete-old"
+    old: str
+    reset: bool
 
 
 class PauseModel(Common):
@@ -235,6 +273,9 @@ ActionModel: TypeAlias = Annotated[
     | StopModel
     | AlterOffsetsModel
     | ResetOffsetsModel
+    | StopOldModel
+    | CarryOffsetsModel
+    | DeleteOldModel
     | PauseModel
     | ResumeModel
     | RestartModel

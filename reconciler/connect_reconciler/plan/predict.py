@@ -7,7 +7,7 @@ Progress of a running connector is no part of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import assert_never
@@ -17,13 +17,16 @@ from connect_reconciler.plan.actions import (
     Action,
     Adopt,
     AlterOffsets,
+    CarryOffsets,
     Create,
     Delete,
+    DeleteOld,
     Exists,
     Forget,
     InsideLog,
     NotProtected,
     OffsetMove,
+    OfOld,
     OwnerIs,
     Pause,
     PinNotRecorded,
@@ -34,11 +37,20 @@ from connect_reconciler.plan.actions import (
     Restart,
     Resume,
     Stop,
+    StopOld,
     TargetIs,
     UpdateConfig,
+    old_name,
 )
 from connect_reconciler.plan.live import AppliedPin, Live, LogRange, TopicPartition
 from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.rename import (
+    CARRIED,
+    pins_of,
+    pins_once_carried,
+    pins_once_created,
+    rename_pin,
+)
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil, config_fingerprint, key_id, veil
 from connect_reconciler.plan.values import Value
@@ -62,7 +74,8 @@ class ConnectorState:
     """One connector as preconditions see it. `config` None: it is not there.
 
     `project` is the one that acts, `owner` the one that the ledger names. `offsets` are known only
-    while it is stopped, and only where its config still points.
+    while it is stopped, and only where its config still points. `old` is the connector that is
+    renamed to this one, under its old name.
     """
 
     name: str
@@ -76,6 +89,16 @@ class ConnectorState:
     offsets: tuple[OffsetEntry, ...] = ()
     logs: Mapping[TopicPartition, LogRange] = field(default_factory=dict)
     key: bytes | None = field(default=None, repr=False)
+    old: ConnectorState | None = None
+
+
+def state_before(
+    name: str, actions: Iterable[Action], live: Live, *, project: str
+) -> ConnectorState:
+    """The connector as it was observed, with the one that its actions rename to it, if any."""
+    state = state_of(name, live, project=project)
+    old = next((old for old in map(old_name, actions) if old is not None), None)
+    return state if old is None else replace(state, old=state_of(old, live, project=project))
 
 
 def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
@@ -91,7 +114,7 @@ def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
         owner=None if owned is None else owned.project,
         prevent_delete=owned is not None and owned.prevent_delete,
         held_from=None if owned is None else owned.held_from,
-        pins={pin: applied for (of, pin), applied in live.ledger.pins.items() if of == name},
+        pins=pins_of(live.ledger, name),
         offsets=connector.offsets if connector else live.orphan_offsets.get(name, ()),
         logs=live.logs,
         key=key,
@@ -101,9 +124,14 @@ def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
 def predict(state: ConnectorState, action: Action) -> ConnectorState:
     """The connector and its ledger records once the action is done."""
     match action:
-        case Create(config=config, initial_state=target, held_from=held_from):
+        case Create(config=config, initial_state=target, held_from=held_from, renamed_from=old):
             return replace(
-                state, config=config, target=target, held_from=held_from, owner=state.project
+                state,
+                config=config,
+                target=target,
+                held_from=held_from,
+                owner=state.project,
+                pins=pins_once_created(state.pins, old),
             )
         case Adopt():
             return replace(state, owner=state.project)
@@ -117,6 +145,8 @@ def predict(state: ConnectorState, action: Action) -> ConnectorState:
             return replace(_recorded(state, action, resolved), offsets=_moved(state.offsets, moves))
         case ResetOffsets():
             return replace(_recorded(state, action, None), offsets=())
+        case StopOld() | CarryOffsets() | DeleteOld():
+            return _renamed(state, action)
         case Pause():
             return replace(_let_go(state), target=TargetState.PAUSED)
         case Resume():
@@ -155,6 +185,10 @@ def check(precondition: Precondition, state: ConnectorState) -> Diagnostic | Non
             applied = state.pins.get(pin)
             known = applied is not None and applied.content_hash == content_hash
             broken = not known and f"the ledger does not hold pin {pin} as the spec has it"
+        case OfOld(condition=condition):
+            # Only a group of actions that names an old one relies on it
+            assert state.old is not None
+            return check(condition, state.old)
         case InsideLog(partition=(topic, number), offset=offset):
             log = state.logs.get((topic, number))
             if log is None:
@@ -187,8 +221,9 @@ def check_plan(plan: Plan, live: Live) -> tuple[Diagnostic, ...]:
         hint = "make the plan again, with the same CONNECT_FINGERPRINT_KEY if you set one"
         return (Diagnostic("stale.key", what, hint=hint),)
     problems: list[Diagnostic] = []
-    for name, actions in groupby(plan.actions, key=lambda action: action.connector):
-        state = state_of(name, live, project=plan.project)
+    for name, group in groupby(plan.actions, key=lambda action: action.connector):
+        actions = tuple(group)
+        state = state_before(name, actions, live, project=plan.project)
         for action in actions:
             found = unmet(action, state)
             problems.extend(found)
@@ -232,6 +267,27 @@ _CODES: Mapping[type[Precondition], str] = {
 
 def _owner(project: str | None) -> str:
     return "nobody" if project is None else f"project {project}"
+
+
+def _renamed(state: ConnectorState, action: StopOld | CarryOffsets | DeleteOld) -> ConnectorState:
+    old = state.old
+    assert old is not None
+    match action:
+        case StopOld(held_from=held_from):
+            stopped = replace(
+                old, target=TargetState.STOPPED, owner=state.project, held_from=held_from
+            )
+            return replace(state, old=stopped)
+        case CarryOffsets(moves=moves):
+            record = AppliedPin(CARRIED, tuple(move.entry for move in moves))
+            pins = pins_once_carried(state.pins, old.name, old.pins, record)
+            return replace(state, pins=pins, offsets=_moved((), moves))
+        case DeleteOld(reset=reset):
+            pins = {pin: each for pin, each in state.pins.items() if pin != rename_pin(old.name)}
+            gone = predict(old, Delete(connector=old.name, reason=""))
+            return replace(state, pins=pins, old=replace(gone, offsets=()) if reset else gone)
+        case _:
+            assert_never(action)
 
 
 def _recorded(

@@ -15,8 +15,10 @@ from connect_reconciler.plan.actions import (
     Action,
     Adopt,
     AlterOffsets,
+    CarryOffsets,
     Create,
     Delete,
+    DeleteOld,
     Forget,
     Pause,
     Protect,
@@ -24,12 +26,15 @@ from connect_reconciler.plan.actions import (
     Restart,
     Resume,
     Stop,
+    StopOld,
     UpdateConfig,
+    old_name,
 )
 from connect_reconciler.plan.plan import Plan
 
 Kind: TypeAlias = Literal[
     "create",
+    "rename",
     "adopt",
     "change",
     "stop",
@@ -60,7 +65,8 @@ def grouped(plan: Plan) -> tuple[tuple[Action, ...], ...]:
 def kinds(actions: tuple[Action, ...]) -> tuple[Kind, ...]:
     """What the actions of one connector amount to, each once."""
     held = any(
-        isinstance(action, Stop | Create) and action.held_from is not None for action in actions
+        (isinstance(action, Stop | Create) and action.held_from is not None) or old_name(action)
+        for action in actions
     )
     found = {kind for action in actions if (kind := _kind(action, held=held)) is not None}
     return tuple(kind for kind in KINDS if kind in found)
@@ -74,8 +80,10 @@ def summarize(plan: Plan) -> Mapping[Kind, int]:
 
 def _kind(action: Action, *, held: bool) -> Kind | None:
     match action:
-        case Create():
+        case Create(renamed_from=None):
             return "create"
+        case Create() | StopOld() | CarryOffsets() | DeleteOld():
+            return "rename"
         case Adopt():
             return "adopt"
         case UpdateConfig():

@@ -14,9 +14,11 @@ from connect_reconciler.plan.actions import (
     Action,
     Adopt,
     AlterOffsets,
+    CarryOffsets,
     Consequence,
     Create,
     Delete,
+    DeleteOld,
     FieldChange,
     Forget,
     OffsetMove,
@@ -26,6 +28,7 @@ from connect_reconciler.plan.actions import (
     Restart,
     Resume,
     Stop,
+    StopOld,
     UpdateConfig,
 )
 from connect_reconciler.plan.plan import Plan
@@ -91,6 +94,12 @@ def verb(action: Action) -> str:
     match action:
         case Create():
             return "create"
+        case StopOld():
+            return "stop old"
+        case CarryOffsets():
+            return "carry offsets"
+        case DeleteOld():
+            return "delete old"
         case Adopt():
             return "adopt"
         case UpdateConfig():
@@ -125,9 +134,11 @@ def details(action: Action) -> Details:
             return Details(fields=tuple(FieldChange(key, None, config[key]) for key in keys))
         case UpdateConfig(changes=changes):
             return Details(fields=changes)
-        case AlterOffsets(moves=moves) | ResetOffsets(moves=moves):
+        case AlterOffsets(moves=moves) | ResetOffsets(moves=moves) | CarryOffsets(moves=moves):
             return Details(moves=moves)
         case Adopt() | Stop() | Pause() | Resume() | Restart() | Delete() | Protect() | Forget():
+            return Details()
+        case StopOld() | DeleteOld():
             return Details()
         case _:
             assert_never(action)

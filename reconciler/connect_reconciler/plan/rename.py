@@ -1,0 +1,128 @@
+"""How far is the move of a connector to another name, and what does the ledger say of it?
+
+The ledger's record of a rename is one like a pin's, of the new name: `BEGUN` from before the
+connector is created, `CARRIED` once it has the old one's offsets, gone when the old one is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from connect_reconciler.plan.live import AppliedPin, LedgerState, Live, LiveConnector, Owned
+from connect_reconciler.plan.reserved import without_reserved
+from connect_specs.desired import DesiredConnector
+
+BEGUN, CARRIED = "begun", "carried"
+
+_PREFIX = "renamed_from:"
+
+Stage: TypeAlias = Literal["new", "begun", "carried", "unrelated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """A move from `old` that is to be made, or finished. `live` and `owned` are the old one's.
+
+    `unrelated`: both are there, and no apply began to move one to the other.
+    """
+
+    old: str
+    stage: Stage
+    live: LiveConnector | None
+    owned: Owned | None
+
+
+def rename_of(spec: DesiredConnector, live: Live) -> Rename | None:
+    """The spec's rename; None if it asks for none, if it is done, or if nothing is left to move."""
+    old = spec.renamed_from
+    if old is None or old == spec.name:
+        return None
+    pins = pins_of(live.ledger, spec.name)
+    there, here = live.connectors.get(old), spec.name in live.connectors
+    stage: Stage
+    if carried(pins, old):
+        stage = "carried"
+    elif not here:
+        stage = "new"
+    else:
+        stage = "begun" if begun(pins, old) else "unrelated"
+    if there is None and (not here or stage == "unrelated"):
+        return None
+    return Rename(old, stage, there, live.ledger.connectors.get(old))
+
+
+def base_config(spec: DesiredConnector, live: Live) -> Mapping[str, str] | None:
+    """The config whose ignored keys are kept: the connector's own, else that of its old name."""
+    connector = live.connectors.get(spec.name)
+    if connector is None and spec.renamed_from is not None:
+        connector = live.connectors.get(spec.renamed_from)
+    if connector is None:
+        return None
+    return {**without_reserved(connector.config), "name": spec.name}
+
+
+def recorded_pin(spec: DesiredConnector, live: Live) -> AppliedPin | None:
+    """What the ledger holds of the spec's pin. One that was applied under the old name counts."""
+    if spec.pin is None:
+        return None
+    applied = live.ledger.pins.get((spec.name, spec.pin.id))
+    rename = rename_of(spec, live)
+    if applied is None and rename is not None and rename.stage in ("new", "begun"):
+        return live.ledger.pins.get((rename.old, spec.pin.id))
+    return applied
+
+
+# --- the ledger's record ---
+
+
+def rename_pin(old: str) -> str:
+    """The id of the record of a rename from `old`."""
+    return f"{_PREFIX}{old}"
+
+
+def renamed_from(pin: str) -> str | None:
+    """The old name, if this is the id of a rename's record."""
+    return pin.removeprefix(_PREFIX) if pin.startswith(_PREFIX) else None
+
+
+def pins_of(ledger: LedgerState, name: str) -> dict[str, AppliedPin]:
+    """The connector's pins by id, with the records of its renames."""
+    return {pin: applied for (of, pin), applied in ledger.pins.items() if of == name}
+
+
+def begun(pins: Mapping[str, AppliedPin], old: str) -> bool:
+    """Whether the connector was created to go on from `old`, and was not let run since."""
+    applied = pins.get(rename_pin(old))
+    return applied is not None and applied.content_hash == BEGUN and applied.held
+
+
+def carried(pins: Mapping[str, AppliedPin], old: str) -> bool:
+    """Whether the connector has the offsets of `old`."""
+    applied = pins.get(rename_pin(old))
+    return applied is not None and applied.content_hash == CARRIED
+
+
+def pins_once_created(
+    pins: Mapping[str, AppliedPin], old: str | None, now_ms: int = 0
+) -> dict[str, AppliedPin]:
+    """The pins of a connector that is created, to go on from `old` if that is given.
+
+    The record of a rename that was given up goes; one that says carried stays.
+    """
+    kept = {pin: applied for pin, applied in pins.items() if renamed_from(pin) in (None, old)}
+    if old is not None and not carried(pins, old):
+        kept[rename_pin(old)] = AppliedPin(BEGUN, (), now_ms, held=True)
+    return kept
+
+
+def pins_once_carried(
+    pins: Mapping[str, AppliedPin],
+    old: str,
+    pins_of_old: Mapping[str, AppliedPin],
+    record: AppliedPin,
+) -> dict[str, AppliedPin]:
+    """The pins of a connector that has the offsets of `old`: what was applied there counts here."""
+    own = {pin: applied for pin, applied in pins_of_old.items() if renamed_from(pin) is None}
+    return {**own, **pins, rename_pin(old): record}

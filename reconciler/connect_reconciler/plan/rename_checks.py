@@ -1,0 +1,147 @@
+"""What makes a rename impossible, or needs a word: owners, guards, kinds, and names taken twice."""
+
+from __future__ import annotations
+
+from connect_reconciler.plan.diff import Changes
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.rename import Rename, begun, pins_of, renamed_from
+from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.diagnostics import Diagnostic
+from connect_specs.states import TargetState
+
+_OTHER_KAFKA = "consumer.override.bootstrap.servers"
+
+
+def rename_error(changes: Changes, desired: Desired, live: Live) -> Diagnostic | None:
+    """Why the connector cannot be renamed as its spec says, or must be."""
+    spec = changes.spec
+    if spec is None:
+        return None
+    problem = _given_up(spec, desired, live)
+    if problem is None and spec.renamed_from is not None:
+        problem = _in_specs(spec, spec.renamed_from, desired)
+        if problem is None and changes.rename is not None:
+            problem = _on_cluster(changes, changes.rename, desired.project, live)
+    if problem is None:
+        return None
+    code, what, hint = problem
+    return Diagnostic(code, what, spec.where, hint=hint)
+
+
+def rename_warning(changes: Changes, live: Live) -> Diagnostic | None:
+    """There is nothing to rename, and the connector begins anew."""
+    spec = changes.spec
+    if spec is None or spec.renamed_from is None or changes.rename is not None:
+        return None
+    old = spec.renamed_from
+    if changes.live is not None or changes.owned is not None:
+        return None
+    left = "; its offsets are still there, and are not used" if live.orphan_offsets.get(old) else ""
+    return Diagnostic(
+        "plan.nothing-to-rename",
+        f"there is no connector {old} to rename, so {spec.name} is a new connector{left}",
+        spec.where,
+        hint="take renamed_from out if that is what you want",
+    )
+
+
+_Problem = tuple[str, str, str]
+
+
+def _given_up(spec: DesiredConnector, desired: Desired, live: Live) -> _Problem | None:
+    """A rename that an apply began, and whose old name neither files nor this spec name."""
+    pins = pins_of(live.ledger, spec.name)
+    for old in filter(None, map(renamed_from, sorted(pins))):
+        there = old in live.connectors and old not in desired.connectors
+        if old != spec.renamed_from and there and begun(pins, old) and spec.name in live.connectors:
+            return (
+                "plan.rename-given-up",
+                f"an apply began to rename {old} to {spec.name}, and its offsets are still there",
+                f"put renamed_from: {old} back; or, to keep {old}, put its spec in place of this",
+            )
+    return None
+
+
+def _in_specs(spec: DesiredConnector, old: str, desired: Desired) -> _Problem | None:
+    if old == spec.name:
+        return "plan.rename-itself", f"{old} is renamed to itself", "take renamed_from out"
+    if old in desired.connectors:
+        return (
+            "plan.rename-has-spec",
+            f"{spec.name} is renamed from {old}, which has a spec of its own",
+            f"remove the spec of {old}, or take renamed_from out to have both",
+        )
+    twins = sorted(name for name, each in desired.connectors.items() if each.renamed_from == old)
+    if len(twins) > 1:
+        what = f"{old} cannot be renamed to {' and to '.join(twins)}"
+        return "plan.rename-twice", what, "keep renamed_from in one of them"
+    return None
+
+
+def _on_cluster(changes: Changes, rename: Rename, project: str, live: Live) -> _Problem | None:
+    name, old, connector, owned = changes.name, rename.old, rename.live, rename.owned
+    if owned is not None and owned.project != project:
+        return (
+            "plan.owned-by-other",
+            f"{name} is renamed from {old}, which belongs to project {owned.project}",
+            f"remove {old} from project {owned.project} first",
+        )
+    if owned is not None and owned.prevent_delete:
+        return (
+            "plan.protected",
+            f"{name} is renamed from {old}, which is protected against deletion",
+            f"apply prevent_delete: false for {old} first, under its old name",
+        )
+    if rename.stage == "unrelated":
+        return (
+            "plan.rename-both-exist",
+            f"{name} is renamed from {old}, and both are there",
+            f"take renamed_from out to keep both, or delete one: `connect delete {old}` makes the"
+            " rename done",
+        )
+    if connector is None:
+        if rename.stage == "carried":
+            return None
+        return (
+            "plan.rename-lost",
+            f"{old} was deleted while it was renamed to {name}, before its offsets were carried",
+            f"set the offsets of {name} with a pin and take renamed_from out",
+        )
+    if rename.stage == "carried":
+        return _running_again(name, old, connector.target)
+    if {changes.kind, connector.kind} == {"source", "sink"}:
+        return (
+            "plan.rename-other-kind",
+            f"{old} is a {connector.kind}, and {name} is a {changes.kind}: offsets do not fit",
+            f"take renamed_from out: {name} is then created, and {old} deleted",
+        )
+    if connector.config.get(_OTHER_KAFKA) != (changes.written or {}).get(_OTHER_KAFKA):
+        return (
+            "plan.rename-other-kafka",
+            f"{name} reads another Kafka cluster than {old}: its offsets mean nothing there",
+            "rename it first, and change the cluster after that",
+        )
+    return _own_rename(old, live)
+
+
+def _running_again(name: str, old: str, target: TargetState) -> _Problem | None:
+    if target is TargetState.STOPPED:
+        return None
+    return (
+        "plan.rename-runs-again",
+        f"{old} is {target.value} again, after its offsets were carried to {name}: what it did"
+        f" since, {name} does too",
+        f"stop it with `connect stop {old}`; the next apply deletes it",
+    )
+
+
+def _own_rename(old: str, live: Live) -> _Problem | None:
+    pins = pins_of(live.ledger, old)
+    for older in filter(None, map(renamed_from, sorted(pins))):
+        if older in live.connectors and begun(pins, older):
+            return (
+                "plan.rename-unfinished",
+                f"{old} is still being renamed from {older}",
+                f"finish that first: put the spec of {old} back, renamed_from: {older}",
+            )
+    return None

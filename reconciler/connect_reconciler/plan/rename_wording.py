@@ -1,0 +1,178 @@
+"""Makes the actions that only a rename has, with reasons and effects in a reviewer's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect_reconciler.plan.actions import CarryOffsets, Create, DeleteOld, OffsetMove, StopOld
+from connect_reconciler.plan.diff import Changes, field_changes
+from connect_reconciler.plan.live import Live, LiveConnector
+from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
+from connect_reconciler.plan.rename import Rename, pins_of, renamed_from
+from connect_reconciler.plan.reserved import without_reserved
+from connect_reconciler.plan.source_offsets import offset_text, partition_label
+from connect_specs.desired import OffsetEntry, Partition
+from connect_specs.names import sink_group
+from connect_specs.offsets import canonical_partition
+from connect_specs.states import TargetState
+
+
+@dataclass(frozen=True, slots=True)
+class RenameWording:
+    """One connector's changes, the rename among them, and what surrounds them."""
+
+    changes: Changes
+    rename: Rename
+    live: Live
+    worker: Mapping[str, str]
+
+    def stop_old(self) -> StopOld:
+        """Its offsets must stand still before they are carried."""
+        old, connector = self.rename.old, self.rename.live
+        held_from = self._old_target()
+        effect = "its tasks end"
+        if connector is not None and connector.target is TargetState.STOPPED:
+            effect = "it is stopped already, and stays so"
+        lines = [effect]
+        if self.rename.owned is None:
+            lines.append("no project owned it: it is this project's from now on")
+        return StopOld(
+            connector=self.changes.name,
+            reason=self._reason(),
+            effect="\n".join(lines),
+            old=old,
+            held_from=held_from,
+        )
+
+    def create(self, initial: TargetState, held_from: TargetState | None) -> Create:
+        """The new name, with the old one's config but for what its spec changes."""
+        old, goal = self.rename.old, held_from or initial
+        after = "" if goal is TargetState.STOPPED else f"; {goal.value} after that"
+        effect = f"created stopped, for the offsets of {old}{after}"
+        if not self.changes.carries:
+            effect = f"it was deleted after it had the offsets of {old}, and goes on from its own"
+        return Create(
+            connector=self.changes.name,
+            reason=self._reason(),
+            effect=f"{effect}\n{self._config()}",
+            config=self.changes.values,
+            initial_state=initial,
+            held_from=held_from,
+            renamed_from=old,
+        )
+
+    def carry(self) -> CarryOffsets:
+        """All offsets of the old name, and no others."""
+        name, old = self.changes.name, self.rename.old
+        moves = tuple(
+            sorted(self._moves(), key=lambda move: canonical_partition(move.entry.partition))
+        )
+        count = sum(move.entry.offset is not None for move in moves)
+        amount = f"{count} partition{'' if count == 1 else 's'}"
+        if not count:
+            effect = f"{old} has no offsets: {name} begins as a new connector does"
+        elif self._same_group():
+            effect = f"{amount}: the consumer group is the same, so its offsets are there already"
+        else:
+            effect = f"{amount}: {name} goes on where {old} stops; nothing is repeated or skipped"
+        return CarryOffsets(
+            connector=name,
+            reason=f"{name} is to go on where {old} stops",
+            effect=effect,
+            old=old,
+            moves=moves,
+        )
+
+    def delete_old(self) -> DeleteOld:
+        """The old name, once the new one has its offsets."""
+        name, old, connector = self.changes.name, self.rename.old, self.rename.live
+        reset = connector is not None and not self._shared_group(connector)
+        if connector is None:
+            lines = ["it is gone already: only the ledger changes"]
+        elif reset and connector.kind == "sink":
+            group = self._group(connector)
+            lines = [f"consumer group {group} goes too: a later {old} would begin anew"]
+        elif reset:
+            lines = [f"its offsets are forgotten: a later {old} would begin anew"]
+        else:
+            lines = [f"consumer group {self._group(connector)} stays: it is not {old}'s alone"]
+        pins = [pin for pin in pins_of(self.live.ledger, old) if renamed_from(pin) is None]
+        if pins:
+            lines.append(f"its pins count for {name}: they are not applied again")
+        return DeleteOld(
+            connector=name,
+            reason=f"{name} has its offsets",
+            effect="\n".join(lines),
+            old=old,
+            reset=reset,
+        )
+
+    def _reason(self) -> str:
+        return f"its spec says renamed_from: {self.rename.old}"
+
+    def _old_target(self) -> TargetState | None:
+        """Where the old one would go back to if the rename were given up."""
+        connector, owned = self.rename.live, self.rename.owned
+        if connector is None or connector.target is not TargetState.STOPPED:
+            return None if connector is None else connector.target
+        return None if owned is None else owned.held_from
+
+    def _config(self) -> str:
+        old = self.rename.old
+        stored = {} if self.rename.live is None else without_reserved(self.rename.live.config)
+        stored = {**stored, "name": self.changes.name}
+        found = field_changes(stored, self.changes.written or {}, self.changes.cover)
+        if not found:
+            return f"its config is that of {old}"
+        return f"its config is that of {old}, but for {', '.join(each.key for each in found)}"
+
+    def _moves(self) -> list[OffsetMove]:
+        """Each partition of the old name, and what an earlier connector of the new name left."""
+        connector, name = self.changes.live, self.changes.name
+        left = connector.offsets if connector else self.live.orphan_offsets.get(name, ())
+        before = {canonical_partition(each.partition): each for each in left if each.offset}
+        found = []
+        for entry in self.rename.live.offsets if self.rename.live else ():
+            if entry.offset is None:
+                continue
+            was = before.pop(canonical_partition(entry.partition), None)
+            effect = f"{_label(entry.partition)} goes on at {_offset(entry)}"
+            found.append(OffsetMove(entry, was, effect, "same"))
+        for was in before.values():
+            effect = f"{_label(was.partition)} {_offset(was)} → none: left by an earlier {name}"
+            gone = OffsetEntry(was.partition, None)
+            found.append(OffsetMove(gone, was, effect, "forgotten"))
+        return found
+
+    def _group(self, connector: LiveConnector) -> str:
+        shown = self.changes.cover.shown(connector.config)
+        return sink_group(connector.name, shown, self.worker)
+
+    def _same_group(self) -> bool:
+        old = self.rename.live
+        new = sink_group(
+            self.changes.name, self.changes.cover.shown(self.changes.written or {}), self.worker
+        )
+        return old is not None and old.kind == "sink" and self._group(old) == new
+
+    def _shared_group(self, old: LiveConnector) -> bool:
+        """Whether another sink, the new name's or any, reads with the old one's group."""
+        if old.kind != "sink":
+            return False
+        others = (
+            each
+            for each in self.live.connectors.values()
+            if each.kind == "sink" and each.name not in (old.name, self.changes.name)
+        )
+        return self._same_group() or any(self._group(each) == self._group(old) for each in others)
+
+
+def _label(partition: Partition) -> str:
+    sink = sink_partition(partition)
+    return partition_label(partition) if sink is None else f"{sink[0]}-{sink[1]}"
+
+
+def _offset(entry: OffsetEntry) -> str:
+    number = sink_offset(entry.offset) if sink_partition(entry.partition) else None
+    return offset_text(entry.offset or {}) if number is None else str(number)
