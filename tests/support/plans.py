@@ -14,14 +14,17 @@ from connect_reconciler.plan.actions import (
     Action,
     Adopt,
     AlterOffsets,
+    CarryOffsets,
     Create,
     Delete,
+    DeleteOld,
     Exists,
     FieldChange,
     Forget,
     InsideLog,
     NotProtected,
     OffsetMove,
+    OfOld,
     OwnerIs,
     Pause,
     PinNotRecorded,
@@ -32,6 +35,7 @@ from connect_reconciler.plan.actions import (
     Restart,
     Resume,
     Stop,
+    StopOld,
     TargetIs,
     UpdateConfig,
 )
@@ -46,7 +50,8 @@ from connect_reconciler.plan.live import (
     Owned,
 )
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.predict import ConnectorState, predict, state_of
+from connect_reconciler.plan.predict import ConnectorState, predict, state_before
+from connect_reconciler.plan.rename import base_config, rename_pin
 from connect_reconciler.plan.sensitive import reveal
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.desired import Desired, OffsetEntry
@@ -120,17 +125,25 @@ def entries(data: Mapping[str, int | None] | list[dict[str, Any]]) -> tuple[Offs
 
 def after(live: Live, desired: Desired, actions: Iterable[Action]) -> Live:
     """Live once the actions are done, by folding `predict`."""
-    for name, group in groupby(actions, key=lambda action: action.connector):
-        state = state_of(name, live, project=desired.project)
+    for name, each in groupby(actions, key=lambda action: action.connector):
+        group = tuple(each)
+        state = state_before(name, group, live, project=desired.project)
         stored = live.connectors.get(name)
         texts = None if stored is None else stored.config
         for action in group:
             if isinstance(action, Create | UpdateConfig):
-                written = written_config(desired.connectors[name], texts)
+                spec = desired.connectors[name]
+                written = written_config(spec, texts or base_config(spec, live))
                 key = live.ledger.fingerprint_key
                 texts = reveal(action.config, written, connector=name, key=key)
             state = predict(state, action)
+            if isinstance(action, UpdateConfig) and stored and texts:
+                if kind_of(texts, stored, live.kinds) != stored.kind:
+                    state = replace(state, offsets=())  # a sink's are none of a source's
         live = _with(live, state, texts)
+        if state.old is not None:
+            old = live.connectors.get(state.old.name)
+            live = _with(live, state.old, None if old is None else old.config)
     return live
 
 
@@ -155,6 +168,8 @@ def _with(live: Live, state: ConnectorState, texts: Mapping[str, str] | None) ->
         )
     pins = {key: each for key, each in ledger.pins.items() if key[0] != name}
     pins |= {(name, pin): applied for pin, applied in state.pins.items()}
+    if state.owner is None:
+        pins = {key: each for key, each in pins.items() if key[1] != rename_pin(name)}
     return replace(
         live,
         connectors=connectors,
@@ -191,7 +206,8 @@ def _pin(
 ) -> tuple[tuple[str, str], AppliedPin]:
     """`connector/pin`, with the content of the spec's own pin unless `hash` says otherwise."""
     name, pin_id = label.split("/")
-    spec = desired.connectors.get(name)
+    specs = desired.connectors.values()
+    spec = next((each for each in specs if name in (each.name, each.renamed_from)), None)
     pin = spec.pin if spec else None
     known = data.get("hash") or (content_hash(pin) if pin else "unknown")
     resolved = data.get("resolved")
@@ -236,6 +252,8 @@ def plan_with_everything() -> Plan:
         PinNotRecorded("p1"),
         PinRecorded("p1", "12" * 32),
         InsideLog(("orders", 0), 98000),
+        OfOld(Exists("ef" * 32)),
+        OfOld(NotProtected()),
     )
     alter = AlterOffsets(
         connector="a", reason="r", pin="p1", pin_hash="12" * 32, moves=moves, held=True
@@ -267,6 +285,12 @@ def plan_with_everything() -> Plan:
             Pause(connector="a", reason="r"),
             Resume(connector="a", reason="r"),
             Forget(connector="b", reason="r"),
+            StopOld(connector="c", reason="r", old="b", held_from=TargetState.PAUSED),
+            Create(
+                connector="c", reason="r", config=config, initial_state=stopped, renamed_from="b"
+            ),
+            CarryOffsets(connector="c", reason="r", old="b", moves=moves),
+            DeleteOld(connector="c", reason="r", old="b", reset=True),
         ),
         warnings=(Diagnostic("plan.below-start", "what", "a", "why", "hint"),),
         errors=(Diagnostic("plan.pin-reused", "what", place), Diagnostic("plan.x", "what")),

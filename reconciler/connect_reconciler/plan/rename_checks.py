@@ -1,4 +1,7 @@
-"""What makes a rename impossible, or needs a word: owners, guards, kinds, and names taken twice."""
+"""What makes a rename impossible, or needs a word: owners, guards, kinds, and what began before.
+
+That a name is renamed once, and has no spec any more, the loader sees to.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,12 @@ def rename_error(changes: Changes, desired: Desired, live: Live) -> Diagnostic |
     if spec is None:
         return None
     problem = _given_up(spec, desired, live)
-    if problem is None and spec.renamed_from is not None:
-        problem = _in_specs(spec, spec.renamed_from, desired)
-        if problem is None and changes.rename is not None:
-            problem = _on_cluster(changes, changes.rename, desired.project, live)
+    if problem is None and changes.rename is not None:
+        problem = _on_cluster(changes, changes.rename, desired.project, live)
     if problem is None:
         return None
     code, what, hint = problem
-    return Diagnostic(code, what, spec.where, hint=hint)
+    return Diagnostic(code, what, spec.renamed_from_where or spec.where, hint=hint)
 
 
 def rename_warning(changes: Changes, live: Live) -> Diagnostic | None:
@@ -40,7 +41,7 @@ def rename_warning(changes: Changes, live: Live) -> Diagnostic | None:
     return Diagnostic(
         "plan.nothing-to-rename",
         f"there is no connector {old} to rename, so {spec.name} is a new connector{left}",
-        spec.where,
+        spec.renamed_from_where or spec.where,
         hint="take renamed_from out if that is what you want",
     )
 
@@ -59,22 +60,6 @@ def _given_up(spec: DesiredConnector, desired: Desired, live: Live) -> _Problem 
                 f"an apply began to rename {old} to {spec.name}, and its offsets are still there",
                 f"put renamed_from: {old} back; or, to keep {old}, put its spec in place of this",
             )
-    return None
-
-
-def _in_specs(spec: DesiredConnector, old: str, desired: Desired) -> _Problem | None:
-    if old == spec.name:
-        return "plan.rename-itself", f"{old} is renamed to itself", "take renamed_from out"
-    if old in desired.connectors:
-        return (
-            "plan.rename-has-spec",
-            f"{spec.name} is renamed from {old}, which has a spec of its own",
-            f"remove the spec of {old}, or take renamed_from out to have both",
-        )
-    twins = sorted(name for name, each in desired.connectors.items() if each.renamed_from == old)
-    if len(twins) > 1:
-        what = f"{old} cannot be renamed to {' and to '.join(twins)}"
-        return "plan.rename-twice", what, "keep renamed_from in one of them"
     return None
 
 

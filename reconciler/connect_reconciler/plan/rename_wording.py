@@ -102,7 +102,7 @@ class RenameWording:
             lines.append(f"its pins count for {name}: they are not applied again")
         return DeleteOld(
             connector=name,
-            reason=f"{name} has its offsets",
+            reason=f"{name} has the offsets of {old}",
             effect="\n".join(lines),
             old=old,
             reset=reset,

@@ -217,6 +217,8 @@ class Wording:
         changes = self.changes
         if changes.spec is not None and managed_state(changes.spec) is not None:
             return f"its spec says {changes.goal.value}"
+        if changes.live is None and changes.rename is not None:
+            return f"{changes.rename.old} was {changes.goal.value} before"
         if changes.live is None:
             return "a new connector runs unless its spec says otherwise"
         if changes.live.target is TargetState.STOPPED:

@@ -40,7 +40,7 @@ def _block(block: Block, style: Style) -> Iterator[str]:
     name = style.paint(_ROLES[block.mark], f"{block.mark} {one_line(block.connector)}")
     yield f"{name}: {block.words}"
     for action in block.actions:
-        yield f"    {style.paint('strong', one_line(verb(action)))}: {one_line(action.reason)}"
+        yield f"    {style.paint('strong', verb(action))}: {one_line(action.reason)}"
         yield from (f"      {line}" for line in _details(action, style))
         yield from (f"      {line}" for line in _means(effects(action), style))
 

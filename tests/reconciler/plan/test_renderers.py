@@ -43,6 +43,9 @@ def test_every_action_is_shown() -> None:
         "change config: r",
         "set offsets: r",
         "reset offsets: r",
+        "stop old: r",
+        "carry offsets: r",
+        "delete old: r",
         "restart: r",
         "pause: r",
         "resume: r",
@@ -56,6 +59,7 @@ def test_every_kind_is_counted_and_named() -> None:
     counts = summarize(plan)
     assert counts == {
         "create": 1,
+        "rename": 1,
         "adopt": 1,
         "change": 1,
         "restart": 1,
