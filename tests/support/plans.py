@@ -137,14 +137,20 @@ def after(live: Live, desired: Desired, actions: Iterable[Action]) -> Live:
                 key = live.ledger.fingerprint_key
                 texts = reveal(action.config, written, connector=name, key=key)
             state = predict(state, action)
-            if isinstance(action, UpdateConfig) and stored and texts:
-                if kind_of(texts, stored, live.kinds) != stored.kind:
-                    state = replace(state, offsets=())  # a sink's are none of a source's
+            if isinstance(action, UpdateConfig) and _other_kind(stored, texts, live):
+                state = replace(state, offsets=())
         live = _with(live, state, texts)
         if state.old is not None:
             old = live.connectors.get(state.old.name)
             live = _with(live, state.old, None if old is None else old.config)
     return live
+
+
+def _other_kind(stored: LiveConnector | None, texts: Mapping[str, str] | None, live: Live) -> bool:
+    """A sink's offsets are none of a source's."""
+    return bool(stored and texts) and kind_of(texts or {}, stored, live.kinds) != (
+        stored and stored.kind
+    )
 
 
 def _with(live: Live, state: ConnectorState, texts: Mapping[str, str] | None) -> Live:

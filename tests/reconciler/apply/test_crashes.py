@@ -7,9 +7,8 @@ again, and nothing runs on offsets that are moved but not recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,89 +16,17 @@ from hypothesis import strategies as st
 
 from connect_reconciler.ledger.topic import owned_record
 from connect_reconciler.plan.live import LogRange, Owned
-from connect_runtime.storage.log import LogRecord, LogWriter, NewRecord
-from connect_runtime.storage.memory import MemoryLogs
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of
+from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster
 
 NAMES = ("a", "b/c")
 SOURCE = {"connector.class": "FileStreamSource", "topic": "t", "tasks.max": "1"}
 SINK = {"connector.class": "FileStreamSink", "topics": "t", "tasks.max": "1"}
 STATES = tuple(TargetState)
-
-
-class Killed(BaseException):
-    """What SIGKILL is to a process: nothing catches it."""
-
-
-@dataclass(slots=True)
-class Doom:
-    """Kills at a certain call, before or after it takes effect."""
-
-    at: int
-    before: bool
-    calls: int = 0
-
-    def around(self, call: Callable[[], Any]) -> Any:
-        self.calls += 1
-        if self.calls == self.at and self.before:
-            raise Killed
-        answer = call()
-        if self.calls == self.at:
-            raise Killed
-        return answer
-
-
-class DoomedCluster(FakeCluster):
-    """Its writing verbs may be the last thing that the process does."""
-
-    doom: Doom
-
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if name not in _WRITES:
-            return found
-        doom = super().__getattribute__("doom")
-        return lambda *args: doom.around(lambda: found(*args))
-
-
-_WRITES = frozenset(
-    "create update_config stop pause resume restart delete alter_offsets reset_offsets".split()
-)
-
-
-@dataclass(slots=True)
-class DoomedWriter:
-    inner: LogWriter
-    doom: Doom
-
-    @property
-    def usable(self) -> bool:
-        return self.inner.usable
-
-    def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
-        found: Sequence[LogRecord] = self.doom.around(lambda: self.inner.write(records))
-        return found
-
-    def close(self) -> None:
-        self.inner.close()
-
-
-class DoomedLogs:
-    """The ledger's logs, whose writes may be the last."""
-
-    def __init__(self, inner: MemoryLogs, doom: Doom) -> None:
-        self._inner = inner
-        self._doom = doom
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def writer(self, transactional_id: str) -> DoomedWriter:
-        return DoomedWriter(self._inner.writer(transactional_id), self._doom)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,238 @@
+"""A connector that goes on under another name: its offsets go with it, whenever the apply dies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+
+from connect_reconciler.ledger.topic import owned_record, pin_record
+from connect_reconciler.plan.live import AppliedPin, LogRange, Owned
+from connect_runtime.herder.errors import RequestError
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.diagnostics import ExitCode, Location
+from connect_specs.names import sink_group
+from connect_specs.offsets import content_hash
+from connect_specs.states import TargetState
+from support.applying import Applying, desired_of, names
+from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
+from support.fake_cluster import TOPICS, FakeCluster
+
+RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
+SOURCE = {"connector.class": "FileStreamSource", "topic": "t", "tasks.max": "1"}
+SINK = {"connector.class": "FileStreamSink", "topics": "t", "tasks.max": "1"}
+SHARED = {**SINK, "consumer.override.group.id": "mine"}
+
+
+def at(offset: int) -> OffsetEntry:
+    return OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": offset})
+
+
+def line(file: str, position: int | None) -> OffsetEntry:
+    return OffsetEntry({"filename": file}, None if position is None else {"position": position})
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is renamed, from which target state, and where its offsets are to be in the end."""
+
+    config: Mapping[str, str]
+    before: tuple[OffsetEntry, ...]
+    target: TargetState = RUNNING
+    state: TargetState | None = None
+    goal: TargetState = RUNNING
+    owned: bool = True
+    pin: Pin | None = None
+    after: tuple[OffsetEntry, ...] | None = None
+    change: Mapping[str, str] | None = None
+    left: tuple[OffsetEntry, ...] = ()
+
+    @property
+    def spec(self) -> DesiredConnector:
+        config = {**self.config, **(self.change or {}), "name": "new"}
+        where = Location("new.yaml", 1, 1)
+        return DesiredConnector("new", config, where, self.state, self.pin, renamed_from="old")
+
+
+CASES = {
+    "sink": Case(SINK, (at(5),)),
+    "sink of nobody": Case(SINK, (at(5),), owned=False),
+    "sink in a group of its own name": Case(SHARED, (at(5),)),
+    "sink without offsets": Case(SINK, ()),
+    "sink over an older one": Case(SINK, (), left=(at(9),)),
+    "source": Case(SOURCE, (line("f", 5), line("g/h", 8))),
+    "source over an older one": Case(SOURCE, (line("f", 5),), left=(line("f", 1), line("x", 2))),
+    "paused": Case(SOURCE, (line("f", 5),), PAUSED, goal=PAUSED),
+    "stopped": Case(SOURCE, (line("f", 5),), STOPPED, goal=STOPPED),
+    "stopped by its spec": Case(SINK, (at(5),), state=STOPPED, goal=STOPPED),
+    "config and state too": Case(
+        SINK, (at(5),), state=PAUSED, goal=PAUSED, change={"tasks.max": "4", "file": "z"}
+    ),
+    "with a pin": Case(SINK, (at(5),), pin=Pin("p", (at(3),)), after=(at(3),)),
+    "with a reset": Case(SOURCE, (line("f", 5),), pin=Pin("p", reset=True), after=()),
+}
+
+
+def build(case: Case) -> tuple[Applying, Desired]:
+    world = Applying(key=b"key")
+    world.kafka.create_topics()
+    world.kafka.ranges["t", 0] = LogRange(0, 100)
+    cluster = FakeCluster(world.kafka)
+    if case.left:
+        cluster.create("new", {**case.config, "name": "new"}, STOPPED)
+        cluster.alter_offsets("new", case.left)
+        cluster.delete("new")
+    config = {**case.config, "name": "old"}
+    cluster.create("old", config, STOPPED)
+    if case.before:
+        cluster.alter_offsets("old", case.before)
+    if case.target is RUNNING:
+        cluster.resume("old")
+    elif case.target is PAUSED:
+        cluster.pause("old")
+    if case.owned:
+        record = owned_record(TOPICS.ledger, "old", Owned("orders", config, None))
+        world.kafka.logs.writer("setup").write([record])
+    return world, desired_of(case.spec)
+
+
+def watched(cluster: FakeCluster, case: Case) -> FakeCluster:
+    """The new name never runs without its offsets, nor the old one again."""
+
+    def on_resume(name: str) -> None:
+        assert name == "new"
+        assert offsets(cluster, name) == wanted(case)
+
+    cluster.on_resume = on_resume
+    return cluster
+
+
+def offsets(cluster: FakeCluster, name: str) -> set[str]:
+    return {repr(entry) for entry in cluster.offsets(name) if entry.offset is not None}
+
+
+def wanted(case: Case) -> set[str]:
+    return {repr(entry) for entry in (case.before if case.after is None else case.after)}
+
+
+def check_end(world: Applying, case: Case) -> None:
+    desired = desired_of(case.spec)
+    live, cluster = world.observe(desired), FakeCluster(world.kafka)
+    assert set(live.connectors) == {"new"}
+    assert live.connectors["new"].target is case.goal
+    assert live.connectors["new"].config == case.spec.config
+    assert offsets(cluster, "new") == wanted(case)
+    # A later connector of the old name begins anew
+    cluster.create("old", {**case.config, "name": "old"}, STOPPED)
+    if "consumer.override.group.id" not in case.config:
+        assert offsets(cluster, "old") == set()
+    cluster.delete("old")
+    assert set(live.ledger.connectors) == {"new"}
+    assert {pin for _, pin in live.ledger.pins} == ({case.pin.id} if case.pin else set())
+    assert world.plan(desired).empty
+    without = desired_of(replace(case.spec, renamed_from=None))
+    assert world.plan(without).empty
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_apply_moves_it(name: str) -> None:
+    case = CASES[name]
+    world, desired = build(case)
+    report = world.apply(desired, cluster=watched(FakeCluster(world.kafka), case))
+    assert report.exit_code == 0, report
+    check_end(world, case)
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before its effect", "after its effect"])
+@pytest.mark.parametrize("name", CASES)
+def test_killed_at_any_call_it_converges(name: str, before: bool) -> None:
+    case = CASES[name]
+    last = 1
+    while killed(case, last, before=before):
+        last += 1
+    assert last > 10
+
+
+def killed(case: Case, at: int, *, before: bool) -> bool:
+    """Whether there was such a call. A second apply ends the rename, and so does a third kill."""
+    world, desired = build(case)
+    cluster = DoomedCluster(world.kafka)
+    cluster.doom = Doom(at, before=before)
+    watched(cluster, case)
+    try:
+        world.apply(
+            desired, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, cluster.doom)
+        )
+    except Killed:
+        report = world.apply(desired, cluster=watched(FakeCluster(world.kafka), case))
+        assert report.exit_code == 0, report
+        check_end(world, case)
+        return True
+    return False
+
+
+def test_what_moved_since_the_plan_is_carried() -> None:
+    case = CASES["sink"]
+    world, desired = build(case)
+    plan = world.plan(desired)
+    world.kafka.groups["connect-old"]["t", 0] = 42
+    assert world.apply(desired, plan).exit_code == 0
+    assert world.kafka.groups == {"connect-new": {("t", 0): 42}}
+
+
+def test_a_pin_of_the_old_name_counts() -> None:
+    """The file was renamed with its pin in it: that pin was applied, however far it went since."""
+    pin = Pin("p", (at(3),))
+    case = Case(SINK, (at(50),), pin=pin, after=(at(50),))
+    world, desired = build(case)
+    record = pin_record(TOPICS.ledger, "old", "p", AppliedPin(content_hash(pin), pin.set))
+    world.kafka.logs.writer("setup").write([record])
+    assert world.apply(desired, cluster=watched(FakeCluster(world.kafka), case)).exit_code == 0
+    check_end(world, case)
+
+
+def test_offsets_that_did_not_arrive_are_noticed() -> None:
+    case = CASES["sink"]
+    world, desired = build(case)
+    cluster = FakeCluster(world.kafka)
+    alter = cluster.alter_offsets
+    cluster.alter_offsets = lambda name, entries: (  # type: ignore[method-assign]
+        "altered" if name == "new" else alter(name, entries)
+    )
+    report = world.apply(desired, cluster=cluster)
+    assert report.exit_code is ExitCode.FAILED
+    assert "the offsets of new are not those that old has" in str(report)
+    live = world.observe(desired)
+    assert {name: each.target for name, each in live.connectors.items()} == {
+        "old": STOPPED,
+        "new": STOPPED,
+    }
+    assert world.apply(desired).exit_code == 0
+    check_end(world, case)
+
+
+def test_a_refused_create_leaves_the_old_one_to_the_next_apply() -> None:
+    case = CASES["source"]
+    world, desired = build(case)
+    cluster = FakeCluster(world.kafka)
+
+    def refuse(*_: object) -> None:
+        raise RequestError(400, "the file is not there")
+
+    cluster.create = refuse  # type: ignore[method-assign]
+    assert world.apply(desired, cluster=cluster).exit_code is ExitCode.FAILED
+    assert world.observe(desired).connectors["old"].target is STOPPED
+    back = replace(case.spec, name="old", config={**SOURCE, "name": "old"}, renamed_from=None)
+    assert names(world.plan(desired_of(back))) == ["Forget new", "Resume old"]
+    assert world.apply(desired).exit_code == 0
+    check_end(world, case)
+
+
+def test_the_group_is_left_to_others_that_read_with_it() -> None:
+    case = Case(SHARED, (at(5),), change={"consumer.override.group.id": "own"})
+    world, desired = build(case)
+    FakeCluster(world.kafka).create("third", {**SHARED, "name": "third"}, RUNNING)
+    assert world.apply(desired).exit_code == 0
+    assert world.kafka.groups == {"mine": {("t", 0): 5}, "own": {("t", 0): 5}}
+    assert sink_group("new", case.spec.config) == "own"
