@@ -155,7 +155,7 @@ def test_killed_at_any_call_it_converges(name: str, before: bool) -> None:
 
 
 def killed(case: Case, at: int, *, before: bool) -> bool:
-    """Whether there was such a call. A second apply ends the rename, and so does a third kill."""
+    """Whether there was such a call. A second apply then ends the rename."""
     world, desired = build(case)
     cluster = DoomedCluster(world.kafka)
     cluster.doom = Doom(at, before=before)

@@ -15,8 +15,10 @@ from connect_reconciler.plan.actions import (
     Action,
     Adopt,
     AlterOffsets,
+    CarryOffsets,
     Create,
     Delete,
+    DeleteOld,
     Forget,
     OffsetMove,
     Pause,
@@ -25,6 +27,7 @@ from connect_reconciler.plan.actions import (
     Restart,
     Resume,
     Stop,
+    StopOld,
     UpdateConfig,
 )
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
@@ -147,3 +150,38 @@ def test_a_pause_settles_and_a_restart_changes_nothing() -> None:
     assert (before(restart, state, context()), after(restart, state, context())) == ((), ())
     paused = fold(state, after(pause, state, context(PAUSED))).connectors["a"]
     assert (paused.state, paused.held_from) == (PAUSED, None)
+
+
+def test_a_rename_is_known_from_before_the_create_until_the_old_one_is_gone() -> None:
+    held = Owned("orders", {}, RUNNING, held_from=RUNNING)
+    state = fold(LedgerState(), [owned_record("ledger", "old", Owned("orders", {}, RUNNING))])
+    state = fold(state, [pin_record("ledger", "old", "p", PIN)])
+    stop = StopOld(connector="a", reason="", old="old", held_from=RUNNING)
+    state = fold(state, (*before(stop, state, context()), *after(stop, state, context())))
+    assert state.connectors == {"old": held}
+    create = Create(
+        connector="a", reason="", config=CONFIG, initial_state=STOPPED, renamed_from="old"
+    )
+    state = fold(state, before(create, state, context()))
+    assert state.pins["a", "renamed_from:old"] == AppliedPin("begun", (), 9, True)
+    moves = (OffsetMove(ENTRY, None),)
+    carry = CarryOffsets(connector="a", reason="", old="old", moves=moves)
+    state = fold(state, after(carry, state, context()))
+    assert state.pins["a", "renamed_from:old"] == AppliedPin("carried", (ENTRY,), 9)
+    assert state.pins["a", "p"] == PIN
+    delete = DeleteOld(connector="a", reason="", old="old", reset=True)
+    state = fold(state, after(delete, state, context()))
+    assert set(state.connectors) == {"a"}
+    assert state.pins == {("a", "p"): PIN}
+
+
+def test_what_nobody_owned_is_ours_once_its_rename_stops_it() -> None:
+    stop = StopOld(connector="a", reason="", old="old", held_from=PAUSED)
+    state = fold(LedgerState(), before(stop, LedgerState(), context()))
+    assert state.connectors == {"old": Owned("orders", STORED, None, True, PAUSED, 9)}
+
+
+def test_a_plain_create_forgets_a_rename_that_was_given_up() -> None:
+    state = ledger(**{"renamed_from:old": PIN, "p": PIN})
+    create = Create(connector="a", reason="", config=CONFIG, initial_state=RUNNING)
+    assert set(fold(state, before(create, state, context())).pins) == {("a", "p")}
