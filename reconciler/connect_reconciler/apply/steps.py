@@ -112,7 +112,7 @@ class Steps:
         try:
             found = self._checked(action, state)
             context = self._context(action, found)
-            step = Step(self._number, action.connector, type(action).__name__)
+            step = Step(self._number, subject(action), type(action).__name__)
             if not isinstance(action, _LEDGER_ONLY):
                 # I2
                 ledger = self._edges.ledger

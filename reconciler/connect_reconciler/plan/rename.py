@@ -41,8 +41,10 @@ def rename_of(spec: DesiredConnector, live: Live) -> Rename | None:
         return None
     pins = pins_of(live.ledger, spec.name)
     there, here = live.connectors.get(old), spec.name in live.connectors
+    owned = live.ledger.connectors.get(old)
     stage: Stage
-    if carried(pins, old):
+    # Whatever a rename stopped is owned: what is there and nobody's came later
+    if carried(pins, old) and owned is not None:
         stage = "carried"
     elif not here:
         stage = "new"
@@ -50,7 +52,7 @@ def rename_of(spec: DesiredConnector, live: Live) -> Rename | None:
         stage = "begun" if begun(pins, old) else "unrelated"
     if there is None and (not here or stage == "unrelated"):
         return None
-    return Rename(old, stage, there, live.ledger.connectors.get(old))
+    return Rename(old, stage, there, owned)
 
 
 def base_config(spec: DesiredConnector, live: Live) -> Mapping[str, str] | None:
