@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from connect_specs.diagnostics import Diagnostic
 
 
-def render_diagnostics(diagnostics: Iterable[Diagnostic]) -> str:
+def render_diagnostics(diagnostics: Iterable[Diagnostic], kind: str = "error") -> str:
     """One line each, its why and its hint indented below; ends with a line break unless empty."""
     lines: list[str] = []
     for diagnostic in diagnostics:
         where = "" if diagnostic.where is None else f"{diagnostic.where}: "
-        lines.append(f"error[{diagnostic.code}]: {where}{diagnostic.what}")
+        lines.append(f"{kind}[{diagnostic.code}]: {where}{diagnostic.what}")
         for label, text in (("why", diagnostic.why), ("hint", diagnostic.hint)):
             first, *others = text.splitlines() or [""]
             if text:

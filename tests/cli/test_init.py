@@ -20,7 +20,11 @@ def test_init_in_a_folder_with_an_awkward_name(connect: Command) -> None:
     folder.mkdir()
     assert connect("-C", str(folder), "init").returncode == 0
     checked = connect("-C", str(folder), "validate", "--json")
-    assert json.loads(checked.stdout) == {"project": "my-orders-t-1", "connectors": ["example"]}
+    assert json.loads(checked.stdout) == {
+        "project": "my-orders-t-1",
+        "connectors": ["example"],
+        "warnings": [],
+    }
 
 
 def test_init_does_not_overwrite(connect: Command) -> None:

@@ -45,6 +45,7 @@ VERBS: Mapping[str, Verb] = {
     "resume": Verb("states", "Run a connector that is paused or stopped."),
     "restart": Verb("states", "Restart a connector and its failed tasks."),
     "delete": Verb("states", "Delete a connector."),
+    "plugins": Verb("plugins", "List the cluster's plugins, or lock what is known of them."),
     "version": Verb("version", "Show the version."),
 }
 

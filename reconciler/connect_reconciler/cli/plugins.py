@@ -1,0 +1,144 @@
+"""`connect plugins`: which plugins the cluster has, and the lock file that remembers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.output import progress, result, result_json, table
+from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from connect_reconciler.cluster.plugins import PluginSource
+    from connect_reconciler.plan.plugin_changes import PluginChange
+    from connect_specs.desired import Project
+
+plugins = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="List the cluster's plugins, or lock what is known of their keys.",
+)
+
+
+@plugins.command("list")
+def list_plugins(
+    context: typer.Context,
+    connectors: Annotated[
+        bool, typer.Option("--connectors", help="Connectors only, no converters or transforms.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the plugins of the cluster; of this installation where no runtime is up."""
+    from connect_specs.plugin_definitions import CONNECTORS
+
+    with _source(invocation(context).project()) as source:
+        found = [
+            {key: each[key] for key in ("class", "type", "version") if key in each}
+            for each in source.listed()
+            if not connectors or each["type"] in CONNECTORS
+        ]
+    if as_json:
+        result_json({"plugins": found})
+        return
+    rows = [[each["class"], each["type"], each.get("version", "-")] for each in found]
+    result(table(["CLASS", "TYPE", "VERSION"], rows))
+
+
+@plugins.command("lock")
+def lock_plugins(
+    context: typer.Context,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; end with 4 if the lock is out of date.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Write plugins.lock.json: the keys of the connectors, and of other plugins that specs name.
+
+    With it, `connect validate` and `connect plan` check configs and hide passwords where the
+    cluster cannot be asked. Shows what a plugin's upgrade changes.
+    """
+    from connect_reconciler.cluster.plugins import locked
+    from connect_reconciler.plan.plugin_changes import plugin_changes
+    from connect_specs.loader import load_specs
+    from connect_specs.plugin_definitions import PluginSet
+    from connect_specs.plugins_lock import PLUGINS_LOCK, load_lock, lock_text
+
+    project = invocation(context).project()
+    desired = load_specs(project)
+    old = load_lock(project.folder)
+    with _source(project) as source:
+        new = locked(source, desired)
+    changes = plugin_changes(old or PluginSet(), new)
+    stale = old is None or bool(changes)
+    if stale and not check:
+        _write(project.folder / PLUGINS_LOCK, lock_text(new))
+    if as_json:
+        result_json({"up_to_date": not stale, "changes": list(map(_json, changes))})
+    else:
+        result(_text(changes, stale=stale, check=check, count=len(new.plugins)))
+    return ExitCode.CHANGES if check and stale else ExitCode.OK
+
+
+@contextmanager
+def _source(project: Project) -> Iterator[PluginSource]:
+    from connect_reconciler.cli.connecting import client, has_own_broker
+    from connect_reconciler.cli.running import find_runtime
+    from connect_reconciler.cluster.choose import rest_client
+    from connect_reconciler.cluster.plugins import InstalledPlugins, RestPlugins
+
+    # Nobody leads where the project's own Kafka does not even run
+    if has_own_broker(project) and find_runtime(project) is None:
+        progress("no runtime is up: these are the plugins of this installation")
+        yield InstalledPlugins()
+        return
+    with client(project) as properties:
+        rest = rest_client(project, properties)
+        if rest is None:
+            progress("no runtime is up: these are the plugins of this installation")
+            yield InstalledPlugins()
+            return
+        with rest:
+            yield RestPlugins(rest)
+
+
+def _write(file: Path, text: str) -> None:
+    unfinished = file.with_name(f"{file.name}.new")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(file)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        what = "the lock file cannot be written"
+        raise Invalid(Diagnostic("plugins-lock.unwritable", what, str(file), why)) from error
+
+
+def _text(changes: tuple[PluginChange, ...], *, stale: bool, check: bool, count: int) -> str:
+    from connect_reconciler.render.texts import one_line
+    from connect_specs.plugins_lock import PLUGINS_LOCK
+
+    lines = []
+    for change in changes:
+        lines.append(one_line(f"{change.type} {change.class_name}: {change.what}"))
+        lines += [f"  {one_line(line)}" for line in change.lines]
+    if not stale:
+        end = f"{PLUGINS_LOCK} is up to date: {count} plugins"
+    elif check:
+        end = f"{PLUGINS_LOCK} is out of date: `connect plugins lock` writes it again"
+    else:
+        end = f"wrote {PLUGINS_LOCK}: {count} plugins"
+    return "\n".join([*lines, end])
+
+
+def _json(change: PluginChange) -> dict[str, Any]:
+    return {
+        "class": change.class_name,
+        "type": change.type,
+        "what": change.what,
+        "keys": list(change.lines),
+    }
