@@ -58,6 +58,7 @@ class RestClient:
         url = httpx.URL(target.url)
         # A user and password in the URL are sent, and never shown.
         self._shown = str(url.copy_with(username=None, password=None))
+        self._may_want_certificate = url.scheme == "https" and target.cert_file is None
         auth = None if target.user is None else httpx.BasicAuth(target.user, target.password or "")
         self._client = httpx.Client(
             base_url=url,
@@ -133,6 +134,8 @@ class RestClient:
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 raise self._unreachable(error) from error
             except httpx.TransportError as error:
+                if _tls_refusal(error) is not None:
+                    raise self._unreachable(error) from error
                 what = f"no answer came to {method} {path}: it may have taken place"
                 raise OutcomeUnknown(
                     Diagnostic("cluster.no-answer", what, self._shown, _why(error))
@@ -189,8 +192,16 @@ class RestClient:
         return orjson.loads(response.content)
 
     def _unreachable(self, error: httpx.TransportError) -> Unreachable:
+        refusal = _tls_refusal(error)
+        if refusal is not None:
+            what = "the Connect cluster and this side do not trust each other's certificates"
+            hint = "check the target's ca_file; a cluster may also want a cert_file and key_file"
+            why = refusal.reason or str(refusal)
+            return Unreachable(Diagnostic("cluster.bad-tls", what, self._shown, why, hint))
         what = "the Connect cluster cannot be reached"
         hint = "check the target's URL, and whether the cluster runs"
+        if self._may_want_certificate:
+            hint += " or wants a certificate of ours: cert_file and key_file"
         return Unreachable(Diagnostic("cluster.unreachable", what, self._shown, _why(error), hint))
 
 
@@ -230,6 +241,16 @@ def _error_text(response: httpx.Response) -> str:
         if isinstance(body, dict) and body.get("message"):
             return str(body["message"])
     return f"HTTP {response.status_code} {response.reason_phrase}"
+
+
+def _tls_refusal(error: BaseException) -> ssl.SSLError | None:
+    """Why TLS failed, if it did; what was sent then was never looked at."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 def _why(error: httpx.TransportError) -> str:

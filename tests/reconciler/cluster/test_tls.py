@@ -1,0 +1,157 @@
+"""The target's TLS, user, headers and times, against a server that really wants them."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from connect_reconciler.cluster.port import OutcomeUnknown
+from connect_reconciler.cluster.rest_client import RestClient, Retries
+from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_specs.desired import RestTarget
+from connect_specs.diagnostics import Unreachable
+from support.certificates import Authority, Certificate
+from support.wait import wait_until
+
+AT_ONCE = Retries(rebalance_s=0, read_s=0)
+
+
+async def echo(request: Request) -> JSONResponse:
+    return JSONResponse({"headers": dict(request.headers), "path": request.url.path})
+
+
+@contextmanager
+def serving(**settings: Any) -> Iterator[str]:
+    """A server on a port of its own; its address without the scheme."""
+    app = Starlette(routes=[Route("/{path:path}", echo)])
+    port = free_port()
+    config = uvicorn.Config(app, host=LOOPBACK, port=port, log_level="error", **settings)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started, what="the server to listen")
+        yield f"{LOOPBACK}:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.make(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def server(authority: Authority) -> Certificate:
+    return authority.sign("server")
+
+
+@pytest.fixture(scope="module")
+def https(server: Certificate) -> Iterator[str]:
+    with serving(ssl_certfile=server.certificate, ssl_keyfile=server.key) as address:
+        yield f"https://{address}"
+
+
+@pytest.fixture(scope="module")
+def mutual(authority: Authority, server: Certificate) -> Iterator[str]:
+    """A server that talks only to those whom the authority knows."""
+    with serving(
+        ssl_certfile=server.certificate,
+        ssl_keyfile=server.key,
+        ssl_ca_certs=str(authority.own.certificate),
+        ssl_cert_reqs=ssl.CERT_REQUIRED,
+    ) as address:
+        yield f"https://{address}"
+
+
+def read(target: RestTarget) -> Any:
+    with RestClient(target, retries=AT_ONCE) as client:
+        return client.read("/connectors")
+
+
+def test_an_authority_of_ones_own_is_trusted(https: str, authority: Authority) -> None:
+    assert read(RestTarget(https, ca_file=authority.own.certificate))["path"] == "/connectors"
+
+
+def test_an_authority_that_nobody_named_is_not(https: str, tmp_path: Path) -> None:
+    other = Authority.make(tmp_path, "other")
+    for target in (RestTarget(https), RestTarget(https, ca_file=other.own.certificate)):
+        with pytest.raises(Unreachable) as refused:
+            read(target)
+        (problem,) = refused.value.diagnostics
+        assert problem.code == "cluster.bad-tls"
+        assert "ca_file" in problem.hint
+
+
+def test_a_client_says_who_it_is(mutual: str, authority: Authority) -> None:
+    client = authority.sign("client")
+    target = RestTarget(
+        mutual,
+        ca_file=authority.own.certificate,
+        cert_file=client.certificate,
+        key_file=client.key,
+    )
+    assert read(target)["path"] == "/connectors"
+
+
+def test_a_client_that_does_not_is_refused(mutual: str, authority: Authority) -> None:
+    with pytest.raises(Unreachable) as refused:
+        read(RestTarget(mutual, ca_file=authority.own.certificate))
+    (problem,) = refused.value.diagnostics
+    assert "cert_file" in problem.hint
+
+
+def test_certificate_files_that_are_none(https: str, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.pem"
+    broken.write_text("no certificate")
+    for ca_file in (broken, tmp_path / "missing.pem"):
+        with pytest.raises(Unreachable) as refused:
+            read(RestTarget(https, ca_file=ca_file))
+        assert refused.value.diagnostics[0].code == "cluster.bad-certificate"
+
+
+def test_user_password_and_headers_are_sent(https: str, authority: Authority) -> None:
+    target = RestTarget(
+        https,
+        user="jöe",
+        password="hunter2",
+        headers={"X-Tenant": "orders"},
+        ca_file=authority.own.certificate,
+    )
+    sent = read(target)["headers"]
+    kind, _, given = sent["authorization"].partition(" ")
+    assert (kind, base64.b64decode(given).decode()) == ("Basic", "jöe:hunter2")
+    assert sent["x-tenant"] == "orders"
+    assert "hunter2" not in repr(target)
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Takes connections, and never says anything."""
+    with socket.create_server((LOOPBACK, 0)) as listening:
+        yield f"http://{LOOPBACK}:{listening.getsockname()[1]}"
+
+
+def test_an_answer_is_waited_for_as_long_as_the_target_says(silent: str) -> None:
+    begun = time.monotonic()
+    with RestClient(RestTarget(silent, answer_s=0.3), retries=AT_ONCE) as client:
+        with pytest.raises(Unreachable):
+            client.read("/connectors")
+        with pytest.raises(OutcomeUnknown):
+            client.change("PUT", "/connectors/a/stop")
+    assert 0.6 <= time.monotonic() - begun < 10

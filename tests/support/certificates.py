@@ -1,0 +1,59 @@
+"""Certificates of a test's own, made by openssl: an authority, a server's and a client's."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """PEM files."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """Signs certificates for this machine."""
+
+    folder: Path
+    own: Certificate
+
+    @classmethod
+    def make(cls, folder: Path, name: str = "authority") -> "Authority":
+        """Skips the test where there is no openssl."""
+        if shutil.which("openssl") is None:
+            pytest.skip("openssl is not installed")
+        folder.mkdir(parents=True, exist_ok=True)
+        own = Certificate(folder / f"{name}.pem", folder / f"{name}.key")
+        _openssl(
+            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
+            *("-days", "2", "-subj", f"/CN={name}"),
+            *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),
+            *("-keyout", str(own.key), "-out", str(own.certificate)),
+        )
+        return cls(folder, own)
+
+    def sign(self, name: str) -> Certificate:
+        """A certificate for 127.0.0.1, by which a server or a client says who it is."""
+        made = Certificate(self.folder / f"{name}.pem", self.folder / f"{name}.key")
+        _openssl(
+            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
+            *("-days", "2", "-subj", f"/CN={name}"),
+            *("-addext", "basicConstraints=critical,CA:FALSE"),
+            *("-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"),
+            *("-CA", str(self.own.certificate), "-CAkey", str(self.own.key)),
+            *("-keyout", str(made.key), "-out", str(made.certificate)),
+        )
+        return made
+
+
+def _openssl(*words: str) -> None:
+    done = subprocess.run(
+        ["openssl", *words], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
