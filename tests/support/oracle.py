@@ -3,7 +3,7 @@
 Distributed mode, with topics, group and port of its own, so that several can run on one Kafka.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -48,6 +48,7 @@ class Oracle:
     folder: Path
     pid: int
     started: float
+    command: tuple[str, ...]
 
     @property
     def config_topic(self) -> str:
@@ -86,7 +87,6 @@ class Oracle:
         properties.update(settings or {})
         worker_file = folder / "worker.properties"
         worker_file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        log = folder / "worker.log"
         command = [
             str(java),
             *_JVM_FLAGS,
@@ -96,16 +96,25 @@ class Oracle:
             "org.apache.kafka.connect.cli.ConnectDistributed",
             str(worker_file),
         ]
+        return cls._spawned(command, url, group_id, folder)
+
+    @classmethod
+    def _spawned(cls, command: Sequence[str], url: str, group_id: str, folder: Path) -> Self:
+        log = folder / "worker.log"
         pid = spawn(command, log=log)
         started = start_time(pid)
         assert started is not None, f"the worker ended at once: {_tail(log)}"
-        worker = cls(url, group_id, folder, pid, started)
+        worker = cls(url, group_id, folder, pid, started, tuple(command))
         try:
             wait_until(worker.answers, what=f"{url}/connectors to be 200", timeout_s=60)
         except BaseException:
             worker.stop()
             raise
         return worker
+
+    def again(self) -> Self:
+        """The same worker once more, at the same address, after it was killed or stopped."""
+        return self._spawned(self.command, self.url, self.group_id, self.folder)
 
     def answers(self) -> bool:
         """Whether it has started and takes part in its cluster."""

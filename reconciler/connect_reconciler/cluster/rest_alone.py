@@ -22,7 +22,7 @@ from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.states import TargetState
 
 # How long a status may take to follow what was asked
-_FOLLOWS_S = 10.0
+FOLLOWS_S = 10.0
 
 _TARGETS: Mapping[State, TargetState] = {
     State.RUNNING: TargetState.RUNNING,
@@ -34,6 +34,11 @@ _TARGETS: Mapping[State, TargetState] = {
 def target_of(status: ConnectorStatus | None) -> TargetState | None:
     """The target state that a status tells; None for one that tells none, such as FAILED."""
     return None if status is None else _TARGETS.get(status.connector.state)
+
+
+def is_passing(status: ConnectorStatus | None) -> bool:
+    """Whether it tells nothing yet: a worker is about to start the connector in some state."""
+    return status is None or status.connector.state in (State.UNASSIGNED, State.RESTARTING)
 
 
 @dataclass(slots=True)
@@ -67,10 +72,13 @@ class RestReadBack:
         told: list[TargetState | None] = []
 
         def settled() -> bool:
-            told.append(target_of(self.cluster.status(name)))
-            return asked is None or told[-1] in (None, asked)
+            status = self.cluster.status(name)
+            told.append(target_of(status))
+            if asked is None:
+                return not is_passing(status)
+            return told[-1] in (None, asked)
 
-        self.client.wait_for(settled, _FOLLOWS_S)
+        self.client.wait_for(settled, FOLLOWS_S)
         return told[-1] or asked or TargetState.RUNNING
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from connect_reconciler.cluster.rest_alone import target_of
+from connect_reconciler.cluster.rest_alone import FOLLOWS_S, is_passing, target_of
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
 from connect_reconciler.ledger.config_key import load_ledger
 from connect_reconciler.ledger.topic import LedgerUnreadable
@@ -52,6 +53,7 @@ def observe_rest(
         wanted = [
             name for name in found if name in desired.connectors or _ours(name, ledger, desired)
         ]
+        found |= _settled({name: found[name] for name in wanted}, client, pool)
         offsets = dict(zip(wanted, pool.map(lambda n: _offsets(client, n), wanted), strict=True))
         about = root.result() or {}
     states = {name: ConnectorState(name, each.info.config) for name, each in found.items()}
@@ -99,6 +101,28 @@ def _connectors(client: RestClient, pool: ThreadPoolExecutor) -> dict[str, _Foun
         if info is not None:
             found[info["name"]] = _Found(wire.connector_info_from_json(info), None)
     return found
+
+
+def _settled(
+    found: Mapping[str, _Found], client: RestClient, pool: ThreadPoolExecutor
+) -> dict[str, _Found]:
+    """Those whose statuses say nothing of their target states yet, as soon as they do."""
+    passing = {name: each for name, each in found.items() if is_passing(each.status)}
+
+    def look() -> bool:
+        unclear = [name for name, each in passing.items() if is_passing(each.status)]
+        for name, status in zip(unclear, pool.map(partial(_status, client), unclear), strict=True):
+            passing[name] = replace(passing[name], status=status)
+        return not any(is_passing(each.status) for each in passing.values())
+
+    if passing:
+        client.wait_for(look, FOLLOWS_S)
+    return passing
+
+
+def _status(client: RestClient, name: str) -> ConnectorStatus | None:
+    answer = client.read(connector_path(name, "status"))
+    return None if answer is None else wire.connector_status_from_json(answer)
 
 
 def _ledger(

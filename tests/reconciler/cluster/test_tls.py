@@ -5,15 +5,12 @@ from __future__ import annotations
 import base64
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -21,11 +18,11 @@ from starlette.routing import Route
 
 from connect_reconciler.cluster.port import OutcomeUnknown
 from connect_reconciler.cluster.rest_client import RestClient, Retries
-from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.kafka.ports import LOOPBACK
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Unreachable
 from support.certificates import Authority, Certificate
-from support.wait import wait_until
+from support.serving import serving
 
 AT_ONCE = Retries(rebalance_s=0, read_s=0)
 
@@ -34,21 +31,7 @@ async def echo(request: Request) -> JSONResponse:
     return JSONResponse({"headers": dict(request.headers), "path": request.url.path})
 
 
-@contextmanager
-def serving(**settings: Any) -> Iterator[str]:
-    """A server on a port of its own; its address without the scheme."""
-    app = Starlette(routes=[Route("/{path:path}", echo)])
-    port = free_port()
-    config = uvicorn.Config(app, host=LOOPBACK, port=port, log_level="error", **settings)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        wait_until(lambda: server.started, what="the server to listen")
-        yield f"{LOOPBACK}:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(10)
+APP = Starlette(routes=[Route("/{path:path}", echo)])
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +46,7 @@ def server(authority: Authority) -> Certificate:
 
 @pytest.fixture(scope="module")
 def https(server: Certificate) -> Iterator[str]:
-    with serving(ssl_certfile=server.certificate, ssl_keyfile=server.key) as address:
+    with serving(APP, ssl_certfile=server.certificate, ssl_keyfile=server.key) as address:
         yield f"https://{address}"
 
 
@@ -71,6 +54,7 @@ def https(server: Certificate) -> Iterator[str]:
 def mutual(authority: Authority, server: Certificate) -> Iterator[str]:
     """A server that talks only to those whom the authority knows."""
     with serving(
+        APP,
         ssl_certfile=server.certificate,
         ssl_keyfile=server.key,
         ssl_ca_certs=str(authority.own.certificate),

@@ -1,0 +1,194 @@
+"""Real Connect workers that are reached by REST alone: every change, and what a plan says after it.
+
+The same story on the oldest version that is supported, the pinned one and the newest tried.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from connect_reconciler.plan.actions import AlterOffsets, Create
+from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_runtime.kafka.jars import KAFKA_VERSION
+from connect_specs.desired import Pin
+from connect_specs.states import TargetState
+from support.applying import names
+from support.broker import BrokerAddress, create_topic, produce
+from support.connect_jars import VERSIONS
+from support.oracle import Oracle
+from support.rest_project import RestProject, pin_at, sink, source
+from support.wait import wait_until
+
+pytestmark = pytest.mark.oracle
+
+RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
+
+
+@pytest.fixture(scope="module", params=sorted({*VERSIONS, KAFKA_VERSION}))
+def worker(
+    request: pytest.FixtureRequest, broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Oracle]:
+    started = Oracle.start(
+        tmp_path_factory.mktemp("worker"),
+        broker.bootstrap_servers,
+        group_id=f"alone-{secrets.token_hex(4)}",
+        version=request.param,
+    )
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture
+def topic(broker: BrokerAddress, unique: str) -> str:
+    """Ten records."""
+    create_topic(broker.bootstrap_servers, unique)
+    produce(broker.bootstrap_servers, unique, [(None, str(n).encode()) for n in range(10)])
+    return unique
+
+
+@pytest.fixture
+def project(worker: Oracle) -> Iterator[RestProject]:
+    made = RestProject(worker.url, worker.group_id, name=f"orders-{secrets.token_hex(4)}")
+    yield made
+    made.specs = {}
+    assert made.apply().exit_code == 0
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def config_of(worker: Oracle, name: str) -> dict[str, str]:
+    found: dict[str, str] = httpx.get(f"{worker.url}/connectors/{name}/config").json()
+    return found
+
+
+def test_a_story(worker: Oracle, project: RestProject, topic: str, tmp_path: Path) -> None:
+    out, other, into = tmp_path / "out.txt", tmp_path / "other.txt", tmp_path / "in.txt"
+    into.write_text("one\ntwo\n")
+    snk, src = f"{topic}-snk", f"{topic}-src"
+    project.want(sink(snk, out, topic), source(src, into, f"{topic}-in"))
+    project.settle()
+    wait_until(lambda: len(lines(out)) == 10, what="ten records")
+
+    # Config and state in one apply: the new file gets nothing before it is resumed
+    project.want(replace(sink(snk, other, topic), state=PAUSED))
+    assert names(project.plan()) == [f"Pause {snk}", f"UpdateConfig {snk}"]
+    project.settle()
+    assert lines(other) == []
+
+    # Three records again, from a pin that is applied once
+    wait_until(lambda: project.observe().connectors[snk].offsets, what="committed offsets")
+    project.want(replace(sink(snk, other, topic), state=RUNNING, pin=pin_at("back", topic, 7)))
+    project.settle()
+    wait_until(lambda: lines(other) == ["7", "8", "9"], what="three records")
+    assert project.plan().empty
+
+    # All records again
+    reset = Pin("again", reset=True)
+    project.want(replace(sink(snk, out, topic), state=RUNNING, pin=reset))
+    project.settle()
+    wait_until(lambda: len(lines(out)) == 20, what="ten records again")
+
+    # The source from its second line, while it stays stopped
+    (entry,) = wait_until(lambda: project.observe().connectors[src].offsets, what="its offset")
+    at = Pin("second", (replace(entry, offset={"position": 4}),))
+    project.want(replace(source(src, into, f"{topic}-in"), state=STOPPED, pin=at))
+    project.settle()
+    assert project.observe().connectors[src].offsets[0].offset == {"position": 4}
+
+    # What the spec no longer names, and is ours, goes
+    del project.specs[src]
+    assert names(project.plan()) == [f"Delete {src}"]
+    project.settle()
+    assert httpx.get(f"{worker.url}/connectors/{src}").status_code == 404
+
+
+def test_created_with_offsets_and_a_state(
+    worker: Oracle, project: RestProject, topic: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.txt"
+    spec = replace(sink(topic, out, topic), state=PAUSED, pin=pin_at("from", topic, 8))
+    project.want(spec)
+    plan = project.plan()
+    old = project.observe().version.startswith("3.6")
+    assert ("plan.created-running" in {each.code for each in plan.warnings}) is old
+    assert isinstance(plan.actions[0], Create)
+    project.settle()
+    project.want(replace(spec, state=RUNNING))
+    project.settle()
+    wait_until(lambda: lines(out)[-2:] == ["8", "9"], what="two records")
+
+
+def test_what_is_not_ours_is_left_alone(
+    worker: Oracle, project: RestProject, topic: str, tmp_path: Path
+) -> None:
+    spec = replace(sink(topic, tmp_path / "out.txt", topic), prevent_delete=True)
+    other = RestProject(worker.url, worker.group_id, name="others", specs={topic: spec})
+    other.settle()
+    assert project.plan().empty
+    project.want(spec)
+    assert [error.code for error in project.plan().errors] == ["plan.owned-by-other"]
+    project.specs = {}
+    other.specs = {}
+    assert [error.code for error in other.plan().errors] == ["plan.protected"]
+    other.want(replace(spec, prevent_delete=False, config={**spec.config, "tasks.max": "2"}))
+    other.settle()
+    other.specs = {}
+    other.settle()
+
+
+def test_the_ledger_in_a_config_is_no_setting(
+    worker: Oracle, project: RestProject, topic: str, tmp_path: Path
+) -> None:
+    spec = sink(topic, tmp_path / "out.txt", topic, **{"consumer.override.client.id": "${a:b:c}"})
+    project.want(replace(spec, state=STOPPED))
+    project.settle()
+    config = config_of(worker, topic)
+    assert LEDGER_KEY in config and "$" not in config[LEDGER_KEY]
+    answer = httpx.put(
+        f"{worker.url}/connector-plugins/FileStreamSink/config/validate",
+        json={key: text for key, text in config.items() if not text.startswith("${")},
+    ).json()
+    assert answer["error_count"] == 0
+
+
+def test_what_was_made_by_hand_is_adopted_with_its_next_config(
+    worker: Oracle, project: RestProject, topic: str, tmp_path: Path
+) -> None:
+    spec = sink(topic, tmp_path / "out.txt", topic)
+    body = {"name": topic, "config": dict(spec.config)}
+    httpx.post(f"{worker.url}/connectors", json=body).raise_for_status()
+    wait_until(lambda: project.observe().connectors[topic].state == "RUNNING", what="it to run")
+    project.want(spec)
+    assert project.plan().empty
+    project.want(sink(topic, tmp_path / "new.txt", topic))
+    project.settle()
+    assert project.name in config_of(worker, topic)[LEDGER_KEY]
+
+
+def test_a_half_done_rewind_is_finished(
+    worker: Oracle, project: RestProject, topic: str, tmp_path: Path
+) -> None:
+    """Killed after the stop: what it was before is in the config, and the next apply goes on."""
+    out = tmp_path / "out.txt"
+    project.want(sink(topic, out, topic))
+    project.settle()
+    wait_until(lambda: project.observe().connectors[topic].offsets, what="committed offsets")
+    project.want(replace(sink(topic, out, topic), pin=pin_at("back", topic, 7)))
+    plan = project.plan()
+    (at,) = (n for n, action in enumerate(plan.actions) if isinstance(action, AlterOffsets))
+    project.apply(replace(plan, actions=plan.actions[:at]))
+    assert project.observe().connectors[topic].target is STOPPED
+    assert project.observe().ledger.connectors[topic].held_from is RUNNING
+    project.settle()
+    wait_until(lambda: lines(out)[-3:] == ["7", "8", "9"], what="three records")
+    assert project.observe().connectors[topic].target is RUNNING

@@ -1,0 +1,98 @@
+"""A project whose Connect cluster is reached by REST, with its Kafka or without it.
+
+Plans and applies as the verbs do, in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from connect_reconciler.apply.report import ApplyReport
+from connect_reconciler.apply.run import apply_plan
+from connect_reconciler.cli.apply_edges import edges_for
+from connect_reconciler.observe.observe import observe
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.planner import make_plan
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget
+from connect_specs.diagnostics import Location
+from connect_specs.names import ClusterTopics
+
+
+@dataclass
+class RestProject:
+    """`kafka` holds client properties; empty: REST alone. `specs` are as of now."""
+
+    url: str
+    group_id: str
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    name: str = "orders"
+    specs: dict[str, DesiredConnector] = field(default_factory=dict)
+
+    @property
+    def project(self) -> Project:
+        return Project(
+            name=self.name,
+            file=Path("connect.yaml"),
+            group_id=self.group_id,
+            topics=ClusterTopics.of(self.group_id),
+            kafka=self.kafka or None,
+            target=RestTarget(self.url),
+            worker={},
+            specs=(),
+        )
+
+    @property
+    def desired(self) -> Desired:
+        return Desired(self.name, dict(sorted(self.specs.items())))
+
+    def want(self, *specs: DesiredConnector) -> None:
+        """These specs in addition, or in place of those of the same names."""
+        self.specs |= {spec.name: spec for spec in specs}
+
+    def observe(self) -> Live:
+        return observe(self.project, self.desired, self.kafka)
+
+    def plan(self) -> Plan:
+        return make_plan(self.desired, self.observe(), group_id=self.group_id)
+
+    def apply(self, plan: Plan | None = None) -> ApplyReport:
+        """Raises what an apply raises; `plan` in place of one that is made now."""
+        project, desired = self.project, self.desired
+        made = plan or self.plan()
+        with edges_for(project, desired, self.kafka, lambda: False) as edges:
+            return apply_plan(made, desired, project, edges, observe=self.observe)
+
+    def settle(self) -> ApplyReport:
+        """One apply that must do all of it, and leave nothing to do."""
+        report = self.apply()
+        assert report.exit_code == 0, report
+        left = self.plan()
+        assert left.empty, left
+        return report
+
+
+def source(name: str, file: Path, topic: str, **more: str) -> DesiredConnector:
+    config = {"connector.class": "FileStreamSource", "file": str(file), "topic": topic}
+    return _spec(name, config | more)
+
+
+def sink(name: str, file: Path, topic: str, **more: str) -> DesiredConnector:
+    config = {"connector.class": "FileStreamSink", "file": str(file), "topics": topic}
+    return _spec(name, config | more)
+
+
+def _spec(name: str, config: Mapping[str, str]) -> DesiredConnector:
+    texts = {
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+    return DesiredConnector(name, {"name": name, **texts, **config}, Location(f"{name}.yaml"))
+
+
+def pin_at(pin: str, topic: str, offset: int) -> Pin:
+    """The first partition of a sink's topic, at an offset."""
+    partition = {"kafka_topic": topic, "kafka_partition": 0}
+    return Pin(pin, (OffsetEntry(partition, {"kafka_offset": offset}),))
