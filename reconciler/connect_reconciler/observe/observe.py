@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from connect_reconciler.cluster.choose import rest_client
 from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.ledger.topic import LedgerSnapshot, with_fingerprint_key
 from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
@@ -31,6 +32,7 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
 )
 from connect_specs.desired import Desired, Project
+from connect_specs.diagnostics import ConnectError
 from connect_specs.names import ClusterTopics
 from connect_specs.plugin_definitions import Definitions
 
@@ -53,7 +55,7 @@ def observe(project: Project, desired: Desired, client: Mapping[str, str]) -> Li
     key = fingerprint_key_given()
     with known_plugins(project, client) as plugins:
         if project.target is None or client:
-            return observe_view(
+            live = observe_view(
                 project,
                 desired,
                 KafkaView(client),
@@ -61,8 +63,21 @@ def observe(project: Project, desired: Desired, client: Mapping[str, str]) -> Li
                 fingerprint_key=key,
                 plugins=plugins,
             )
+            return live if project.target is None else replace(live, version=_version(project))
         with RestClient(project.target) as rest:
             return observe_rest(desired, rest, now_ms=_now_ms, fingerprint_key=key, plugins=plugins)
+
+
+def _version(project: Project) -> str:
+    """What a Connect cluster says that it is; empty where it does not answer: topics are enough."""
+    rest = rest_client(project, {})
+    if rest is None:
+        return ""
+    with rest:
+        try:
+            return str((rest.read("/") or {}).get("version", ""))
+        except ConnectError:
+            return ""
 
 
 def _now_ms() -> int:
