@@ -39,7 +39,7 @@ def apply(
     Can be killed and run again: nothing is done twice, and no connector is left unfinished.
     """
     from connect_reconciler.cli.connecting import client
-    from connect_reconciler.cli.plan import observed, planned
+    from connect_reconciler.cli.plan import judged, observed, planned
     from connect_reconciler.cli.plan_output import read_saved
     from connect_specs.loader import load_specs
 
@@ -50,7 +50,11 @@ def apply(
     with client(project) as properties:
         live = observed(project, desired, properties)
         saved = None if file is None else call.path(file)
-        plan = planned(project, desired, live) if saved is None else read_saved(saved)
+        if saved is None:
+            plan = planned(project, desired, live)
+        else:
+            # Whatever was allowed when it was made: it is now that it happens
+            plan = judged(read_saved(saved), project, live)
         return _show_and_apply(plan, project, desired, live, properties, yes=yes, as_json=as_json)
 
 

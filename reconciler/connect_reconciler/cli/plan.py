@@ -66,7 +66,18 @@ def observed(project: Project, desired: Desired, properties: Mapping[str, str]) 
 
 
 def planned(project: Project, desired: Desired, live: Live) -> Plan:
-    """The plan from there to the specs."""
+    """The plan from there to the specs, judged by the project's policies."""
     from connect_reconciler.plan.planner import make_plan
 
-    return make_plan(desired, live, group_id=project.group_id, worker=project.worker)
+    made = make_plan(desired, live, group_id=project.group_id, worker=project.worker)
+    return judged(made, project, live)
+
+
+def judged(plan: Plan, project: Project, live: Live) -> Plan:
+    """The plan with what the project's policies say of it now. Raises Invalid for a bad policy."""
+    if not project.policies:
+        return plan
+    from connect_reconciler.policies.judge import judge
+    from connect_reconciler.policies.policy import load_policies
+
+    return judge(plan, load_policies(project), live.now_ms)

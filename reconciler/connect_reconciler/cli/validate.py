@@ -1,4 +1,4 @@
-"""`connect validate`: are connect.yaml and all specs in order? Needs no cluster."""
+"""`connect validate`: are connect.yaml, specs and policies in order? Needs no cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connect_specs.diagnostics import Invalid
 
 
 def validate(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check connect.yaml and every spec: all mistakes at once, each with its place and a hint.
+    """Check connect.yaml, every spec and policy: all mistakes at once, with places and hints.
 
     Configs are checked against the plugins that are installed here, and those in
     plugins.lock.json. Touches nothing and asks no cluster. Exit code 2 if anything is wrong.
@@ -24,6 +24,10 @@ def validate(context: typer.Context, as_json: AsJson = False) -> None:
 
     project = invocation(context).project()
     desired = load_specs(project)
+    if project.policies:
+        from connect_reconciler.policies.policy import load_policies
+
+        load_policies(project)
     errors, warnings = check_specs(project, desired)
     if errors:
         raise Invalid(*errors)

@@ -176,17 +176,27 @@ Direction: TypeAlias = Literal["back", "ahead", "same", "start", "forgotten", "u
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """Records that a move delivers again, passes over, or asks for although they are gone."""
+
+    again: int = 0
+    skipped: int = 0
+    gone: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetMove:
     """One partition: from where to where. `before` is information, read again after the stop.
 
     `direction` for counting and colour: `start` where there was no offset, `forgotten` where there
-    will be none, `unclear` where only the connector knows an order.
+    will be none, `unclear` where only the connector knows an order. `counts` None: nobody can tell.
     """
 
     entry: OffsetEntry
     before: OffsetEntry | None
     effect: str = ""
     direction: Direction = "unclear"
+    counts: Counts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

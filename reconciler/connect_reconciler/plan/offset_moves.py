@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from connect_reconciler.plan.actions import Direction, OffsetMove
+from connect_reconciler.plan.actions import Counts, Direction, OffsetMove
 from connect_reconciler.plan.amounts import records, span
 from connect_reconciler.plan.live import Kind, Live, TopicPartition
 from connect_reconciler.plan.source_offsets import source_effect
@@ -48,6 +48,7 @@ class _Effect:
     again: int = 0
     skipped: int = 0
     gone: int = 0
+    counted: bool = True
 
 
 def sink_partition(partition: Partition) -> TopicPartition | None:
@@ -67,7 +68,8 @@ def move(entry: OffsetEntry, context: MoveContext) -> OffsetMove:
     """The move to `entry`, with its effect."""
     before = context.before.get(canonical_partition(entry.partition))
     effect = _effect(entry, before, context)
-    return OffsetMove(entry, before, effect.text, effect.direction)
+    counts = Counts(effect.again, effect.skipped, effect.gone) if effect.counted else None
+    return OffsetMove(entry, before, effect.text, effect.direction, counts)
 
 
 def totals(moves: Iterable[OffsetMove], context: MoveContext) -> str:
@@ -93,7 +95,7 @@ def _effect(entry: OffsetEntry, before: OffsetEntry | None, context: MoveContext
     was = None if before is None else before.offset
     if context.kind != "sink" or tp is None:
         text, direction = source_effect(entry.partition, was, entry.offset)
-        return _Effect(text, direction)
+        return _Effect(text, direction, counted=False)
     old, new = sink_offset(was), sink_offset(entry.offset)
     if new is None:
         return _forgotten(tp, old, context)
@@ -111,7 +113,7 @@ def _back(tp: TopicPartition, old: int, new: int, context: MoveContext) -> _Effe
         # The topic was made anew, or its end was lost: nothing there was delivered before
         count = log.latest - max(new, log.earliest)
         text = f"{head}: {old} lies beyond the log's end, {log.latest}: {records(count)} to deliver"
-        return _Effect(text, "back")
+        return _Effect(text, "back", counted=False)
     gone = max(0, min(log.earliest, old) - new) if log else 0
     again = old - new - gone
     lasted = duration(context.live, tp, new + gone, old) if again else ""
@@ -135,7 +137,8 @@ def _forgotten(tp: TopicPartition, old: int | None, context: MoveContext) -> _Ef
         return _Effect(f"{_label(tp)} has no offset: nothing to forget", "same")
     head = f"{_label(tp)} {old} → none: offset is forgotten"
     if log is None or start not in ("earliest", "latest"):
-        return _Effect(f"{head}: starts where auto.offset.reset={start} says", "forgotten")
+        text = f"{head}: starts where auto.offset.reset={start} says"
+        return _Effect(text, "forgotten", counted=False)
     gone = max(0, log.earliest - old)
     if start == "latest":
         skipped = max(0, log.latest - old - gone)

@@ -260,6 +260,9 @@ def _moves_to(moves: tuple[act.OffsetMove, ...]) -> tuple[models.MoveModel, ...]
             before=None if move.before is None else _entry_to(move.before),
             effect=move.effect,
             direction=move.direction,
+            counts=None
+            if (found := move.counts) is None
+            else models.CountsModel(again=found.again, skipped=found.skipped, gone=found.gone),
         )
         for move in moves
     )
@@ -272,6 +275,9 @@ def _moves_from(moves: tuple[models.MoveModel, ...]) -> tuple[act.OffsetMove, ..
             None if move.before is None else _entry_from(move.before),
             move.effect,
             move.direction,
+            None
+            if (found := move.counts) is None
+            else act.Counts(found.again, found.skipped, found.gone),
         )
         for move in moves
     )

@@ -52,6 +52,14 @@ class ChangeModel(Model):
     effect: str
 
 
+class CountsModel(Model):
+    """Records that a move delivers again, passes over, or asks for although they are gone."""
+
+    again: int
+    skipped: int
+    gone: int
+
+
 class MoveModel(Model):
     """One partition's offset, before and after. `before` is information."""
 
@@ -59,6 +67,7 @@ class MoveModel(Model):
     before: EntryModel | None
     effect: str
     direction: Literal["back", "ahead", "same", "start", "forgotten", "unclear"]
+    counts: CountsModel | None = None
 
 
 class ExistsModel(Model):

@@ -25,7 +25,13 @@ from support.plans import desired_of, live_of, plan_with_everything
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 # What newer versions say that older ones could not
-ADDED = {("consequence", "none"), ("effect", ""), ("env", None), ("renamed_from", None)}
+ADDED = {
+    ("consequence", "none"),
+    ("effect", ""),
+    ("env", None),
+    ("counts", None),
+    ("renamed_from", None),
+}
 OLD_FILES = sorted(HERE.glob("data/v*/*.json"))
 V1_ACTIONS = {
     *("create", "adopt", "update-config", "stop", "alter-offsets", "reset-offsets", "pause"),

@@ -1,0 +1,1 @@
+"""What a project allows its plans to do."""

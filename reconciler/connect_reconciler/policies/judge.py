@@ -1,0 +1,76 @@
+"""What do a project's policies say of a plan? Pure: same plan, policies and time, same verdicts.
+
+A policy that cannot be asked of a change counts as one that was broken: what nobody could judge is
+not let through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import cel
+
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.policies.facts import Facts, now_facts, plan_facts
+from connect_reconciler.policies.policy import Policy
+from connect_specs.diagnostics import Diagnostic
+
+_CODE = "policy."
+
+
+def judge(plan: Plan, policies: Iterable[Policy], now_ms: int) -> Plan:
+    """The plan with an error for each denial, and a warning for each policy that warns.
+
+    What was judged of it before does not count: a saved plan is judged again when it is applied.
+    """
+    facts = plan_facts(plan)
+    errors, warnings = _unjudged(plan.errors), _unjudged(plan.warnings)
+    if not facts["changes"]:
+        policies = ()
+    for policy in policies:
+        found = errors if policy.verdict == "deny" else warnings
+        found.extend(_findings(policy, facts, now_ms))
+    return replace(plan, errors=tuple(errors), warnings=tuple(warnings))
+
+
+def _unjudged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return [each for each in diagnostics if not each.code.startswith(_CODE)]
+
+
+def _findings(policy: Policy, plan: Facts, now_ms: int) -> Iterator[Diagnostic]:
+    program = cel.compile(policy.expression)
+    given: Facts = {"plan": plan, "now": now_facts(now_ms, policy.timezone)}
+    if "change" not in program.variables():
+        yield from _ask(policy, program, given, "")
+        return
+    for change in plan["changes"]:
+        yield from _ask(policy, program, given | {"change": change}, change["connector"])
+
+
+def _ask(
+    policy: Policy, program: cel.Program, given: Facts, connector: str
+) -> Iterator[Diagnostic]:
+    of = f"{connector}: " if connector else ""
+    verb = "denies" if policy.verdict == "deny" else "warns of"
+    try:
+        broken = program.execute(given)
+    # The library raises what the expression calls for: KeyError, TypeError, RuntimeError, ...
+    except Exception as error:
+        what = f"{of}policy {policy.name} cannot be judged"
+        hint = "ask `has(...)` before a field that may be missing"
+        yield Diagnostic("policy.failed", what, policy.where, why=_why(error), hint=hint)
+        return
+    if not isinstance(broken, bool):
+        what = f"{of}policy {policy.name} answers with {type(broken).__name__}, not true or false"
+        yield Diagnostic("policy.failed", what, policy.where)
+    elif broken:
+        says = policy.says or f"policy {policy.name} {verb} this"
+        why = f"policy {policy.name}" if policy.says else ""
+        yield Diagnostic(f"policy.{policy.verdict}", f"{of}{says}", policy.where, why, policy.hint)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"there is no field {error.args[0]}" if error.args else "a field is missing"
+    return str(error).partition(". ")[0]

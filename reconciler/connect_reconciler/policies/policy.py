@@ -1,0 +1,145 @@
+"""Policy files: one rule a YAML document, over the changes of a plan.
+
+The rule is an expression of CEL, the Common Expression Language, which can look at the facts of
+`facts.py` and at nothing else: it has no loops, no files, no clock. One that mentions `change` is
+asked of every connector that the plan changes, another one once of the whole plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import cel
+
+from connect_reconciler.policies.facts import NAMES
+from connect_specs.desired import Project
+from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
+from connect_specs.fields import as_text, check_fields, required
+from connect_specs.nodes import Map, Node
+from connect_specs.spec_files import find_policy_files, relative_name
+from connect_specs.text_files import read_text
+from connect_specs.yaml_documents import parse_yaml
+
+Verdict: TypeAlias = Literal["deny", "warn"]
+
+_CODE = "policy"
+_LONGEST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One rule: where `expression` is true of a change, the plan is denied or warned of.
+
+    `says` is for people. Days and hours in `now` are those of `timezone`.
+    """
+
+    name: str
+    verdict: Verdict
+    expression: str
+    where: Location
+    says: str = ""
+    hint: str = ""
+    timezone: str = "UTC"
+
+
+def load_policies(project: Project) -> tuple[Policy, ...]:
+    """The project's policies, by file and place. Raises Invalid with every problem in them."""
+    problems: list[Diagnostic] = []
+    found: list[Policy] = []
+    for path in find_policy_files(project, problems):
+        found.extend(_read_file(path, relative_name(path, project.folder), problems))
+    seen: dict[str, Policy] = {}
+    for policy in found:
+        other = seen.setdefault(policy.name, policy)
+        if other is not policy:
+            what = f"there is a policy {policy.name!r} already"
+            why = f"it stands at {other.where}"
+            problems.append(Diagnostic("policy.duplicate-name", what, policy.where, why=why))
+    if problems:
+        raise Invalid(*by_place(problems))
+    return tuple(found)
+
+
+def _read_file(path: Path, file: str, problems: list[Diagnostic]) -> list[Policy]:
+    try:
+        parsed = parse_yaml(read_text(path, file), file)
+    except Invalid as invalid:
+        problems.extend(invalid.diagnostics)
+        return []
+    problems.extend(parsed.problems)
+    found = (_read_policy(node, problems) for node in parsed.documents)
+    return [policy for policy in found if policy is not None]
+
+
+def _read_policy(node: Node, problems: list[Diagnostic]) -> Policy | None:
+    if not isinstance(node, Map):
+        what = "a policy must be a map"
+        hint = "write name:, and deny: or warn: with an expression"
+        problems.append(Diagnostic("policy.not-a-map", what, node.where, hint=hint))
+        return None
+    fields = ("name", "deny", "warn", "says", "hint", "timezone")
+    check_fields(node, fields, _CODE, "a policy", problems)
+    name_node = required(node, "name", _CODE, "the policy", problems)
+    texts = {
+        key: as_text(value, key, _CODE, problems)
+        for key in fields
+        if (value := node.get(key)) is not None
+    }
+    rules = [key for key in ("deny", "warn") if node.get(key) is not None]
+    if len(rules) != 1:
+        what = "a policy needs either 'deny' or 'warn'"
+        problems.append(Diagnostic("policy.verdict", what, node.where))
+        return None
+    verdict: Verdict = "deny" if rules == ["deny"] else "warn"
+    rule, name = node.get(verdict), texts.get("name")
+    expression = texts.get(verdict)
+    if rule is None or expression is None or name_node is None or name is None:
+        return None
+    problem = _problem(expression, rule.where) or _zone_problem(texts.get("timezone"), node)
+    if problem is not None:
+        problems.append(problem)
+        return None
+    return Policy(
+        name,
+        verdict,
+        expression,
+        name_node.where,
+        texts.get("says") or "",
+        texts.get("hint") or "",
+        texts.get("timezone") or "UTC",
+    )
+
+
+def _problem(expression: str, where: Location) -> Diagnostic | None:
+    """Why this cannot be asked, as far as that can be told before there is a plan."""
+    if len(expression) > _LONGEST:
+        what = f"the expression has more than {_LONGEST} characters"
+        return Diagnostic("policy.too-long", what, where)
+    try:
+        program = cel.compile(expression)
+    except ValueError as error:
+        why = str(error).partition("ERROR: ")[2] or str(error)
+        what = "the expression is not one of CEL"
+        hint = "an expression is like: change.does.exists(d, d == 'delete')"
+        return Diagnostic("policy.syntax", what, where, why=why.strip(), hint=hint)
+    unknown = sorted(set(program.variables()) - set(NAMES))
+    if unknown:
+        what = f"the expression uses {', '.join(unknown)}, which a policy does not know"
+        hint = f"it knows {', '.join(NAMES)}"
+        return Diagnostic("policy.unknown-name", what, where, hint=hint)
+    return None
+
+
+def _zone_problem(zone: str | None, node: Map) -> Diagnostic | None:
+    if zone is None:
+        return None
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        what = f"there is no time zone {zone!r}"
+        hint = "write one like Europe/Berlin, or leave it out for UTC"
+        return Diagnostic("policy.timezone", what, node.where, hint=hint)
+    return None

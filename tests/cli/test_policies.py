@@ -1,0 +1,57 @@
+"""Policies as a pipeline meets them: at validate, at plan, and when a saved plan is applied."""
+
+import pytest
+
+from support.broker import BrokerAddress
+from support.command import Command
+
+SPEC = """\
+name: lines
+state: stopped
+config: {connector.class: FileStreamSource, file: /dev/null, topic: lines}
+"""
+RULE = """\
+name: no-new-ones
+{verdict}: '"create" in change.does'
+says: nothing new this week
+"""
+
+
+@pytest.fixture
+def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
+    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
+    cluster = f"cluster: {{group.id: {unique}, kafka: {kafka}}}"
+    connect.write("connect.yaml", f"project: p\n{cluster}\npolicies: [policies/]\n")
+    connect.write("connectors/lines.yaml", SPEC)
+    return connect
+
+
+def test_a_denied_plan_is_shown_and_not_applied(project: Command) -> None:
+    project.write("policies/rule.yaml", RULE.format(verdict="warn"))
+    warned = project("plan", "--out", "saved.plan")
+    assert warned.returncode == 0, warned.stderr
+    assert "warning[policy.warn]" in warned.stdout
+
+    project.write("policies/rule.yaml", RULE.format(verdict="deny"))
+    denied = project("plan")
+    assert denied.returncode == 2
+    assert "lines" in denied.stdout and "create" in denied.stdout
+    assert "error[policy.deny]: policies/rule.yaml:1:7: lines: nothing new this week" in (
+        denied.stdout
+    )
+    for refused in (project("apply", "--yes"), project("apply", "saved.plan", "--yes")):
+        assert refused.returncode == 2
+        assert "policy.deny" in refused.stdout
+    assert project("plan", "--detailed-exitcode").returncode == 2
+
+    project.write("policies/rule.yaml", RULE.format(verdict="warn"))
+    applied = project("apply", "saved.plan", "--yes")
+    assert applied.returncode == 0, applied.stderr
+
+
+def test_validate_finds_what_is_wrong_with_a_policy(project: Command) -> None:
+    project.write("policies/rule.yaml", "name: a\ndeny: change.again >\n")
+    refused = project("validate")
+    assert refused.returncode == 2
+    assert "error[policy.syntax]" in refused.stderr
+    assert "policies/rule.yaml:2:7" in refused.stderr
