@@ -5,7 +5,6 @@ Pure. Each reads back as the same connector, but for what the format has no plac
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias, assert_never, get_args
@@ -13,7 +12,7 @@ from typing import Literal, TypeAlias, assert_never, get_args
 from connect_specs.connector_parts import CLASS_KEY
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Invalid
-from connect_specs.writing import in_reading_order, map_lines, scalar
+from connect_specs.writing import in_reading_order, json_text, map_lines, scalar
 
 ExportFormat: TypeAlias = Literal["json", "properties", "strimzi"]
 FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
@@ -27,6 +26,8 @@ _TASKS_KEY = "tasks.max"
 _WHOLE = re.compile(r"[1-9][0-9]{0,8}")
 _RESOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _RESOURCE_NAME_MAX = 253
+# A spec can be a template, and a value must not begin one
+_TEMPLATES = ("{{", "{%", "{#")
 _PROPERTY_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
@@ -36,7 +37,7 @@ def export_text(
     """The connector in that format. Raises Invalid for what the format cannot say."""
     match written:
         case "json":
-            return _json_text(connector)
+            return _json_document(connector)
         case "properties":
             return _properties_text(connector)
         case "strimzi":
@@ -57,13 +58,13 @@ def lost_in(connector: DesiredConnector, written: ExportFormat) -> tuple[str, ..
     return tuple(field for field, lost in fields.items() if lost)
 
 
-def _json_text(connector: DesiredConnector) -> str:
+def _json_document(connector: DesiredConnector) -> str:
     """The body of `POST /connectors` (KIP-980)."""
     config = {"name": connector.name} | in_reading_order(connector.config)
     document: dict[str, object] = {"name": connector.name, "config": config}
     if connector.state is not None:
         document["initial_state"] = connector.state.value.upper()
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json_text(document, indent=2) + "\n"
 
 
 def _properties_text(connector: DesiredConnector) -> str:
@@ -80,7 +81,7 @@ def _property(text: str, is_key: bool) -> str:
             parts.append(_PROPERTY_ESCAPES[character])
         elif character in "\\=:#!" or (character == " " and (is_key or at == 0)):
             parts.append(f"\\{character}")
-        elif " " <= character <= "~":
+        elif " " <= character <= "~" and text[at : at + 2] not in _TEMPLATES:
             parts.append(character)
         else:
             units = character.encode("utf-16-be").hex().upper()

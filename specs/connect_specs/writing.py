@@ -16,7 +16,7 @@ from yaml import ScalarNode
 from yaml.resolver import Resolver
 
 from connect_specs.connector_parts import CLASS_KEY
-from connect_specs.desired import DesiredConnector, Pin
+from connect_specs.desired import DesiredConnector, JsonScalar, Pin
 
 _FIRST_KEYS = (CLASS_KEY, "tasks.max", "topics", "topics.regex", "topic")
 _PLAIN = re.compile(
@@ -25,8 +25,16 @@ _PLAIN = re.compile(
 )
 _AS_WRITTEN = re.compile(r"0|-?[1-9][0-9]{0,17}|true|false")
 _UNSEEN = re.compile("[^\x20-\x7e\xa1-\u1fff\u2010-\u2027\u2030-\u205e\u2070-\ud7ff]")
+# A spec can be a template, and a value must not begin one
+_TEMPLATE = re.compile("{(?=[{%#])")
 # json.dumps escapes what JSON must; YAML forbids more, and other readers stumble over the rest
-_ESCAPED = re.compile("[\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff\ufffe\uffff]")
+_ESCAPED = re.compile(
+    "{(?=[{%#])|[\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff\ufffe\uffff]"
+)
+# Of YAML 1.2 and its kin, besides what PyYAML resolves by 1.1
+_OTHER_TYPES = re.compile(
+    r"[-+]?\.?[0-9][0-9_]*\.?[0-9_]*([eE][-+]?[0-9]+)?|0[box][0-9a-fA-F_]+|[yYnN]"
+)
 _BREAK = "\n"
 _RESOLVER = Resolver()
 
@@ -51,12 +59,12 @@ def map_lines(values: Mapping[str, str], indent: str) -> Iterator[str]:
 
 def scalar(text: str) -> str:
     """A text as a YAML scalar on one line."""
-    return text if _is_plain(text) else _json(text)
+    return text if _is_plain(text) else json_text(text)
 
 
 def _comments(notes: Iterable[str]) -> Iterator[str]:
     for note in notes:
-        yield from (f"# {line}" for line in note.splitlines())
+        yield from (f"# {_TEMPLATE.sub('{ ', line)}" for line in note.splitlines())
 
 
 def _spec_lines(connector: DesiredConnector) -> Iterator[str]:
@@ -92,10 +100,23 @@ def _pin_lines(pin: Pin) -> Iterator[str]:
     else:
         yield "  set:"
         for entry in pin.set:
-            # a line of JSON is YAML too, and keeps types
-            offset = None if entry.offset is None else dict(entry.offset)
-            yield f"    - partition: {_json(dict(entry.partition))}"
-            yield f"      offset: {_json(offset)}"
+            yield from _typed_lines("    - partition", entry.partition)
+            yield from _typed_lines("      offset", entry.offset)
+
+
+def _typed_lines(head: str, values: Mapping[str, JsonScalar] | None) -> Iterator[str]:
+    """Values whose types count: text that could be taken for another type is quoted."""
+    if not values:
+        yield f"{head}: {'null' if values is None else '{}'}"
+        return
+    yield f"{head}:"
+    for key, value in values.items():
+        if isinstance(value, str) and not _AS_WRITTEN.fullmatch(value):
+            yield from _entry(key, value, "        ")
+        else:
+            *begun, name = _key(key, "        ")
+            yield from begun
+            yield f"{name} {json_text(value)}"
 
 
 def _moment(ms: int) -> str:
@@ -103,13 +124,19 @@ def _moment(ms: int) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%S") + (f".{ms % 1000:03d}Z" if ms % 1000 else "Z")
 
 
-def _entry(key: str, text: str, indent: str) -> Iterator[str]:
+def _key(key: str, indent: str) -> Iterator[str]:
+    """The lines up to the colon: YAML gives a key before its colon 1024 characters."""
     name = scalar(key)
-    head = f"{indent}{name}:"
-    # YAML gives a key before its colon 1024 characters
     if len(name) > 1000:
         yield f"{indent}? {name}"
-        head = f"{indent}:"
+        yield f"{indent}:"
+    else:
+        yield f"{indent}{name}:"
+
+
+def _entry(key: str, text: str, indent: str) -> Iterator[str]:
+    *begun, head = _key(key, indent)
+    yield from begun
     if _reads_well_as_lines(text):
         yield f"{head} |{'' if text.endswith(_BREAK) else '-'}"
         for line in text.removesuffix(_BREAK).split(_BREAK):
@@ -122,18 +149,25 @@ def _reads_well_as_lines(text: str) -> bool:
     """Whether a block of lines holds all of it, with nothing that no eye and few editors see."""
     lines = text.removesuffix(_BREAK).split(_BREAK)
     seen = all(line == line.rstrip() and not _UNSEEN.search(line) for line in lines)
-    return len(lines) > 1 and seen and bool(lines[-1]) and lines[0] == lines[0].lstrip() != ""
+    begun = lines[0] == lines[0].lstrip() != ""
+    return len(lines) > 1 and seen and begun and bool(lines[-1]) and not _TEMPLATE.search(text)
 
 
 def _is_plain(text: str) -> bool:
-    if not _PLAIN.fullmatch(text):
+    if not _PLAIN.fullmatch(text) or _TEMPLATE.search(text):
+        return False
+    if _AS_WRITTEN.fullmatch(text):
+        return True
+    if _OTHER_TYPES.fullmatch(text):
         return False
     tag = _RESOLVER.resolve(ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
-    return tag == "tag:yaml.org,2002:str" or bool(_AS_WRITTEN.fullmatch(text))
+    return bool(tag == "tag:yaml.org,2002:str")
 
 
-def _json(value: object) -> str:
-    return _ESCAPED.sub(_escape, json.dumps(value, ensure_ascii=False, allow_nan=False))
+def json_text(value: object, indent: int | None = None) -> str:
+    """As JSON that YAML reads too, and that begins no template."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+    return _ESCAPED.sub(_escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -19,14 +19,15 @@ from connect_specs.states import TargetState
 from connect_specs.writing import spec_text
 
 ODD = (
-    "on", "off", "no", "y", "010", "0x1f", "1_000", "1e3", "22:22", "2026-11-20", "1.0", "-", "",
+    "on", "off", "no", "y", "010", "0x1f", "1_000", "1e3", "1E+5", ".5", "5.", "0o7", "0b1", "10.0.0.1",
+    "22:22", "2026-11-20", "1.0", "-", "",
     " ", "  leading", "trailing  ", "#", "a #b", "# a", "a: b", "a:", ": ", "? a", "- a", "---",
     "...", "null", "~", "Null", "true", "<<", "=", "*a", "&a", "!a", "%a", "@a", "`a`", "{a: 1}",
     "[a]", "'a'", '"a"', "\\", "\\n", "a\nb", "a\nb\n", "a\n\n", "\na", " a\nb", "a \nb", "a\n b",
     "a\n\n  b\n#c\n\td", "\t", "a\tb", "\r", "a\r\nb", "\x00", "\x07", "\x7f", "\x85", "\xa0",
     "\u2028", "\u2029", "\ufeff", "\ufeffa", "é", "日本", "😀", "\uffff", "${env:X}",
     "${file:/a:b}", "a,b", "https://u@h:1/p?q=1&r=%20#f", "SELECT *\nFROM t\nWHERE a = 1 -- d\n",
-    "{{ a }}", "{% a %}", "{# a #}", "$${a}", "x" * 2000, "a" + " b" * 200,
+    "{{ a }}", "x{{{{a", "{% a %}", "{# a #}", "$${a}", "x" * 2000, "a" + " b" * 200,
 )  # fmt: skip
 
 characters = st.characters(blacklist_categories=("Cs",))
@@ -58,6 +59,11 @@ entries = st.lists(
 pins = st.one_of(
     st.builds(Pin, values.filter(bool), reset=st.just(True)),
     st.builds(lambda pin, found: Pin(pin, tuple(found)), values.filter(bool), entries),
+    st.builds(
+        lambda pin, to: Pin(pin, to=to),
+        values.filter(bool),
+        st.one_of(st.sampled_from(["earliest", "latest"]), st.integers(0, 4 * 10**12)),
+    ),
 )
 
 
@@ -78,7 +84,12 @@ def connectors(draw: st.DrawFn, *, pinned: bool = False) -> DesiredConnector:
         prevent_delete=draw(st.booleans()),
         ignore=draw(texts),
         sensitive=draw(texts),
+        renamed_from=draw(st.one_of(st.none(), names.filter(lambda old: old != name))),
     )
+
+
+def begins_a_template(text: str) -> bool:
+    return any(mark in text for mark in ("{{", "{%", "{#"))
 
 
 def with_values(**config: str) -> DesiredConnector:
@@ -105,6 +116,7 @@ def content(connector: DesiredConnector) -> dict[str, Any]:
         "prevent_delete": connector.prevent_delete,
         "ignore": connector.ignore,
         "sensitive": connector.sensitive,
+        "renamed_from": connector.renamed_from,
     }
 
 
@@ -120,8 +132,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_written_spec_is_read_as_the_same_connector(
     folder: Path, connector: DesiredConnector
 ) -> None:
-    text = spec_text(connector, ["a note\nof two lines: # ---"])
+    text = spec_text(connector, ["a note\nof two lines: # --- {{"])
     assert content(read(text, ".yaml", folder)) == content(connector)
+    assert not begins_a_template(text)
+
+
+def test_text_in_offsets_stays_text(folder: Path) -> None:
+    offset = {f"k{number}": text for number, text in enumerate(ODD)}
+    pin = Pin("p", (OffsetEntry({"f": "1e3"}, offset),))
+    connector = replace(with_values(), pin=pin)
+    assert content(read(spec_text(connector), ".yaml", folder)) == content(connector)
 
 
 @settings(max_examples=200, deadline=None)
@@ -140,6 +160,7 @@ def test_what_is_exported_is_read_as_the_same_connector(
     if "state" in lost_in(connector, written):
         kept = replace(connector, state=None)
     assert content(read(text, ENDINGS[written], folder)) == content(kept)
+    assert not begins_a_template(text)
 
 
 @pytest.mark.parametrize("odd", ODD)
@@ -185,8 +206,11 @@ def test_a_spec_reads_as_a_person_would_write_it() -> None:
         "offsets:\n"
         "  pin: p\n"
         "  set:\n"
-        '    - partition: {"kafka_topic": "a", "kafka_partition": 0}\n'
-        '      offset: {"kafka_offset": 5}\n'
+        "    - partition:\n"
+        "        kafka_topic: a\n"
+        "        kafka_partition: 0\n"
+        "      offset:\n"
+        "        kafka_offset: 5\n"
         "lifecycle:\n"
         "  prevent_delete: true\n"
         "  ignore:\n"
