@@ -19,8 +19,8 @@ from connect_specs.states import TargetState
 from connect_specs.writing import spec_text
 
 ODD = (
-    "on", "off", "no", "y", "010", "0x1f", "1_000", "1e3", "1E+5", ".5", "5.", "0o7", "0b1", "10.0.0.1",
-    "22:22", "2026-11-20", "1.0", "-", "",
+    "on", "off", "no", "y", "010", "0x1f", "1_000", "1e3", "1E+5", ".5", "5.", "0o7", "0b1",
+    "10.0.0.1", "22:22", "2026-11-20", "1.0", "-", "",
     " ", "  leading", "trailing  ", "#", "a #b", "# a", "a: b", "a:", ": ", "? a", "- a", "---",
     "...", "null", "~", "Null", "true", "<<", "=", "*a", "&a", "!a", "%a", "@a", "`a`", "{a: 1}",
     "[a]", "'a'", '"a"', "\\", "\\n", "a\nb", "a\nb\n", "a\n\n", "\na", " a\nb", "a \nb", "a\n b",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +36,8 @@ VERBS: Mapping[str, Verb] = {
     "show": Verb("show", "Show a saved plan, without a project or a cluster."),
     "apply": Verb("apply", "Make the cluster what the specs say."),
     "drift": Verb("drift", "Show what was changed by hand, since when and by whom."),
+    "import": Verb("import_", "Write specs from live connectors, and adopt them."),
+    "export": Verb("export", "Write connectors as JSON, .properties or for Strimzi."),
     "up": Verb("up", "Run this project's connectors, with a Kafka of their own if need be."),
     "down": Verb("down", "Stop what up started."),
     "distributed": Verb("distributed", "Run from an Apache worker.properties file."),
@@ -73,7 +76,8 @@ class Verbs(TyperGroup):
 def load(name: str) -> Any:
     """The command of one verb."""
     verb = VERBS[name]
-    found = getattr(import_module(f"connect_reconciler.cli.{verb.module}"), name)
+    function = f"{name}_" if iskeyword(name) else name
+    found = getattr(import_module(f"connect_reconciler.cli.{verb.module}"), function)
     command = (
         typer.main.get_command(found) if isinstance(found, typer.Typer) else _alone(found, name)
     )

@@ -30,8 +30,8 @@ def observe_with_history(
     Raises as `observe` does.
     """
     if not client:
-        what = "drift is read from a Connect cluster's Kafka, which connect.yaml omits"
-        hint = "add cluster.kafka with its bootstrap.servers"
+        what = "what was applied last is kept in the cluster's Kafka, which connect.yaml omits"
+        hint = "add cluster.kafka with its bootstrap.servers; `connect plan` shows what differs"
         raise Invalid(Diagnostic("project.kafka-needed", what, str(project.file), hint=hint))
     view = _Keeping(client)
     with known_plugins(project, client) as plugins:

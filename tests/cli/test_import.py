@@ -1,0 +1,161 @@
+"""`connect import` on a real Kafka with our runtime's topics: the next plan is empty."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.storage import config_topic
+from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_specs.names import ClusterTopics
+from connect_specs.states import TargetState
+from support.broker import BrokerAddress
+from support.command import Command
+
+ODD = {
+    "k.on": "on",
+    "k.octal": "010",
+    "k.underscore": "1_000",
+    "k.unicode": "é 日本 😀",
+    "k.spaces": "  both ends  ",
+    "k.hash": "a #b",
+    "k.colon": "a: b",
+    "k.empty": "",
+    "k.lines": "SELECT *\n  FROM t\n\n-- x\n",
+    "k.tabs": "a\tb\r\n",
+    "k.template": "{{ a }}",
+    "on": "1",
+    "a: b": "1",
+    "#": "1",
+}
+PLAIN = {"connector.class": "FileStreamSource", "file": "/dev/null", "topic": "lines"}
+
+
+class Cluster:
+    """A project without specs on the session's Kafka, and connectors made past it."""
+
+    def __init__(self, connect: Command, broker: BrokerAddress, group_id: str) -> None:
+        self.connect = connect
+        self.topics = ClusterTopics.of(group_id)
+        self._client = {"bootstrap.servers": broker.bootstrap_servers}
+        self._group_id = group_id
+
+    def write(self, *records: NewRecord) -> None:
+        logs = KafkaLogs(self._client)
+        topics = (self.topics.config, self.topics.offsets, self.topics.status)
+        for topic in topics:
+            logs.ensure_compacted(topic, 1, "tests")
+        logs.writer(f"connect-cluster-{self._group_id}").write(records)
+        logs.close()
+
+    def create(self, name: str, **config: str) -> None:
+        written = {"name": name} | PLAIN | config
+        self.write(config_topic.connector_record(self.topics.config, name, written))
+
+    def stop(self, name: str) -> None:
+        self.write(config_topic.target_state_record(self.topics.config, name, TargetState.STOPPED))
+
+    def configs(self) -> list[LogRecord]:
+        logs = KafkaLogs(self._client)
+        found = list(logs.reader(self.topics.config).read_to_end(10))
+        logs.close()
+        return found
+
+    def no_changes(self) -> bool:
+        planned = self.connect("plan", "--detailed-exitcode")
+        return planned.returncode == 0 and planned.stdout.startswith("No changes.")
+
+
+@pytest.fixture
+def cluster(connect: Command, broker: BrokerAddress, unique: str) -> Cluster:
+    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
+    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}}}\n")
+    (connect.folder / "connectors").mkdir()
+    return Cluster(connect, broker, unique)
+
+
+def test_the_next_plan_is_empty(cluster: Cluster) -> None:
+    cluster.create("odd", **ODD)
+    cluster.create("secret", **{"db.password": "hunter2", "db.token": "${file:/x:token}"})
+    cluster.stop("secret")
+    cluster.create("Odd / name")
+    before = cluster.configs()
+
+    done = cluster.connect("import", "--all")
+    assert done.returncode == 0, done.stderr
+    assert "secret: wrote connectors/secret.yaml" in done.stdout
+    assert "left out, as on the cluster: db.password" in done.stdout
+    assert cluster.configs() == before
+    assert cluster.no_changes()
+    assert cluster.connect("drift").returncode == 0
+
+    files = sorted((cluster.connect.folder / "connectors").iterdir())
+    assert [file.name for file in files][1:] == ["odd.yaml", "secret.yaml"]
+    assert files[0].name.startswith("Odd-name-")
+    text = files[2].read_text()
+    assert "hunter2" not in text + done.stdout + done.stderr
+    assert "state: stopped\n" in text
+    assert "db.token: ${file:/x:token}\n" in text
+    assert "    - config.db.password\n" in text
+
+    # the secret stays on the cluster also when the rest changes
+    files[2].write_text(text.replace("topic: lines", "topic: others"))
+    assert cluster.connect("apply", "--yes").returncode == 0
+    value = json.loads(cluster.configs()[-1].value or b"")["properties"]
+    assert (value["topic"], value["db.password"]) == ("others", "hunter2")
+
+
+def test_what_is_refused_leaves_no_file(cluster: Cluster) -> None:
+    cluster.create("a")
+    cluster.create("b")
+    folder = cluster.connect.folder / "connectors"
+    assert cluster.connect("import").returncode == 2
+    missing = cluster.connect("import", "a", "nobody")
+    assert missing.returncode == 2
+    assert "error[import.missing]: nobody" in missing.stderr
+    elsewhere = cluster.connect("import", "a", "--out", "elsewhere")
+    assert elsewhere.returncode == 2
+    assert "error[import.not-read]: a" in elsewhere.stderr
+    assert not list(folder.iterdir())
+    assert not list((cluster.connect.folder / "elsewhere").iterdir())
+
+    cluster.connect.write("connectors/a.yaml", "# mine\n")
+    there = cluster.connect("import", "a", "b")
+    assert there.returncode == 2
+    assert "error[file.exists]" in there.stderr
+    assert [file.name for file in folder.iterdir()] == ["a.yaml"]
+    assert (folder / "a.yaml").read_text() == "# mine\n"
+    assert cluster.connect("import", "a", "b", "--force").returncode == 0
+    assert cluster.no_changes()
+
+
+def test_another_projects_connectors_stay_its_own(cluster: Cluster) -> None:
+    cluster.create("theirs")
+    assert cluster.connect("import", "theirs", "--json").returncode == 0
+    project = cluster.connect.folder / "connect.yaml"
+    project.write_text(project.read_text().replace("project: p", "project: q"))
+    (cluster.connect.folder / "connectors" / "theirs.yaml").unlink()
+    cluster.create("free")
+    refused = cluster.connect("import", "theirs")
+    assert refused.returncode == 2
+    assert "error[import.other-project]: theirs" in refused.stderr
+    done = cluster.connect("import", "--all", "--json")
+    assert [each["connector"] for each in json.loads(done.stdout)["imported"]] == ["free"]
+    assert cluster.no_changes()
+
+
+def test_written_again_as_it_is_on_the_cluster(cluster: Cluster) -> None:
+    cluster.create("a", file="/one")
+    assert cluster.connect("import", "a").returncode == 0
+    file = cluster.connect.folder / "connectors" / "a.yaml"
+    file.write_text(f"{file.read_text()}lifecycle: {{prevent_delete: true}}\n")
+    assert cluster.connect("apply", "--yes").returncode == 0
+    cluster.create("a", file="/two")
+    refused = cluster.connect("import", "a")
+    assert "error[import.has-spec]: connectors/a.yaml:1:7" in refused.stderr
+    assert cluster.connect("import", "a", "--force").returncode == 0
+    assert "file: /two\n" in file.read_text()
+    assert "prevent_delete: true\n" in file.read_text()
+    assert cluster.no_changes()
