@@ -60,7 +60,7 @@ def main(bootstrap: str, group_id: str, topic: str, pin: str) -> int:
         return observe(project, desired, client)
 
     plan = make_plan(desired, look(), group_id=group_id)
-    with edges_for(project, client, lambda: False) as edges:
+    with edges_for(project, desired, client, lambda: False) as edges:
         telling = replace(edges, settings=replace(edges.settings, progress=announce))
         return apply_plan(plan, desired, project, telling, observe=look).exit_code
 

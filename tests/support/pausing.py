@@ -7,11 +7,11 @@
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from connect_reconciler import cli
+from connect_reconciler.ledger.journal import Step
 from connect_reconciler.ledger.ledger import Ledger
-from connect_reconciler.ledger.topic import Step
-from connect_runtime.storage.log import NewRecord
 
 
 def main(moment: str, words: Sequence[str]) -> None:
@@ -19,10 +19,10 @@ def main(moment: str, words: Sequence[str]) -> None:
     when, method, action = moment.split(":")
     real = getattr(Ledger, method)
 
-    def watched(ledger: Ledger, step: Step, records: Sequence[NewRecord] = ()) -> None:
+    def watched(ledger: Ledger, step: Step, *records: Any, **more: Any) -> None:
         if step.action == action and when == "before":
             _pause(moment)
-        real(ledger, step, records)
+        real(ledger, step, *records, **more)
         if step.action == action and when == "after":
             _pause(moment)
 

@@ -40,6 +40,7 @@ from connect_reconciler.plan.actions import (
     UpdateConfig,
 )
 from connect_reconciler.plan.diff import written_config
+from connect_reconciler.plan.journal import Unfinished
 from connect_reconciler.plan.kinds import kind_of
 from connect_reconciler.plan.live import (
     AppliedPin,
@@ -84,7 +85,7 @@ def live_of(data: Mapping[str, Any], desired: Desired) -> Live:
                 name: _owned(each or {}) for name, each in ledger.get("connectors", {}).items()
             },
             pins=dict(_pin(*item, desired) for item in ledger.get("pins", {}).items()),
-            unfinished=tuple(ledger.get("unfinished", ())),
+            unfinished=tuple(Unfinished(each) for each in ledger.get("unfinished", ())),
             fingerprint_key=None if key is None else key.encode(),
         ),
         logs={_partition(label): LogRange(*ends) for label, ends in data.get("logs", {}).items()},

@@ -24,8 +24,10 @@ def await_health(
         for name in pending:
             found[name] = replace(found[name], health=Health.LATER)
         return found
-    for name in pending:
-        settings.progress(Waiting(name, "it runs"))
+    if len(pending) == 1:
+        settings.progress(Waiting(next(iter(pending)), "it runs"))
+    elif pending:
+        settings.progress(Waiting(f"{len(pending)} connectors", "they run"))
 
     def look() -> bool:
         for name in list(pending):

@@ -10,9 +10,9 @@ from connect_reconciler.apply.progress import Progress
 from connect_reconciler.apply.readback import ReadBack
 from connect_reconciler.apply.waiting import Clock, Limits, Patience
 from connect_reconciler.cluster.port import Cluster
+from connect_reconciler.ledger.journal import Ending, Journal, Step
 from connect_reconciler.ledger.lease import LeaseLost
 from connect_reconciler.ledger.ledger import NotRecorded
-from connect_reconciler.ledger.topic import Ending, Journal, Step
 from connect_reconciler.plan.live import LedgerState
 from connect_runtime.storage.log import LogBlocked, NewRecord
 from connect_specs.diagnostics import Unreachable
@@ -23,12 +23,18 @@ FATAL = (LeaseLost, NotRecorded, Unreachable, LogBlocked)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How an apply waits and tells. `by` is who applies, for the journal. `stop` says that the user
-    wants it to end: it then ends between two actions."""
+    """How an apply goes on, waits and tells. `by` is who applies, for the journal. `stop` says that
+    the user wants it to end: it then ends between two actions. `parallelism` is how many connectors
+    may be under way at a time; with `fail_fast` none begins after one has failed. `rolls_back` is
+    the apply that this one leads the way back from.
+    """
 
     by: str
     progress: Progress = lambda event: None
     stop: Callable[[], bool] = lambda: False
+    parallelism: int = 1
+    fail_fast: bool = False
+    rolls_back: str | None = None
     limits: Limits = field(default_factory=Limits)
     clock: Clock = field(default_factory=Clock)
 
@@ -65,7 +71,11 @@ class LedgerWriter(Protocol):
 
     def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None: ...
     def correct(self, records: Sequence[NewRecord]) -> None: ...
-    def finish(self, ending: Ending) -> None: ...
+    def failed(self, step: Step) -> None:
+        """The action was not done, or nobody knows: `step` says which, and why."""
+        ...
+
+    def finish(self, ending: Ending, *, exit_code: int, now_ms: int) -> None: ...
 
 
 class Holding(Protocol):

@@ -6,6 +6,7 @@ truth on both kinds of cluster. Connect's REST API does not tell target states.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -34,17 +35,19 @@ class ReadBack(Protocol):
 
 
 class ConfigTopic:
-    """Follows the config topic. Implements `ReadBack`."""
+    """Follows the config topic, for many threads. Implements `ReadBack`."""
 
     def __init__(self, reader: LogReader) -> None:
         self._reader = reader
         self._snapshot = ConfigSnapshot()
+        self._reading = threading.Lock()
 
     def __call__(self, name: str) -> Found | None:
-        records = self._reader.read_to_end(_READ_TIMEOUT_S)
-        if records:
-            self._snapshot = config_topic.reduce_all(self._snapshot, records)
-        state = self._snapshot.connectors.get(name)
+        with self._reading:
+            records = self._reader.read_to_end(_READ_TIMEOUT_S)
+            if records:
+                self._snapshot = config_topic.reduce_all(self._snapshot, records)
+            state = self._snapshot.connectors.get(name)
         if state is None:
             return None
         tasks = len(state.task_configs) if state.applied_config == state.config else 0

@@ -68,13 +68,20 @@ class ConnectorReport:
 
 @dataclass(frozen=True, slots=True)
 class ApplyReport:
-    """An apply from its first action on. `ended_by` says what ended it before its time."""
+    """An apply from its first action on. `ended_by` says what ended it before its time, `seconds`
+    how long it took."""
 
     apply_id: str
     connectors: tuple[ConnectorReport, ...]
     interrupted: bool = False
     ended_by: tuple[Diagnostic, ...] = ()
     exit_code: ExitCode = ExitCode.OK
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything was done and nothing is known to be wrong."""
+        return all(report.ok for report in self.connectors)
 
     @property
     def counts(self) -> dict[Outcome, int]:

@@ -1,8 +1,9 @@
-"""Carries out one plan: checks all of it, then connector by connector, action by action.
+"""Carries out one plan: checks all of it, then several connectors at a time, action by action.
 
-A connector that fails is left where it is, and the others go on; only a lost lease, ledger or
-cluster ends the apply. Waiting for health comes last, for all connectors at once: nothing in a plan
-depends on it, and the waits then overlap.
+What ends comes to its end before anything starts: the ranks of the plan's order are barriers. A
+connector that fails is left where it is, and the others go on; only a lost lease, ledger or cluster
+ends the apply. Waiting for health comes last, for all connectors at once: nothing in a plan depends
+on it, and the waits then overlap.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 
 from connect_reconciler.apply.awaiting import await_health
 from connect_reconciler.apply.configs import reveal_configs
+from connect_reconciler.apply.course import Course, run_together
 from connect_reconciler.apply.edges import FATAL, Edges
 from connect_reconciler.apply.progress import Began, ConnectorDone
 from connect_reconciler.apply.report import (
@@ -24,9 +27,10 @@ from connect_reconciler.apply.report import (
     exit_code,
 )
 from connect_reconciler.apply.steps import Steps, overtaken_holds
-from connect_reconciler.ledger.topic import Ending, Journal
+from connect_reconciler.ledger.journal import Ending, Journal
 from connect_reconciler.plan.actions import Action
 from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.order import rank
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.predict import check_plan
 from connect_specs.desired import Desired, Project
@@ -63,26 +67,42 @@ def apply_plan(
     ensure_fresh(plan, desired, project, live)
     edges.lease.keep()
     journal = _journal(plan, edges)
-    steps = Steps(plan, desired, live, edges)
-    ended_by: ConnectError | None = None
+    steps = Steps(plan, desired, live, edges, apply_id=journal.id)
+    course = Course(edges.settings.stop, fail_fast=edges.settings.fail_fast)
     try:
         # A project that applies for the first time gets a key, unless the user brought one.
         key = secrets.token_bytes(32) if live.ledger.fingerprint_key is None else None
         edges.ledger.begin(journal, new_fingerprint_key=key)
         edges.ledger.correct(overtaken_holds(edges.ledger, plan, live))
     except FATAL as error:
-        ended_by = error
+        course.end(error)
     edges.settings.progress(Began(journal.id, journal.actions))
-    reports: dict[str, ConnectorReport] = {}
-    for name, group in groupby(plan.actions, key=lambda action: action.connector):
-        actions: Sequence[Action] = tuple(group)
-        reports[name], fatal = steps.group(name, actions, ended_by)
-        ended_by = ended_by or fatal
-    if ended_by is None:
+    reports = _carry_out(plan, steps, course, edges.settings.parallelism)
+    if course.ended_by is None:
         reports = await_health(reports, steps, edges)
     for report in reports.values():
         edges.settings.progress(ConnectorDone(report))
-    return _finish(journal, tuple(reports.values()), ended_by, edges)
+    return _finish(journal, tuple(reports.values()), course.ended_by, edges)
+
+
+def _carry_out(
+    plan: Plan, steps: Steps, course: Course, parallelism: int
+) -> dict[str, ConnectorReport]:
+    """The reports in the plan's order, once all that may begin has ended."""
+    groups = [
+        (name, tuple(numbered))
+        for name, numbered in groupby(
+            enumerate(plan.actions, 1), key=lambda numbered: numbered[1].connector
+        )
+    ]
+    reports: dict[str, ConnectorReport] = {}
+
+    def carry_out(name: str, actions: Sequence[tuple[int, Action]]) -> None:
+        reports[name] = steps.group(name, actions, course)
+
+    for _, peers in groupby(groups, key=lambda group: rank(tuple(a for _, a in group[1]))):
+        run_together([partial(carry_out, *group) for group in peers], parallelism)
+    return {name: reports[name] for name, _ in groups}
 
 
 def _journal(plan: Plan, edges: Edges) -> Journal:
@@ -94,6 +114,7 @@ def _journal(plan: Plan, edges: Edges) -> Journal:
         by=edges.settings.by,
         since_ms=now_ms,
         actions=len(plan.actions),
+        rolls_back=edges.settings.rolls_back,
     )
 
 
@@ -110,7 +131,11 @@ def _finish(
     if ended_by is None:
         ending = Ending.DONE if code == 0 else Ending.FAILED
         try:
-            edges.ledger.finish(Ending.INTERRUPTED if interrupted else ending)
+            edges.ledger.finish(
+                Ending.INTERRUPTED if interrupted else ending,
+                exit_code=code,
+                now_ms=edges.settings.clock.now_ms(),
+            )
         except FATAL as error:
             # All is done and recorded; only the journal does not say so, which the next one mends.
             ended_by = error
@@ -121,6 +146,7 @@ def _finish(
         interrupted=interrupted,
         ended_by=() if ended_by is None else ended_by.diagnostics,
         exit_code=code,
+        seconds=(edges.settings.clock.now_ms() - journal.since_ms) / 1000,
     )
 
 

@@ -7,11 +7,13 @@ connector back is in the ledger before it is stopped or created.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from connect_reconciler.apply.configs import cover_of, reveal_configs, spec_part
+from connect_reconciler.apply.course import Course
 from connect_reconciler.apply.edges import FATAL, Edges, LedgerWriter
+from connect_reconciler.apply.past import before_of
 from connect_reconciler.apply.perform import Performer
 from connect_reconciler.apply.progress import Finished, Performed, Started, Waiting
 from connect_reconciler.apply.readback import Found
@@ -19,13 +21,18 @@ from connect_reconciler.apply.report import ActionResult, ConnectorReport, Outco
 from connect_reconciler.cluster.port import OutcomeUnknown
 from connect_reconciler.hiding import hide
 from connect_reconciler.ledger.changes import Context, after, before
-from connect_reconciler.ledger.topic import Step, owned_record
+from connect_reconciler.ledger.journal import Step, StepEnd, before_record, offsets_records
+from connect_reconciler.ledger.topic import owned_record
 from connect_reconciler.plan.actions import (
     Action,
     Adopt,
+    AlterOffsets,
+    CarryOffsets,
     Create,
+    DeleteOld,
     Forget,
     Protect,
+    ResetOffsets,
     Restart,
     Resume,
     UpdateConfig,
@@ -45,13 +52,19 @@ from connect_specs.states import TargetState
 
 _LEDGER_ONLY = (Adopt, Forget, Protect)
 _RUNS_AFTER = (Create, UpdateConfig, Restart, Resume)
+_MOVES_OFFSETS = (AlterOffsets, ResetOffsets, CarryOffsets, DeleteOld)
+# Of an error's text, which the journal keeps.
+_DETAIL = 500
 
 
 class Steps:
-    """Carries out actions. `waits` holds connectors that are to run now, with their status from
-    before the change."""
+    """Carries out actions, several connectors at a time. `waits` holds those that are to run now,
+    with their status from before the change."""
 
-    def __init__(self, plan: Plan, desired: Desired, live: Live, edges: Edges) -> None:
+    def __init__(
+        self, plan: Plan, desired: Desired, live: Live, edges: Edges, *, apply_id: str
+    ) -> None:
+        self._apply_id = apply_id
         self._plan = plan
         self._desired = desired
         self._live = live
@@ -64,35 +77,35 @@ class Steps:
             edges.settings.patience,
             lambda name, what: self._tell(Waiting(name, what)),
         )
-        self._number = 0
+        self._kept: set[str] = set()
         self.waits: dict[str, ConnectorStatus | None] = {}
 
     def group(
-        self, name: str, actions: Sequence[Action], ended_by: ConnectError | None
-    ) -> tuple[ConnectorReport, ConnectError | None]:
-        """One connector's actions in order, until one is not done; and what ends the apply, if
-        anything does. With `ended_by` all are skipped."""
+        self, name: str, actions: Sequence[tuple[int, Action]], course: Course
+    ) -> ConnectorReport:
+        """One connector's actions in order, each with its number in the plan, until one is not
+        done or `course` says that nothing more may begin."""
         results: list[ActionResult] = []
-        state = state_before(name, actions, self._live, project=self._plan.project)
-        fatal = ended_by
-        for action in actions:
-            self._number += 1
-            if fatal is not None:
-                result = ActionResult(action, Outcome.SKIPPED, "the apply ended before")
-            elif results and results[-1].outcome is not Outcome.DONE:
-                result = ActionResult(action, Outcome.SKIPPED, "an action before it was not done")
-            elif self._edges.settings.stop():
-                result = ActionResult(action, Outcome.SKIPPED, "interrupted")
+        bare = [action for _, action in actions]
+        state = state_before(name, bare, self._live, project=self._plan.project)
+        for number, action in actions:
+            why_not = course.why_not(begun=bool(results))
+            if results and results[-1].outcome is not Outcome.DONE:
+                why_not = "an action before it was not done"
+            if why_not:
+                result = ActionResult(action, Outcome.SKIPPED, why_not)
             else:
-                result, fatal = self._guarded(action, state)
+                result = self._carried_out(number, action, state, course)
                 state = predict(state, action)
             results.append(result)
-            self._tell(Finished(self._number, result))
+            self._tell(Finished(number, result))
         done = all(result.outcome is Outcome.DONE for result in results)
         if not done or state.target is not TargetState.RUNNING:
             self.waits.pop(name, None)
-        left = "" if done else self._where(name, reachable=fatal is None)
-        return ConnectorReport(name, tuple(results), left), fatal
+        if not done:
+            course.failed()
+        left = "" if done else self._left(name, results, course)
+        return ConnectorReport(name, tuple(results), left)
 
     def hidden(self, name: str, text: str) -> str:
         """`text` without the connector's secrets."""
@@ -106,36 +119,74 @@ class Steps:
             base or {},
         )
 
-    def _guarded(
-        self, action: Action, state: ConnectorState
-    ) -> tuple[ActionResult, ConnectError | None]:
+    def _carried_out(
+        self, number: int, action: Action, state: ConnectorState, course: Course
+    ) -> ActionResult:
+        """What became of one action, which the journal then holds too."""
+        step = Step(number, subject(action), type(action).__name__, started_ms=self._now_ms())
+        begun = False
         try:
             found = self._checked(action, state)
             context = self._context(action, found)
-            step = Step(self._number, subject(action), type(action).__name__)
+            self._begin(step, action, state, found, context)
+            begun = True
             if not isinstance(action, _LEDGER_ONLY):
-                # I2
-                ledger = self._edges.ledger
-                records = before(action, ledger.state, context)
-                then = after(action, ledger.state, context)
-                ledger.started(step, records, then=then)
-        except FATAL as error:
-            return ActionResult(action, Outcome.SKIPPED, self._words(action, error)), error
-        except ConnectError as error:
-            return ActionResult(action, Outcome.FAILED, self._words(action, error)), None
-        try:
-            if not isinstance(action, _LEDGER_ONLY):
-                action = self._perform(action)
+                action = self._perform(number, action)
             # I1: the next action comes only when this is committed
-            self._edges.ledger.done(step, after(action, self._edges.ledger.state, context))
+            records = after(action, self._edges.ledger.state, context)
+            self._edges.ledger.done(replace(step, ended_ms=self._now_ms()), records)
+            return ActionResult(action, Outcome.DONE)
         except FATAL as error:
             # What the cluster did and the ledger does not hold, the next apply finds out.
-            return ActionResult(action, Outcome.UNKNOWN, self._words(action, error)), error
-        except OutcomeUnknown as error:
-            return ActionResult(action, Outcome.UNKNOWN, self._words(action, error)), None
+            course.end(error)
+            outcome = Outcome.UNKNOWN if begun else Outcome.SKIPPED
+            return ActionResult(action, outcome, self._words(action, error))
         except ConnectError as error:
-            return ActionResult(action, Outcome.FAILED, self._words(action, error)), None
-        return ActionResult(action, Outcome.DONE), None
+            outcome = Outcome.UNKNOWN if isinstance(error, OutcomeUnknown) else Outcome.FAILED
+            result = ActionResult(action, outcome, self._words(action, error))
+        self._failed(step, result, course)
+        return result
+
+    def _begin(
+        self,
+        step: Step,
+        action: Action,
+        predicted: ConnectorState,
+        found: Found | None,
+        context: Context,
+    ) -> None:
+        """I2: what brings a connector back is in the ledger before anything happens to it."""
+        ledger = self._edges.ledger
+        past = tuple(self._past(action, predicted, found))
+        if isinstance(action, _LEDGER_ONLY):
+            ledger.correct(past)
+            return
+        records = (*past, *before(action, ledger.state, context))
+        ledger.started(step, records, then=after(action, ledger.state, context))
+
+    def _past(
+        self, action: Action, predicted: ConnectorState, found: Found | None
+    ) -> Iterator[NewRecord]:
+        """The way back: how the connector is before the first action, and its offsets before they
+        move."""
+        name, ledger = subject(action), self._edges.ledger
+        if name not in self._kept:
+            old = predicted.old.name if predicted.old and name == predicted.name else None
+            past = before_of(name, found, ledger.state, self._cover(name), renamed_from=old)
+            yield before_record(ledger.topic, self._apply_id, name, past)
+            self._kept.add(name)
+        if found is not None and isinstance(action, _MOVES_OFFSETS):
+            offsets = self._edges.cluster.offsets(name)
+            yield from offsets_records(ledger.topic, self._apply_id, name, offsets)
+
+    def _failed(self, step: Step, result: ActionResult, course: Course) -> None:
+        end: StepEnd = "unknown" if result.outcome is Outcome.UNKNOWN else "failed"
+        try:
+            self._edges.ledger.failed(
+                replace(step, end=end, ended_ms=self._now_ms(), detail=result.detail[:_DETAIL])
+            )
+        except FATAL as error:
+            course.end(error)
 
     def _checked(self, action: Action, predicted: ConnectorState) -> Found | None:
         """The connector as it is now. Raises LeaseLost, or Failed where it is not as planned."""
@@ -149,14 +200,14 @@ class Steps:
             raise Failed(*problems)
         return self._edges.read_back(subject(action))
 
-    def _perform(self, action: Action) -> Action:
+    def _perform(self, number: int, action: Action) -> Action:
         name, cluster = action.connector, self._edges.cluster
-        self._tell(Started(self._number, action))
+        self._tell(Started(number, action))
         if isinstance(action, _RUNS_AFTER):
             status = cluster.status(name) if cluster.runs_tasks else None
             self.waits.setdefault(name, status)
         performed = self._performer.perform(action, self._configs.get(name, {}))
-        self._tell(Performed(self._number, action))
+        self._tell(Performed(number, action))
         return performed
 
     def _now(self, predicted: ConnectorState, found: Found | None) -> ConnectorState:
@@ -183,12 +234,15 @@ class Steps:
         return Context(
             topic=self._edges.ledger.topic,
             project=self._plan.project,
-            now_ms=self._edges.settings.clock.now_ms(),
+            now_ms=self._now_ms(),
             config=veil(config, self._cover(name)),
             live_state=None if found is None else found.target,
             state=spec.state,
             prevent_delete=spec.prevent_delete,
         )
+
+    def _now_ms(self) -> int:
+        return self._edges.settings.clock.now_ms()
 
     def _cover(self, name: str) -> Veil:
         """With the key for what the ledger keeps; the plan was made with the one observed."""
@@ -199,8 +253,11 @@ class Steps:
         text = "; ".join(problem.what for problem in error.diagnostics)
         return self.hidden(action.connector, text)
 
-    def _where(self, name: str, *, reachable: bool) -> str:
+    def _left(self, name: str, results: Sequence[ActionResult], course: Course) -> str:
         """In which state a connector is left."""
+        if all(result.outcome is Outcome.SKIPPED for result in results):
+            return "as it was"
+        reachable = course.ended_by is None
         try:
             found = self._edges.read_back(name) if reachable else None
         except ConnectError:

@@ -6,23 +6,15 @@ writes what the next runtime finds.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from connect_reconciler.cli.choices import Choices
 from connect_reconciler.cli.invocation import AsJson, invocation
-from connect_reconciler.cli.output import progress, result, result_json
-from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from connect_reconciler.apply.report import ApplyReport
-    from connect_reconciler.plan.live import Live
-    from connect_reconciler.plan.plan import Plan
-    from connect_specs.desired import Desired, Project
+_DEFAULT = Choices()
 
 
 def apply(
@@ -33,17 +25,34 @@ def apply(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
+    parallelism: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Connectors that are changed at a time.")
+    ] = _DEFAULT.parallelism,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="Begin no further connector after a failure.")
+    ] = False,
+    takeover: Annotated[
+        bool, typer.Option("--takeover", help="End an apply that is at work, and go on after it.")
+    ] = False,
+    health_timeout: Annotated[
+        float, typer.Option(min=0, metavar="S", help="Seconds to wait until all runs.")
+    ] = _DEFAULT.health_timeout,
+    healthy_for: Annotated[
+        float, typer.Option(min=0, metavar="S", help="Seconds that all must run without a break.")
+    ] = _DEFAULT.healthy_for,
 ) -> int:
     """Make the cluster what the specs say: shows the plan, asks, and carries it out.
 
     Can be killed and run again: nothing is done twice, and no connector is left unfinished.
     """
+    from connect_reconciler.cli.applying import need_someone_to_ask, show_and_apply
     from connect_reconciler.cli.connecting import client
     from connect_reconciler.cli.plan import judged, observed, planned
     from connect_reconciler.cli.plan_output import read_saved
     from connect_specs.loader import load_specs
 
-    _need_someone_to_ask(yes=yes)
+    need_someone_to_ask(yes=yes)
+    choices = Choices(parallelism, fail_fast, takeover, health_timeout, healthy_for)
     call = invocation(context)
     project = call.project()
     desired = load_specs(project)
@@ -55,83 +64,6 @@ def apply(
         else:
             # Whatever was allowed when it was made: it is now that it happens
             plan = judged(read_saved(saved), project, live)
-        return _show_and_apply(plan, project, desired, live, properties, yes=yes, as_json=as_json)
-
-
-def _need_someone_to_ask(*, yes: bool) -> None:
-    if not yes and not sys.stdin.isatty():
-        what = "stdin is not a terminal, so nobody can be asked whether to apply the plan"
-        raise Invalid(
-            Diagnostic(
-                "apply.nobody-to-ask",
-                what,
-                hint="look at it first with `connect plan`, then run `connect apply --yes`",
-            )
+        return show_and_apply(
+            plan, project, desired, live, properties, choices, yes=yes, as_json=as_json
         )
-
-
-def _show_and_apply(
-    plan: Plan,
-    project: Project,
-    desired: Desired,
-    live: Live,
-    properties: Mapping[str, str],
-    *,
-    yes: bool,
-    as_json: bool,
-) -> int:
-    from connect_reconciler.apply.run import ensure_fresh
-    from connect_reconciler.cli.plan_output import tell
-    from connect_reconciler.render.plan_json import render_plan_json
-
-    document: dict[str, object] = {"plan": render_plan_json(plan), "report": None}
-    if not as_json:
-        tell(plan)
-    # An apply that was killed may have left an open journal and no change: it is closed then.
-    if plan.errors or (plan.empty and not live.ledger.unfinished):
-        if as_json:
-            result_json(document)
-        return ExitCode.INVALID if plan.errors else ExitCode.OK
-    # Before anything is opened: leading a new cluster already creates its topics.
-    ensure_fresh(plan, desired, project, live)
-    if plan.actions and not yes and not _agreed():
-        progress("not applied")
-        return ExitCode.FAILED
-    report = _carry_out(plan, project, desired, properties)
-    _tell(report, document, as_json=as_json)
-    return report.exit_code
-
-
-def _agreed() -> bool:
-    # On stderr, like all that is not the result: the question must be seen when stdout is a file.
-    return typer.confirm("Apply this plan?", default=False, err=True)
-
-
-def _carry_out(
-    plan: Plan, project: Project, desired: Desired, properties: Mapping[str, str]
-) -> ApplyReport:
-    from connect_reconciler.apply.run import apply_plan
-    from connect_reconciler.cli.apply_edges import edges_for
-    from connect_reconciler.cli.signals import told_to_stop
-    from connect_reconciler.observe.observe import observe
-
-    with told_to_stop() as told, edges_for(project, desired, properties, told.is_set) as edges:
-        return apply_plan(
-            plan,
-            desired,
-            project,
-            edges,
-            observe=lambda: observe(project, desired, properties),
-        )
-
-
-def _tell(report: ApplyReport, document: dict[str, object], *, as_json: bool) -> None:
-    from connect_reconciler.cli.apply_output import render_report, report_json
-    from connect_specs.diagnostics_text import render_diagnostics
-
-    if report.ended_by:
-        sys.stderr.write(render_diagnostics(report.ended_by))
-    if as_json:
-        result_json(document | {"report": report_json(report)})
-    else:
-        result(render_report(report))

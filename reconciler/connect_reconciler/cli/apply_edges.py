@@ -9,12 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from connect_reconciler.apply.edges import Edges, Settings
 from connect_reconciler.apply.readback import ConfigTopic
 from connect_reconciler.apply.rest_edges import edges_over_rest
-from connect_reconciler.cli.apply_output import telling
+from connect_reconciler.apply.waiting import Limits
+from connect_reconciler.cli.choices import Choices
+from connect_reconciler.cli.telling import telling
 from connect_reconciler.cluster.choose import open_cluster
 from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.ledger.lease import Lease, identity
@@ -34,13 +37,25 @@ _HOLDER_S = 2.0
 
 @contextmanager
 def edges_for(
-    project: Project, desired: Desired, properties: Mapping[str, str], stop: Callable[[], bool]
+    project: Project,
+    desired: Desired,
+    properties: Mapping[str, str],
+    stop: Callable[[], bool],
+    choices: Choices | None = None,
 ) -> Iterator[Edges]:
     """The edges of one apply. Raises LeaseRefused while another one is at work."""
-    by = identity(time.time_ns() // 1_000_000)
+    chosen = choices or Choices()
+    settings = Settings(
+        by=identity(time.time_ns() // 1_000_000),
+        stop=stop,
+        parallelism=chosen.parallelism,
+        fail_fast=chosen.fail_fast,
+        rolls_back=chosen.rolls_back,
+        limits=Limits(health_s=chosen.health_timeout, settle_s=chosen.healthy_for),
+    )
     with ExitStack() as stack:
         if project.target is not None and not properties:
-            settings = Settings(by=by, progress=stack.enter_context(telling()), stop=stop)
+            settings = replace(settings, progress=stack.enter_context(telling()))
             client = stack.enter_context(RestClient(project.target))
             yield edges_over_rest(client, desired, settings, fingerprint_key_given())
             return
@@ -48,13 +63,13 @@ def edges_for(
         stack.callback(cluster.close)
         logs = KafkaLogs(properties)
         stack.callback(logs.close)
-        lease = _lease(project, properties, logs, by)
+        lease = _lease(project, properties, logs, settings.by)
         stack.callback(lease.release)
         ledger = Ledger.open(logs, project.topics.ledger, project.group_id)
         stack.callback(ledger.close)
         read_back = ConfigTopic(logs.reader(project.topics.config))
         stack.callback(read_back.close)
-        settings = Settings(by=by, progress=stack.enter_context(telling()), stop=stop)
+        settings = replace(settings, progress=stack.enter_context(telling()))
         yield Edges(cluster, ledger, lease, read_back, settings)
 
 

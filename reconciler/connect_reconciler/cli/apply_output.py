@@ -1,23 +1,10 @@
-"""What an apply tells while it is at it, and what became of it in the end."""
+"""What became of an apply, as text and for programs, and what to do next."""
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, assert_never
+from collections.abc import Iterator
+from typing import Any
 
-from connect_reconciler.apply.progress import (
-    Began,
-    ConnectorDone,
-    Event,
-    Finished,
-    Performed,
-    Progress,
-    Started,
-    Waiting,
-)
 from connect_reconciler.apply.report import (
     LATER,
     ApplyReport,
@@ -25,8 +12,7 @@ from connect_reconciler.apply.report import (
     Health,
     Outcome,
 )
-from connect_reconciler.cli.output import colour, progress
-from connect_reconciler.plan.actions import Action
+from connect_reconciler.plan.unfinished import words
 
 _HEALTH = {
     Health.NOT_ASKED: "",
@@ -36,50 +22,34 @@ _HEALTH = {
     Health.TIMED_OUT: "not running yet",
     Health.NOT_AWAITED: "not waited for",
 }
-
-
-@contextmanager
-def telling() -> Iterator[Progress]:
-    """Tells an apply's events on stderr: a line for each thing done or waited for; on a terminal
-    what is under way stands below them and is replaced."""
-    if not sys.stderr.isatty():
-        yield lambda event: _tell(event, progress, progress)
-        return
-    from rich.console import Console
-    from rich.markup import escape
-
-    console = Console(stderr=True, no_color=not colour(sys.stderr), highlight=False)
-    with console.status("applying") as below:
-        yield lambda event: _tell(
-            event,
-            lambda text: console.print(text, markup=False),
-            lambda text: below.update(escape(text.strip())),
-        )
-
-
-def _tell(event: Event, done: Callable[[str], None], under_way: Callable[[str], None]) -> None:
-    match event:
-        case Finished(result=each):
-            detail = f": {each.detail}" if each.detail else ""
-            text = f"{_name(each.action)} {each.outcome.value}{detail}"
-            done(f"  {each.action.connector}: {text}")
-        case Waiting(connector=connector, what=what):
-            under_way(f"  {connector}: waiting until {what}")
-        case Began() | Started() | Performed() | ConnectorDone():
-            pass
-        case _:
-            assert_never(event)
+_UNWELL = (Health.FAILED, Health.TIMED_OUT)
 
 
 def render_report(report: ApplyReport) -> str:
     """The apply as text: how many actions had which outcome, then each connector."""
     counts = [f"{count} {outcome.value}" for outcome, count in report.counts.items() if count]
-    lines = [f"Applied: {', '.join(counts) or 'nothing to do'}"]
+    took = f", in {report.seconds:.1f} s" if counts else ""
+    lines = [f"Applied: {', '.join(counts) or 'nothing to do'}{took}"]
     if report.interrupted:
         lines[0] += " (interrupted; apply again to finish)"
     for each in report.connectors:
         lines += _connector(each)
+    lines += [f"Next: {each}" for each in next_steps(report)]
     return "\n".join(lines) + "\n"
+
+
+def next_steps(report: ApplyReport) -> Iterator[str]:
+    """What a user may want to do now."""
+    counts = report.counts
+    if counts[Outcome.UNKNOWN]:
+        yield "`connect plan` shows whether what is unknown took place"
+    if counts[Outcome.FAILED] or counts[Outcome.SKIPPED]:
+        yield "`connect apply` again, once what failed is mended: it goes on where this one ended"
+    unwell = [each.name for each in report.connectors if each.health in _UNWELL]
+    if unwell:
+        yield f"`connect status {unwell[0]}` shows what is wrong with it, with its trace"
+    if counts[Outcome.DONE] and (unwell or not report.ok):
+        yield f"`connect rollback {report.apply_id}` plans the way back"
 
 
 def report_json(report: ApplyReport) -> dict[str, Any]:
@@ -88,6 +58,8 @@ def report_json(report: ApplyReport) -> dict[str, Any]:
         "apply_id": report.apply_id,
         "interrupted": report.interrupted,
         "exit_code": int(report.exit_code),
+        "seconds": round(report.seconds, 3),
+        "next": list(next_steps(report)),
         "counts": {outcome.value: count for outcome, count in report.counts.items()},
         "connectors": [
             {
@@ -98,7 +70,7 @@ def report_json(report: ApplyReport) -> dict[str, Any]:
                 "health_detail": each.health_detail,
                 "actions": [
                     {
-                        "action": _name(done.action),
+                        "action": words(type(done.action).__name__),
                         "outcome": done.outcome.value,
                         "detail": done.detail,
                     }
@@ -117,14 +89,8 @@ def _connector(report: ConnectorReport) -> list[str]:
     lines = [f"  {report.name}: {state}"] if state else []
     for done in report.results:
         if done.outcome in (Outcome.FAILED, Outcome.UNKNOWN):
-            lines.append(
-                f"  {report.name}: {_name(done.action)} {done.outcome.value}: {done.detail}"
-            )
+            what = words(type(done.action).__name__)
+            lines.append(f"  {report.name}: {what} {done.outcome.value}: {done.detail}")
     if report.left:
         lines.append(f"  {report.name}: left as it is: {report.left}")
     return lines
-
-
-def _name(action: Action) -> str:
-    """`AlterOffsets` as `alter offsets`."""
-    return re.sub(r"(?<=[a-z])([A-Z])", r" \1", type(action).__name__).lower()

@@ -42,7 +42,7 @@ def compare(
         now_ms=live.now_ms,
         findings=tuple(replace(each, run=history.run_at(each.since)) for each in found),
         others=dict(sorted(others.items())),
-        unfinished=live.ledger.unfinished,
+        unfinished=tuple(each.id for each in live.ledger.unfinished),
     )
 
 

@@ -6,9 +6,10 @@ Kafka compacts older records away, so that a change can be older than the record
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from connect_reconciler.ledger.topic import Ending, Journal, LedgerSnapshot
+from connect_reconciler.ledger.journal import Ending, Journal
+from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord
@@ -134,9 +135,16 @@ def _offsets(records: Iterable[LogRecord]) -> dict[tuple[str, str], Mark]:
 
 def _runs(records: Iterable[LogRecord]) -> tuple[Run, ...]:
     found: dict[str, Run] = {}
+    steps: list[tuple[str, int]] = []
     for record in records:
-        for journal in reduce_ledger(LedgerSnapshot(), (record,)).applies.values():
+        said = reduce_ledger(LedgerSnapshot(), (record,))
+        for journal in said.applies.values():
             found[journal.id] = _longer(found.get(journal.id), journal, record.timestamp_ms)
+        steps += ((apply_id, record.timestamp_ms) for apply_id in said.raw_steps)
+    for apply_id, written_ms in steps:
+        run = found.get(apply_id)
+        if run is not None:
+            found[apply_id] = replace(run, until_ms=max(run.until_ms, written_ms))
     return tuple(sorted(found.values(), key=lambda run: run.since_ms))
 
 

@@ -13,15 +13,9 @@ from typing import Any, Protocol
 
 import orjson
 
-from connect_reconciler.ledger.topic import (
-    FORMAT,
-    Ending,
-    Journal,
-    LedgerSnapshot,
-    LedgerUnreadable,
-    Step,
-    reduce_all,
-)
+from connect_reconciler.ledger.journal import Ending, Journal, Step
+from connect_reconciler.ledger.topic import LedgerSnapshot, LedgerUnreadable, reduce_all
+from connect_reconciler.ledger.values import FORMAT
 from connect_reconciler.plan.actions import Create, Pause, Resume, UpdateConfig
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
 from connect_reconciler.plan.reserved import LEDGER_KEY
@@ -90,7 +84,10 @@ class ConfigKeyLedger:
         with self._lock:
             self._snapshot = _folded(self._snapshot, records)
 
-    def finish(self, ending: Ending) -> None:
+    def failed(self, step: Step) -> None:
+        """Nothing: there is no journal."""
+
+    def finish(self, ending: Ending, *, exit_code: int, now_ms: int) -> None:
         """Nothing: there is no journal."""
 
     def entry(self, name: str) -> str:

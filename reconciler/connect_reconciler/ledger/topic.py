@@ -1,31 +1,45 @@
 """What do the ledger topic's records say, and which records change it?
 
-Keys are `connector/<name>`, `pin/<name>/<id>`, `apply/<id>` and `meta/fingerprint-key`; in a part,
-`%` and `/` are written %25 and %2F, so that no name can be taken for two. Values are JSON with a
-format version. No I/O. A record that cannot be understood stops the reader: to skip an ownership or
-a pin would mean to apply it again.
+Keys are `connector/<name>`, `pin/<name>/<id>`, `meta/fingerprint-key` and the journal's. No I/O. A
+record that cannot be understood stops the reader: to skip an ownership or a pin would mean to apply
+it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any
+from typing import TypeVar
 
-import orjson
-
+from connect_reconciler.ledger.journal import (
+    APPLY,
+    BEFORE,
+    Journal,
+    Step,
+    began,
+    read_before,
+    read_journal,
+    read_steps,
+)
+from connect_reconciler.ledger.values import (
+    decode,
+    encode,
+    entries_from_json,
+    entries_to_json,
+    key_of,
+    parts_of,
+    target,
+    text,
+)
+from connect_reconciler.plan.journal import Before, HalfDone, Unfinished
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
 from connect_runtime.storage.log import LogRecord, NewRecord
-from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Failed
-from connect_specs.states import TargetState
 
-FORMAT = 1
+V = TypeVar("V")
 
 _CONNECTOR = "connector"
 _PIN = "pin"
-_APPLY = "apply"
 _META = "meta"
 _FINGERPRINT_KEY = "fingerprint-key"
 
@@ -34,46 +48,29 @@ class LedgerUnreadable(Failed):
     """A record that this version does not understand; nothing may be applied on top of it."""
 
 
-class Ending(StrEnum):
-    """How an apply ended. `interrupted` also when a later apply found it unfinished."""
-
-    DONE = "done"
-    FAILED = "failed"
-    INTERRUPTED = "interrupted"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The action that a journal stands at: `number` counts from 1."""
-
-    number: int
-    connector: str
-    action: str
-    done: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Journal:
-    """Ledger key `apply/<id>`: one apply, by whom, and the newest step of it.
-
-    Earlier steps are earlier records of the same key, until Kafka compacts them away.
-    """
-
-    id: str
-    project: str
-    by: str
-    since_ms: int
-    actions: int
-    step: Step | None = None
-    ending: Ending | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class LedgerSnapshot:
-    """The ledger topic up to a point: what planning uses, and the journals."""
+    """The ledger topic up to a point: what planning uses, and the journals by the apply's id.
+
+    Most readers want few of the journals' details, so these are read when they are asked for.
+    """
 
     state: LedgerState = field(default_factory=LedgerState)
     applies: Mapping[str, Journal] = field(default_factory=dict)
+    raw_steps: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    raw_before: Mapping[str, Mapping[str, Mapping[int, bytes]]] = field(default_factory=dict)
+
+    def steps(self, apply_id: str) -> tuple[Step, ...]:
+        """The actions of an apply that began, in the plan's order."""
+        raw = self.raw_steps.get(apply_id, {})
+        found = (step for name, value in raw.items() for step in read_steps(name, value))
+        return tuple(sorted(found, key=lambda step: step.number))
+
+    def before(self, apply_id: str) -> dict[str, Before]:
+        """How the connectors were that an apply touched, by name."""
+        raw = self.raw_before.get(apply_id, {})
+        found = {name: read_before(parts) for name, parts in raw.items()}
+        return {name: before for name, before in sorted(found.items()) if before is not None}
 
 
 # --- records to write ---
@@ -83,7 +80,7 @@ def owned_record(topic: str, name: str, owned: Owned | None) -> NewRecord:
     """Says who manages a connector and what was applied; None: nobody does."""
     value = None
     if owned is not None:
-        value = _encode(
+        value = encode(
             {
                 "project": owned.project,
                 "config": dict(owned.config),
@@ -93,53 +90,37 @@ def owned_record(topic: str, name: str, owned: Owned | None) -> NewRecord:
                 "applied_ms": owned.applied_ms,
             }
         )
-    return NewRecord(topic, _key(_CONNECTOR, name), value)
+    return NewRecord(topic, key_of(_CONNECTOR, name), value)
 
 
 def pin_record(topic: str, name: str, pin: str, applied: AppliedPin | None) -> NewRecord:
     """Says that a pin was applied; None forgets it."""
     value = None
     if applied is not None:
-        value = _encode(
+        value = encode(
             {
                 "content_hash": applied.content_hash,
-                "resolved": _entries_to_json(applied.resolved),
+                "resolved": entries_to_json(applied.resolved),
                 "applied_ms": applied.applied_ms,
                 "held": applied.held,
             }
         )
-    return NewRecord(topic, _key(_PIN, name, pin), value)
+    return NewRecord(topic, key_of(_PIN, name, pin), value)
 
 
-def journal_record(topic: str, journal: Journal) -> NewRecord:
-    """Says how far an apply is."""
-    step = journal.step
-    value: dict[str, Any] = {
-        "project": journal.project,
-        "by": journal.by,
-        "since_ms": journal.since_ms,
-        "actions": journal.actions,
-        "step": None,
-        "ending": journal.ending,
-    }
-    if step is not None:
-        value["step"] = {
-            "number": step.number,
-            "connector": step.connector,
-            "action": step.action,
-            "done": step.done,
-        }
-    return NewRecord(topic, _key(_APPLY, journal.id), _encode(value))
-
-
-def journal_removal(topic: str, apply_id: str) -> NewRecord:
-    """Forgets an apply."""
-    return NewRecord(topic, _key(_APPLY, apply_id), None)
+def journal_removal(topic: str, apply_id: str, snapshot: LedgerSnapshot) -> Iterator[NewRecord]:
+    """Forgets an apply and all that belongs to it."""
+    yield NewRecord(topic, key_of(APPLY, apply_id), None)
+    for name in snapshot.raw_steps.get(apply_id, ()):
+        yield NewRecord(topic, key_of(APPLY, apply_id, name), None)
+    for name, parts in snapshot.raw_before.get(apply_id, {}).items():
+        for number in parts:
+            yield NewRecord(topic, key_of(BEFORE, apply_id, name, str(number)), None)
 
 
 def fingerprint_key_record(topic: str, key: bytes) -> NewRecord:
     """Keeps the key of the fingerprints."""
-    return NewRecord(topic, _key(_META, _FINGERPRINT_KEY), _encode({"key": key.hex()}))
+    return NewRecord(topic, key_of(_META, _FINGERPRINT_KEY), encode({"key": key.hex()}))
 
 
 # --- reading ---
@@ -160,27 +141,44 @@ class _Fold:
         self._connectors = dict(start.state.connectors)
         self._pins = dict(start.state.pins)
         self._applies = dict(start.applies)
+        self._steps = dict(start.raw_steps)
+        self._before = dict(start.raw_before)
+        # What of the journals was copied already, and may be changed.
+        self._own: set[tuple[str, str]] = set()
         self._fingerprint_key = start.state.fingerprint_key
         self._kinds: Mapping[tuple[str, int], Callable[[list[str], LogRecord], None]] = {
             (_CONNECTOR, 1): self._on_connector,
             (_PIN, 2): self._on_pin,
-            (_APPLY, 1): self._on_apply,
+            (APPLY, 1): self._on_apply,
+            (APPLY, 2): self._on_steps,
+            (BEFORE, 3): self._on_before,
             (_META, 1): self._on_meta,
         }
 
     def snapshot(self) -> LedgerSnapshot:
-        unfinished = tuple(sorted(j.id for j in self._applies.values() if j.ending is None))
-        state = LedgerState(
-            connectors=self._connectors,
-            pins=self._pins,
-            unfinished=unfinished,
-            fingerprint_key=self._fingerprint_key,
+        found = LedgerSnapshot(
+            LedgerState(
+                connectors=self._connectors,
+                pins=self._pins,
+                fingerprint_key=self._fingerprint_key,
+            ),
+            self._applies,
+            self._steps,
+            self._before,
         )
-        return LedgerSnapshot(state, self._applies)
+        early = sorted(j.id for j in self._applies.values() if j.ending is None)
+        if not early:
+            return found
+        return replace(
+            found,
+            state=replace(
+                found.state, unfinished=tuple(_unfinished(found, each) for each in early)
+            ),
+        )
 
     def apply(self, record: LogRecord) -> None:
         try:
-            kind, *parts = _parts(record.key)
+            kind, *parts = parts_of(record.key)
             handle = self._kinds.get((kind, len(parts)))
             if handle is None:
                 raise ValueError("its key is of no known kind")
@@ -196,13 +194,13 @@ class _Fold:
         if record.value is None:
             self._connectors.pop(name, None)
             return
-        value = _decode(record.value)
+        value = decode(record.value)
         self._connectors[name] = Owned(
-            project=_text(value["project"]),
-            config={_text(k): _text(v) for k, v in value["config"].items()},
-            state=_target(value["state"]),
+            project=text(value["project"]),
+            config={text(k): text(v) for k, v in value["config"].items()},
+            state=target(value["state"]),
             prevent_delete=value["prevent_delete"] is True,
-            held_from=_target(value["held_from"]),
+            held_from=target(value["held_from"]),
             applied_ms=int(value["applied_ms"]),
         )
 
@@ -211,10 +209,10 @@ class _Fold:
         if record.value is None:
             self._pins.pop((name, pin), None)
             return
-        value = _decode(record.value)
+        value = decode(record.value)
         self._pins[name, pin] = AppliedPin(
-            content_hash=_text(value["content_hash"]),
-            resolved=_entries_from_json(value["resolved"]),
+            content_hash=text(value["content_hash"]),
+            resolved=entries_from_json(value["resolved"]),
             held=value["held"] is True,
             applied_ms=int(value["applied_ms"]),
         )
@@ -223,18 +221,41 @@ class _Fold:
         (apply_id,) = parts
         if record.value is None:
             self._applies.pop(apply_id, None)
-            return
-        value = _decode(record.value)
-        step = value["step"]
-        self._applies[apply_id] = Journal(
-            id=apply_id,
-            project=_text(value["project"]),
-            by=_text(value["by"]),
-            since_ms=int(value["since_ms"]),
-            actions=int(value["actions"]),
-            step=None if step is None else _step(step),
-            ending=None if value["ending"] is None else Ending(value["ending"]),
-        )
+        else:
+            self._applies[apply_id] = read_journal(apply_id, record.value)
+
+    def _on_steps(self, parts: list[str], record: LogRecord) -> None:
+        apply_id, name = parts
+        steps = self._mine(self._steps, APPLY, apply_id)
+        if record.value is None:
+            steps.pop(name, None)
+        else:
+            steps[name] = record.value
+        if not steps:
+            del self._steps[apply_id]
+
+    def _on_before(self, parts: list[str], record: LogRecord) -> None:
+        apply_id, name, number = parts
+        of_apply = self._mine(self._before, BEFORE, apply_id)
+        found = dict(of_apply.get(name, {}))
+        if record.value is None:
+            found.pop(int(number), None)
+        else:
+            found[int(number)] = record.value
+        of_apply[name] = found
+        if not found:
+            del of_apply[name]
+        if not of_apply:
+            del self._before[apply_id]
+
+    def _mine(self, journals: dict[str, Mapping[str, V]], kind: str, apply_id: str) -> dict[str, V]:
+        """What one apply recorded, as a copy that may be changed."""
+        found = journals.get(apply_id)
+        if not isinstance(found, dict) or (kind, apply_id) not in self._own:
+            found = dict(found or {})
+            self._own.add((kind, apply_id))
+        journals[apply_id] = found
+        return found
 
     def _on_meta(self, parts: list[str], record: LogRecord) -> None:
         if parts != [_FINGERPRINT_KEY]:
@@ -242,7 +263,7 @@ class _Fold:
         if record.value is None:
             self._fingerprint_key = None
         else:
-            self._fingerprint_key = bytes.fromhex(_text(_decode(record.value)["key"]))
+            self._fingerprint_key = bytes.fromhex(text(decode(record.value)["key"]))
 
 
 def with_fingerprint_key(snapshot: LedgerSnapshot, key: bytes | None) -> LedgerSnapshot:
@@ -252,70 +273,15 @@ def with_fingerprint_key(snapshot: LedgerSnapshot, key: bytes | None) -> LedgerS
     return replace(snapshot, state=replace(snapshot.state, fingerprint_key=key))
 
 
-# --- keys and values ---
-
-
-def _key(*parts: str) -> bytes:
-    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts).encode()
-
-
-def _parts(key: bytes | None) -> list[str]:
-    if key is None:
-        raise ValueError("it has no key")
-    return [part.replace("%2F", "/").replace("%25", "%") for part in key.decode().split("/")]
-
-
-def _encode(value: dict[str, Any]) -> bytes:
-    return orjson.dumps({"v": FORMAT, **value})
-
-
-def _decode(value: bytes) -> dict[str, Any]:
-    try:
-        found = orjson.loads(value)
-    except orjson.JSONDecodeError:
-        raise ValueError("its value is not JSON") from None
-    version = found.get("v") if isinstance(found, dict) else None
-    if version != FORMAT:
-        raise ValueError(f"its format is {version!r}, this version of connect reads {FORMAT}")
-    assert isinstance(found, dict)
-    return found
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _target(value: object) -> TargetState | None:
-    return None if value is None else TargetState(_text(value))
-
-
-def _step(value: Mapping[str, Any]) -> Step:
-    return Step(
-        number=int(value["number"]),
-        connector=_text(value["connector"]),
-        action=_text(value["action"]),
-        done=value["done"] is True,
+def _unfinished(snapshot: LedgerSnapshot, apply_id: str) -> Unfinished:
+    raw = snapshot.raw_before.get(apply_id, {})
+    steps = (
+        HalfDone(step.connector, step.action, read_before(raw.get(step.connector, {})))
+        for name, value in snapshot.raw_steps.get(apply_id, {}).items()
+        for step in began(name, value)
     )
-
-
-def _entries_to_json(entries: tuple[OffsetEntry, ...] | None) -> list[dict[str, Any]] | None:
-    if entries is None:
-        return None
-    return [
-        {
-            "partition": dict(entry.partition),
-            "offset": None if entry.offset is None else dict(entry.offset),
-        }
-        for entry in entries
-    ]
-
-
-def _entries_from_json(value: list[dict[str, Any]] | None) -> tuple[OffsetEntry, ...] | None:
-    if value is None:
-        return None
-    return tuple(OffsetEntry(entry["partition"], entry["offset"]) for entry in value)
+    in_order = tuple(sorted(steps, key=lambda step: step.connector))
+    return Unfinished(apply_id, snapshot.applies[apply_id].by, in_order)
 
 
 def _unreadable(record: LogRecord, why: str) -> LedgerUnreadable:

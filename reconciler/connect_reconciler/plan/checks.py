@@ -15,6 +15,7 @@ from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
 from connect_reconciler.plan.positions import Problem, position_problem
 from connect_reconciler.plan.rename import recorded_pin
 from connect_reconciler.plan.rename_checks import rename_error, rename_warning
+from connect_reconciler.plan.unfinished import unfinished
 from connect_specs.desired import Desired, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.offsets import content_hash, is_sink_partition
@@ -70,11 +71,7 @@ def _whole_project(
             f"no spec was found, so every connector of project {desired.project} is to be deleted",
             hint="check 'specs' in connect.yaml if that is not what you want",
         )
-    for apply_id in live.ledger.unfinished:
-        yield Diagnostic(
-            "plan.unfinished-apply",
-            f"apply {apply_id} ended early; this plan goes on from where it stopped",
-        )
+    yield from unfinished(live)
 
 
 def _ownership(changes: Changes, project: str) -> Diagnostic | None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from connect_reconciler.plan.journal import Unfinished
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
@@ -78,13 +79,13 @@ class AppliedPin:
 class LedgerState:
     """The ledger topic, read to its end. `pins` by (connector, pin id).
 
-    `unfinished` holds the ids of applies that ended early. `fingerprint_key` None: the project has
+    `unfinished` holds the applies that ended early. `fingerprint_key` None: the project has
     none yet; a plan then holds no fingerprints.
     """
 
     connectors: Mapping[str, Owned] = field(default_factory=dict)
     pins: Mapping[tuple[str, str], AppliedPin] = field(default_factory=dict)
-    unfinished: tuple[str, ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
     fingerprint_key: bytes | None = None
 
 

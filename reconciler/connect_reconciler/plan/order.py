@@ -67,12 +67,15 @@ def ordered(
         (each.name, _with_preconditions(each, live, project, Wording(each, live, worker)))
         for each in changes
     ]
-    groups.sort(key=lambda group: (_rank(group[1]), group[0]))
+    groups.sort(key=lambda group: (rank(group[1]), group[0]))
     return tuple(action for _, actions in groups for action in actions)
 
 
-def _rank(actions: tuple[Action, ...]) -> int:
-    """R6, within which names decide. Deleting first loses nothing: offsets outlive a connector."""
+def rank(actions: tuple[Action, ...]) -> int:
+    """R6, within which names decide, and an apply takes several connectors at a time.
+
+    Deleting first loses nothing: offsets outlive a connector.
+    """
     ends = (Delete, Forget)
     if any(isinstance(action, ends) for action in actions):
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from connect_reconciler.drift.history import History, Mark, history_of
-from connect_reconciler.ledger.topic import Ending, Journal, Step, journal_record
+from connect_reconciler.ledger.journal import Ending, Journal, Step, journal_record, steps_record
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.snapshots import OffsetSnapshot
@@ -80,11 +80,11 @@ def test_offsets_by_partition_also_where_they_were_removed() -> None:
 
 def test_an_apply_lasts_until_its_last_record_and_not_until_it_was_found_dead() -> None:
     def journal(run: str, since_ms: int, ending: Ending | None = None) -> NewRecord:
-        step = Step(1, "a", "Create")
-        return journal_record("l", Journal(run, "orders", "me", since_ms, 1, step, ending))
+        return journal_record("l", Journal(run, "orders", "me", since_ms, 1, ending))
 
     killed, done = journal("r1", 0), journal("r2", 60_000)
-    records = [killed, killed, *[None] * 60, journal("r1", 0, Ending.INTERRUPTED), done]
+    begun = steps_record("l", "r1", "a", [Step(1, "a", "Create")])
+    records = [killed, begun, *[None] * 60, journal("r1", 0, Ending.INTERRUPTED), done]
     records.append(journal("r2", 60_000, Ending.DONE))
     first, other = history_of((), (), written(records)).runs
     assert (first.id, first.since_ms, first.until_ms) == ("r1", 0, 1_000)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from connect_reconciler.ledger.config_key import ConfigKeyLedger, dump_entry, load_entry
-from connect_reconciler.ledger.topic import LedgerUnreadable, Step, owned_record, pin_record
+from connect_reconciler.ledger.journal import Step
+from connect_reconciler.ledger.topic import LedgerUnreadable, owned_record, pin_record
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.herder.errors import RequestError

@@ -1,13 +1,16 @@
 """The ledger's pen, on logs in memory and on a real broker."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
+from connect_reconciler.ledger.journal import Ending, Journal, Step, before_record
 from connect_reconciler.ledger.lease import LeaseLost
 from connect_reconciler.ledger.ledger import Ledger, NotRecorded, read_ledger
-from connect_reconciler.ledger.topic import Ending, Journal, Step, owned_record, pin_record
+from connect_reconciler.ledger.topic import owned_record, pin_record
+from connect_reconciler.plan.journal import Before, HalfDone, Unfinished
 from connect_reconciler.plan.live import AppliedPin, Owned
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage.log import Logs
@@ -43,10 +46,12 @@ def test_what_was_written_is_there_for_the_next(logs: Logs, topic: str, unique: 
     assert ledger.state.connectors == {"a": OWNED}
     assert ledger.state.pins == {("a", "p"): AppliedPin("h", None)}
     assert ledger.state.fingerprint_key == b"key"
-    assert ledger.state.unfinished == ("one",)
-    assert ledger.snapshot.applies["one"] == replace(JOURNAL, step=replace(STEP, done=True))
-    ledger.finish(Ending.DONE)
-    assert read_ledger(logs, topic).state.unfinished == ()
+    assert ledger.state.unfinished == (Unfinished("one", JOURNAL.by),)
+    assert ledger.snapshot.steps("one") == (replace(STEP, end="done"),)
+    ledger.finish(Ending.DONE, exit_code=0, now_ms=9)
+    found = read_ledger(logs, topic)
+    assert found.state.unfinished == ()
+    assert found.applies["one"] == replace(JOURNAL, ending=Ending.DONE, exit_code=0, ended_ms=9)
     ledger.close()
 
 
@@ -60,7 +65,7 @@ def test_a_taken_over_apply_writes_nothing_more(logs: Logs, topic: str, unique: 
     second.begin(replace(JOURNAL, id="two"), new_fingerprint_key=b"other")
     found = read_ledger(logs, topic)
     assert found.applies["one"].ending is Ending.INTERRUPTED
-    assert found.state.unfinished == ("two",)
+    assert [each.id for each in found.state.unfinished] == ["two"]
     assert found.state.fingerprint_key == b"key"
     first.close()
     second.close()
@@ -79,9 +84,35 @@ def test_old_journals_go(topic: str, unique: str) -> None:
         ledger = Ledger.open(logs, topic, unique)
         journal = replace(JOURNAL, id=f"apply-{number:02}", since_ms=number)
         ledger.begin(journal, new_fingerprint_key=b"key")
-        ledger.finish(Ending.DONE)
-    kept = read_ledger(logs, topic).applies
-    assert sorted(kept) == [f"apply-{number:02}" for number in range(10, 30)]
+        past = before_record(topic, journal.id, "a", Before(None))
+        ledger.started(STEP, [past])
+        ledger.done(STEP)
+        ledger.finish(Ending.DONE, exit_code=0, now_ms=number)
+    kept = read_ledger(logs, topic)
+    assert sorted(kept.applies) == [f"apply-{number:02}" for number in range(10, 30)]
+    assert kept.raw_steps.keys() == kept.raw_before.keys() == kept.applies.keys()
+
+
+def test_several_connectors_are_under_way(logs: Logs, topic: str, unique: str) -> None:
+    """Each of many threads finds in the topic what it was told is there."""
+    ledger = Ledger.open(logs, topic, unique)
+    ledger.begin(JOURNAL, new_fingerprint_key=None)
+    names = [f"c{number}" for number in range(24)]
+
+    def work(name: str) -> None:
+        step = Step(1, name, "Stop")
+        ledger.started(step, [owned_record(topic, name, OWNED)])
+        assert ledger.state.connectors[name] == OWNED
+        if name != "c7":
+            ledger.done(step, [pin_record(topic, name, "p", AppliedPin("h", None))])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, names))
+    found = read_ledger(logs, topic)
+    assert found == ledger.snapshot
+    assert sorted(found.state.pins) == sorted((name, "p") for name in names if name != "c7")
+    assert found.state.unfinished[0].steps == (HalfDone("c7", "Stop"),)
+    ledger.close()
 
 
 def test_a_ledger_that_cannot_be_written_says_so(topic: str, unique: str) -> None:

@@ -1,24 +1,33 @@
 """The ledger topic's codec: what is written is read again, and nothing is guessed."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_reconciler.ledger.topic import (
+from connect_reconciler.ledger.journal import (
     Ending,
     Journal,
+    Step,
+    before_record,
+    journal_record,
+    offsets_records,
+    steps_record,
+)
+from connect_reconciler.ledger.topic import (
     LedgerSnapshot,
     LedgerUnreadable,
-    Step,
     fingerprint_key_record,
-    journal_record,
     journal_removal,
     owned_record,
     pin_record,
     reduce_all,
     with_fingerprint_key,
 )
+from connect_reconciler.plan.journal import Before, HalfDone, Unfinished
 from connect_reconciler.plan.live import AppliedPin, Owned
+from connect_reconciler.plan.values import Plain, Secret
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
@@ -36,7 +45,15 @@ SET = AppliedPin(
     "hash", (OffsetEntry({"p": 1}, {"at": 2.5}), OffsetEntry({"p": "2"}, None)), 5, True
 )
 RESET = AppliedPin("hash", None, 5)
-JOURNAL = Journal("id-1", "orders", "me@here pid 1", 9, 3, Step(2, "a/b", "Stop", True))
+JOURNAL = Journal("id-1", "orders", "me@here pid 1", 9, 3, rolls_back="id-0")
+STEPS = (Step(1, "a/b", "Stop", 5, "failed", 6, "no"), Step(2, "a/b", "Resume", 7))
+BEFORE = Before(
+    {"name": Plain("a"), "db.password": Secret("f00")},
+    TargetState.PAUSED,
+    "orders",
+    True,
+    ("p", "q"),
+)
 
 
 def read(*records: NewRecord, start: LedgerSnapshot | None = None) -> LedgerSnapshot:
@@ -53,11 +70,18 @@ def test_everything_is_read_as_it_was_written() -> None:
         pin_record(TOPIC, "a", "set", SET),
         pin_record(TOPIC, "a", "reset", RESET),
         journal_record(TOPIC, JOURNAL),
+        steps_record(TOPIC, "id-1", "a/b", STEPS),
+        before_record(TOPIC, "id-1", "a/b", BEFORE),
+        before_record(TOPIC, "id-1", "new", Before(None)),
         fingerprint_key_record(TOPIC, b"\x00\xff"),
     )
     assert found.state.connectors == {"a": OWNED}
     assert found.state.pins == {("a", "set"): SET, ("a", "reset"): RESET}
-    assert found.state.unfinished == ("id-1",)
+    assert found.state.unfinished == (
+        Unfinished("id-1", JOURNAL.by, (HalfDone("a/b", "Resume", BEFORE),)),
+    )
+    assert found.steps("id-1") == STEPS
+    assert found.before("id-1") == {"a/b": BEFORE, "new": Before(None)}
     assert found.state.fingerprint_key == b"\x00\xff"
     assert found.applies == {"id-1": JOURNAL}
 
@@ -67,18 +91,35 @@ def test_tombstones_remove() -> None:
         owned_record(TOPIC, "a", OWNED),
         pin_record(TOPIC, "a", "p", SET),
         journal_record(TOPIC, JOURNAL),
+        steps_record(TOPIC, "id-1", "a", STEPS),
+        before_record(TOPIC, "id-1", "a", BEFORE),
     )
     empty = read(
         owned_record(TOPIC, "a", None),
         pin_record(TOPIC, "a", "p", None),
-        journal_removal(TOPIC, "id-1"),
+        *journal_removal(TOPIC, "id-1", full),
         start=full,
     )
     assert empty == LedgerSnapshot()
+    assert full.before("id-1") == {"a": BEFORE}
+
+
+def test_many_offsets_are_kept_in_records_that_kafka_takes() -> None:
+    offsets = tuple(
+        OffsetEntry({"file": "x" * 2000, "n": number}, {"at": number}) for number in range(1000)
+    )
+    records = [
+        before_record(TOPIC, "id-1", "a", BEFORE),
+        *offsets_records(TOPIC, "id-1", "a", offsets),
+    ]
+    assert max(len(record.value or b"") for record in records) < 1_000_000
+    assert read(*records).before("id-1") == {"a": replace(BEFORE, offsets=offsets)}
+    none = [records[0], *offsets_records(TOPIC, "id-1", "a", ())]
+    assert read(*none).before("id-1")["a"].offsets == ()
 
 
 def test_an_ended_apply_is_not_unfinished() -> None:
-    ended = Journal("id-1", "orders", "me", 9, 3, None, Ending.INTERRUPTED)
+    ended = Journal("id-1", "orders", "me", 9, 3, Ending.INTERRUPTED)
     assert read(journal_record(TOPIC, JOURNAL), journal_record(TOPIC, ended)).state.unfinished == ()
 
 

@@ -1,0 +1,219 @@
+"""The journal of an apply as the ledger keeps it, and as people read it.
+
+`apply/<id>` says who, when and how it ended; `apply/<id>/<connector>` which actions began and what
+became of them; `before/<id>/<connector>/<n>` how the connector was, in parts that Kafka takes:
+part 0 all but the offsets, the others the offsets. One connector's actions come one after another,
+so that several connectors can be under way at a time and no record grows with the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, TypeAlias
+
+import orjson
+
+from connect_reconciler.ledger.values import (
+    decode,
+    encode,
+    entries_from_json,
+    entries_to_json,
+    key_of,
+    target,
+    text,
+)
+from connect_reconciler.plan.journal import Before
+from connect_reconciler.plan.values import Plain, Secret, Value
+from connect_runtime.storage.log import NewRecord
+from connect_specs.desired import OffsetEntry
+
+APPLY = "apply"
+BEFORE = "before"
+
+# Kafka takes 1 MB a record, key and all.
+_PART_BYTES = 500_000
+
+StepEnd: TypeAlias = Literal["done", "failed", "unknown"]
+
+
+class Ending(StrEnum):
+    """How an apply ended. `interrupted` also when a later apply found it unfinished."""
+
+    DONE = "done"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One action of a journal. `number` is its place in the plan, from 1. `end` None: it began.
+
+    `detail` says why it was not done, and holds no secret.
+    """
+
+    number: int
+    connector: str
+    action: str
+    started_ms: int = 0
+    end: StepEnd | None = None
+    ended_ms: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """Ledger key `apply/<id>`: one apply. `by` says who, where and since when, in words.
+
+    `rolls_back` is the apply that it led the way back from.
+    """
+
+    id: str
+    project: str
+    by: str
+    since_ms: int
+    actions: int
+    ending: Ending | None = None
+    ended_ms: int = 0
+    exit_code: int | None = None
+    rolls_back: str | None = None
+
+
+def journal_record(topic: str, journal: Journal) -> NewRecord:
+    """Says that an apply began, or how it ended."""
+    value = {
+        "project": journal.project,
+        "by": journal.by,
+        "since_ms": journal.since_ms,
+        "actions": journal.actions,
+        "ending": journal.ending,
+        "ended_ms": journal.ended_ms,
+        "exit_code": journal.exit_code,
+        "rolls_back": journal.rolls_back,
+    }
+    return NewRecord(topic, key_of(APPLY, journal.id), encode(value))
+
+
+def read_journal(apply_id: str, value: bytes) -> Journal:
+    """The reverse."""
+    found = decode(value)
+    return Journal(
+        id=apply_id,
+        project=text(found["project"]),
+        by=text(found["by"]),
+        since_ms=int(found["since_ms"]),
+        actions=int(found["actions"]),
+        ending=None if found["ending"] is None else Ending(found["ending"]),
+        ended_ms=int(found.get("ended_ms", 0)),
+        exit_code=found.get("exit_code"),
+        rolls_back=found.get("rolls_back"),
+    )
+
+
+def steps_record(topic: str, apply_id: str, connector: str, steps: Sequence[Step]) -> NewRecord:
+    """Says how far an apply is with one connector."""
+    value = [
+        {
+            "number": step.number,
+            "action": step.action,
+            "started_ms": step.started_ms,
+            "end": step.end,
+            "ended_ms": step.ended_ms,
+            "detail": step.detail,
+        }
+        for step in steps
+    ]
+    return NewRecord(topic, key_of(APPLY, apply_id, connector), encode({"steps": value}))
+
+
+def read_steps(connector: str, value: bytes) -> tuple[Step, ...]:
+    """The reverse."""
+    return tuple(
+        Step(
+            number=int(each["number"]),
+            connector=connector,
+            action=text(each["action"]),
+            started_ms=int(each["started_ms"]),
+            end=each["end"],
+            ended_ms=int(each["ended_ms"]),
+            detail=text(each["detail"]),
+        )
+        for each in decode(value)["steps"]
+    )
+
+
+def began(connector: str, value: bytes) -> tuple[Step, ...]:
+    """Of a connector's steps those that did not end. Quick where there are none."""
+    if b'"end":null' not in value:
+        return ()
+    return tuple(step for step in read_steps(connector, value) if step.end is None)
+
+
+def before_record(topic: str, apply_id: str, connector: str, before: Before) -> NewRecord:
+    """Keeps how a connector was, its offsets apart."""
+    config = before.config
+    value: dict[str, Any] = {
+        "config": None if config is None else _values(config, Plain),
+        "secrets": None if config is None else _values(config, Secret),
+        "target": before.target,
+        "owner": before.owner,
+        "prevent_delete": before.prevent_delete,
+        "pins": list(before.pins),
+        "renamed_from": before.renamed_from,
+    }
+    return NewRecord(topic, key_of(BEFORE, apply_id, connector, "0"), encode(value))
+
+
+def offsets_records(
+    topic: str, apply_id: str, connector: str, offsets: Sequence[OffsetEntry]
+) -> Iterator[NewRecord]:
+    """Keeps the offsets that an apply is about to move."""
+    for number, part in enumerate(_in_parts(entries_to_json(offsets) or []), 1):
+        key = key_of(BEFORE, apply_id, connector, str(number))
+        yield NewRecord(topic, key, encode({"offsets": part}))
+
+
+def read_before(parts: Mapping[int, bytes]) -> Before | None:
+    """The reverse of both; None where part 0 is missing."""
+    if 0 not in parts:
+        return None
+    found = decode(parts[0])
+    config: dict[str, Value] | None = None
+    if found["config"] is not None:
+        config = {key: Plain(text(value)) for key, value in found["config"].items()}
+        config |= {key: Secret(text(value)) for key, value in found["secrets"].items()}
+    offsets: list[OffsetEntry] = []
+    for number in sorted(parts.keys() - {0}):
+        offsets += entries_from_json(decode(parts[number])["offsets"]) or ()
+    return Before(
+        config=config,
+        target=target(found["target"]),
+        owner=found["owner"],
+        prevent_delete=found["prevent_delete"] is True,
+        pins=tuple(found["pins"]),
+        offsets=tuple(offsets) if len(parts) > 1 else None,
+        renamed_from=found["renamed_from"],
+    )
+
+
+def _values(config: Mapping[str, Value], kind: type[Plain] | type[Secret]) -> dict[str, str]:
+    return {
+        key: value.text if isinstance(value, Plain) else value.fingerprint
+        for key, value in config.items()
+        if isinstance(value, kind)
+    }
+
+
+def _in_parts(entries: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """At least one part, so that offsets that were none can be told from unknown ones."""
+    part: list[dict[str, Any]] = []
+    size = 0
+    for entry in entries:
+        length = len(orjson.dumps(entry)) + 1
+        if part and size + length > _PART_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(entry)
+        size += length
+    yield part

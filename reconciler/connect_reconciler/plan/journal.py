@@ -1,0 +1,47 @@
+"""What the ledger's journal tells planning: how connectors were before an apply, and what an apply
+that ended early left half done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect_reconciler.plan.values import Value
+from connect_specs.desired import OffsetEntry
+from connect_specs.states import TargetState
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """One connector as it was before an apply's first action on it.
+
+    `config` None: it was not there. `target` is the state that it was meant to be in, also where an
+    earlier apply held it stopped. `offsets` None: that apply did not move them. `pins` are the ids
+    that the ledger held. `renamed_from`: the apply made it from the connector of that name.
+    """
+
+    config: Mapping[str, Value] | None
+    target: TargetState | None = None
+    owner: str | None = None
+    prevent_delete: bool = False
+    pins: tuple[str, ...] = ()
+    offsets: tuple[OffsetEntry, ...] | None = None
+    renamed_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HalfDone:
+    """An action that began, and of whose end the journal knows nothing."""
+
+    connector: str
+    action: str
+    before: Before | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """An apply that ended early. `by` says who ran it, where, and since when."""
+
+    id: str
+    by: str = ""
+    steps: tuple[HalfDone, ...] = ()

@@ -1,0 +1,75 @@
+"""What did an apply that ended early leave half done? Judged by what is there now. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from connect_reconciler.plan.journal import HalfDone
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.reserved import without_reserved
+from connect_reconciler.plan.sensitive import Veil, config_fingerprint, veil
+from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import Diagnostic
+from connect_specs.offsets import canonical_partition
+from connect_specs.states import TargetState
+
+_TOLD = {
+    True: "it took place",
+    False: "it did not take place",
+    None: "whether it took place cannot be told",
+}
+_TARGETS = {
+    "Stop": TargetState.STOPPED,
+    "Pause": TargetState.PAUSED,
+    "Resume": TargetState.RUNNING,
+}
+
+
+def unfinished(live: Live) -> Iterator[Diagnostic]:
+    """A line for each action that an apply was in the middle of; one for an apply without."""
+    for found in live.ledger.unfinished:
+        who = f"apply {found.id}" + (f" by {found.by}" if found.by else "")
+        if not found.steps:
+            what = f"{who} ended early; this plan goes on from where it stopped"
+            yield Diagnostic("plan.unfinished-apply", what)
+        for step in found.steps:
+            what = f"{who} ended in the middle of `{words(step.action)} {step.connector}`"
+            yield Diagnostic(
+                "plan.unfinished-apply", f"{what}: {_TOLD[took_place(step, live)]}", step.connector
+            )
+
+
+def took_place(step: HalfDone, live: Live) -> bool | None:
+    """Whether the cluster did what was asked; None where nothing tells."""
+    connector = live.connectors.get(step.connector)
+    if step.action == "Create":
+        return connector is not None
+    if step.action == "Delete":
+        return connector is None
+    if connector is None or step.before is None:
+        return None
+    if step.action in _TARGETS:
+        return connector.target is _TARGETS[step.action]
+    if step.action == "UpdateConfig" and step.before.config is not None:
+        key = live.ledger.fingerprint_key
+        now = veil(without_reserved(connector.config), Veil(step.connector, key))
+        return config_fingerprint(now, connector=step.connector, key=key) != config_fingerprint(
+            step.before.config, connector=step.connector, key=key
+        )
+    if step.action in ("AlterOffsets", "ResetOffsets") and step.before.offsets is not None:
+        return _by_partition(connector.offsets) != _by_partition(step.before.offsets)
+    return None
+
+
+def words(action: str) -> str:
+    """`AlterOffsets` as `alter offsets`."""
+    return re.sub(r"(?<=[a-z])([A-Z])", r" \1", action).lower()
+
+
+def _by_partition(offsets: tuple[OffsetEntry, ...]) -> dict[str, dict[str, object]]:
+    return {
+        canonical_partition(entry.partition): dict(entry.offset)
+        for entry in offsets
+        if entry.offset is not None
+    }
