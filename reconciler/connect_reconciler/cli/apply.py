@@ -13,6 +13,7 @@ import typer
 
 from connect_reconciler.cli.choices import Choices
 from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.scoping import Excludes, Targets, ensure_whole, scope_of
 
 _DEFAULT = Choices()
 
@@ -23,6 +24,8 @@ def apply(
         Path | None,
         typer.Argument(metavar="[FILE]", help="A plan that `connect plan --out` saved."),
     ] = None,
+    target: Targets = None,
+    exclude: Excludes = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
     parallelism: Annotated[
@@ -55,12 +58,14 @@ def apply(
     choices = Choices(parallelism, fail_fast, takeover, health_timeout, healthy_for)
     call = invocation(context)
     project = call.project()
-    desired = load_specs(project)
+    desired, scope = load_specs(project), scope_of(target, exclude)
+    if file is not None:
+        ensure_whole(scope)
     with client(project) as properties:
-        live = observed(project, desired, properties)
+        live = observed(project, desired, properties, scope)
         saved = None if file is None else call.path(file)
         if saved is None:
-            plan = planned(project, desired, live)
+            plan = planned(project, desired, live, scope)
         else:
             # Whatever was allowed when it was made: it is now that it happens
             plan = judged(read_saved(saved), project, live)

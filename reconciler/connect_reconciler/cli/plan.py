@@ -9,6 +9,7 @@ import typer
 
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.plan_forms import AsMarkdown, PageFile, ensure_one_form
+from connect_reconciler.cli.scoping import Excludes, Targets, scope_of
 from connect_specs.diagnostics import ExitCode
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from connect_reconciler.plan.live import Live
     from connect_reconciler.plan.plan import Plan
+    from connect_reconciler.plan.scope import Scope
     from connect_specs.desired import Desired, Project
 
 
@@ -25,6 +27,8 @@ def plan(
         Path | None,
         typer.Option("--out", metavar="FILE", help="Save the plan, for `connect apply FILE`."),
     ] = None,
+    target: Targets = None,
+    exclude: Excludes = None,
     html: PageFile = None,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="End with 4 if there are changes.")
@@ -44,9 +48,10 @@ def plan(
     ensure_one_form(as_json=as_json, as_markdown=as_markdown)
     call = invocation(context)
     project = call.project()
-    desired = load_specs(project)
+    desired, scope = load_specs(project), scope_of(target, exclude)
     with client(project) as properties:
-        made = planned(project, desired, observed(project, desired, properties))
+        live = observed(project, desired, properties, scope)
+        made = planned(project, desired, live, scope)
     if html is not None:
         write_page(made, call.path(html))
     if out is not None and not made.errors:
@@ -57,19 +62,27 @@ def plan(
     return ExitCode.CHANGES if detailed_exitcode and not made.empty else ExitCode.OK
 
 
-def observed(project: Project, desired: Desired, properties: Mapping[str, str]) -> Live:
+def observed(
+    project: Project,
+    desired: Desired,
+    properties: Mapping[str, str],
+    scope: Scope | None = None,
+) -> Live:
     """The cluster as it is now, and what is wrong with the configs that it is to get."""
     from connect_reconciler.observe.observe import observe
     from connect_reconciler.observe.validity import checked
+    from connect_reconciler.plan.scope import narrowed
 
-    return checked(observe(project, desired, properties), project, desired, properties)
+    live = observe(project, desired, properties)
+    part = desired if scope is None else narrowed(desired, live, scope)[0]
+    return checked(live, project, part, properties)
 
 
-def planned(project: Project, desired: Desired, live: Live) -> Plan:
+def planned(project: Project, desired: Desired, live: Live, scope: Scope | None = None) -> Plan:
     """The plan from there to the specs, judged by the project's policies."""
     from connect_reconciler.plan.planner import make_plan
 
-    made = make_plan(desired, live, group_id=project.group_id, worker=project.worker)
+    made = make_plan(desired, live, group_id=project.group_id, worker=project.worker, scope=scope)
     return judged(made, project, live)
 
 

@@ -11,6 +11,7 @@ from connect_reconciler.plan.limits import check_limits, check_masks, without_pu
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.order import ordered
 from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.scope import Scope, narrowed
 from connect_reconciler.plan.sensitive import key_id
 from connect_specs.desired import Desired
 
@@ -21,13 +22,16 @@ def make_plan(
     *,
     group_id: str,
     worker: Mapping[str, str] | None = None,
+    scope: Scope | None = None,
 ) -> Plan:
     """What an apply would do, with every error and warning.
 
     `worker` holds the worker's properties, as far as they are known: they can name a sink's group
-    and say where it begins. A plan with errors shows what it can, and is never applied.
+    and say where it begins. A plan with errors shows what it can, and is never applied. `scope`
+    leaves connectors out; None leaves out none. Raises Invalid for one that matches nothing.
     """
-    changes = diff(desired, live)
+    part, live = narrowed(desired, live, scope or Scope())
+    changes = diff(part, live)
     problems = check_changes(changes, desired, live)
     allowed = (
         replace(each, pin=None) if each.name in problems.unpinned else each

@@ -32,6 +32,7 @@ from connect_reconciler.plan.actions import (
     UpdateConfig,
 )
 from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.scope import PARTIAL
 from connect_reconciler.plan.summary import Kind, summarize
 
 
@@ -67,7 +68,15 @@ _KIND_WORDS: Mapping[Kind, str] = {
 
 
 def summary_line(plan: Plan) -> str:
-    """`Plan: 2 to create, 1 to change, 1 rewind`, or that there is nothing to do."""
+    """`Plan: 2 to create, 1 to change, 1 rewind`, or that there is nothing to do; and of which part
+    of the project that is said."""
+    parts = [each.what for each in plan.warnings if each.code == PARTIAL]
+    if parts and plan.empty:
+        return f"No changes; {parts[0]}"
+    return "; ".join([_whole_line(plan), *parts])
+
+
+def _whole_line(plan: Plan) -> str:
     if plan.empty:
         return NO_CHANGES
     counts = ", ".join(_count(kind, count) for kind, count in summarize(plan).items())
