@@ -9,10 +9,10 @@ BIN := .venv/bin
 WORKERS ?= 3
 STAMP := .venv/.installed
 LOCKS := requirements/build.lock requirements/dev.lock
-SCRIPTS := .ci/java .ci/run .ci/venv
+SCRIPTS := .ci/chromium .ci/java .ci/run .ci/venv
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format bench lock clean java jars
+.PHONY: help install demo test check format bench lock clean java jars chromium
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,10 @@ jars: install java
 demo: jars ## run the example from files to records, on this machine
 	$(BIN)/python examples/demo/run.py
 
-test: jars ## run the tests
+chromium:
+	@.ci/chromium
+
+test: jars chromium ## run the tests
 	$(BIN)/python -m pytest -m "not chaos" -n $(WORKERS) --dist loadfile $(ARGS)
 	$(BIN)/python -m pytest -m chaos $(ARGS)
 

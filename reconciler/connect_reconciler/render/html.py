@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from datetime import UTC, datetime
+from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -23,6 +24,28 @@ from connect_reconciler.render.texts import VALUE_LENGTH_MAX, one_line, sides, s
 
 def render_html(plan: Plan) -> str:
     """The page as text."""
+    environment = _environment()
+    style, script = _source(environment, "plan.css"), _source(environment, "plan.js")
+    drawn = blocks(plan)
+    return environment.get_template("plan.html.j2").render(
+        plan=plan,
+        summary=words.summary_line(plan),
+        counts=summarize(plan),
+        sections=(
+            ("Deletes and moved offsets", [each for each in drawn if each.risky]),
+            ("Other changes", [each for each in drawn if not each.risky]),
+        ),
+        observed=datetime.fromtimestamp(plan.observed_ms / 1000, UTC),
+        policy=f"default-src 'none'; base-uri 'none'; form-action 'none';"
+        f" style-src {_hash(style)}; script-src {_hash(script)}",
+        style=style,
+        script=script,
+    )
+
+
+@cache
+def _environment() -> Environment:
+    """The templates, with the words that all renderings share."""
     environment = Environment(
         loader=PackageLoader("connect_reconciler.render"),
         autoescape=True,
@@ -42,22 +65,7 @@ def render_html(plan: Plan) -> str:
         sign=sign,
         verb=words.verb,
     )
-    style, script = _source(environment, "plan.css"), _source(environment, "plan.js")
-    drawn = blocks(plan)
-    return environment.get_template("plan.html.j2").render(
-        plan=plan,
-        summary=words.summary_line(plan),
-        counts=summarize(plan),
-        sections=(
-            ("Deletes and moved offsets", [each for each in drawn if each.risky]),
-            ("Other changes", [each for each in drawn if not each.risky]),
-        ),
-        observed=datetime.fromtimestamp(plan.observed_ms / 1000, UTC),
-        policy=f"default-src 'none'; base-uri 'none'; form-action 'none';"
-        f" style-src {_hash(style)}; script-src {_hash(script)}",
-        style=style,
-        script=script,
-    )
+    return environment
 
 
 def _source(environment: Environment, name: str) -> Markup:

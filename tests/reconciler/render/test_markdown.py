@@ -30,6 +30,7 @@ from connect_reconciler.render.markdown import render_markdown
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
+from reconciler.render.plans import PLAN
 from support.plans import plan_with_everything
 
 LIMIT = 65_536
@@ -267,72 +268,6 @@ def _counts(text: str, unit: str) -> tuple[int, int]:
 
 def _numbers(text: str) -> Iterator[tuple[str, str]]:
     yield from re.findall(r"([\d,]+) (left out|shortened)", text)
-
-
-NASTY = st.sampled_from(
-    [
-        *(
-            "`",
-            "```",
-            "~~~",
-            "|",
-            "||",
-            "\n",
-            "\r\n",
-            "\n\n",
-            "<script>alert(1)</script>",
-            "<",
-            ">",
-        ),
-        *("-->", "<!--", "--!>", "@everyone", "@org/team", "#1", "a/b#2", "!3", "&lt;", "&#64;x"),
-        *("</details>", "</summary>", "</code>", "**", "__", "\\", "\\|", "[x](javascript:1)"),
-        *("![i](http://x/y.png)", "https://example.com/@me", "www.example.com", "$x$", "- ", "# "),
-        *("1. ", "> ", "    ", "\t", "\u202e", "\u200b", "\x00", "\ud800", "é", "😀", "  ", ""),
-    ]
-)
-TEXT = st.lists(st.one_of(NASTY, st.text(max_size=5)), max_size=6).map("".join)
-VALUE = st.one_of(TEXT.map(Plain), st.just(Secret("ab" * 32)))
-CHANGE = st.builds(
-    FieldChange,
-    TEXT,
-    st.none() | VALUE,
-    VALUE,
-    st.sampled_from(["none", "restart", "reread"]),
-    TEXT,
-)
-ACTION = st.one_of(
-    st.builds(Delete, connector=TEXT, reason=TEXT, effect=TEXT),
-    st.builds(
-        UpdateConfig,
-        connector=TEXT,
-        reason=TEXT,
-        effect=TEXT,
-        config=st.just({}),
-        changes=st.lists(CHANGE, max_size=4).map(tuple),
-    ),
-    st.builds(
-        AlterOffsets,
-        connector=TEXT,
-        reason=TEXT,
-        pin=TEXT,
-        pin_hash=TEXT,
-        moves=st.builds(
-            OffsetMove, st.just(OffsetEntry({}, None)), st.none(), TEXT, st.just("back")
-        ).map(lambda move: (move,)),
-    ),
-)
-DIAGNOSTIC = st.builds(Diagnostic, TEXT, TEXT, TEXT, TEXT, TEXT)
-PLAN = st.builds(
-    Plan,
-    TEXT,
-    TEXT,
-    TEXT,
-    st.just(0),
-    st.lists(ACTION, max_size=4).map(tuple),
-    st.lists(DIAGNOSTIC, max_size=3).map(tuple),
-    st.lists(DIAGNOSTIC, max_size=3).map(tuple),
-    env=st.none() | TEXT,
-)
 
 
 @settings(max_examples=300, deadline=None)
