@@ -9,7 +9,7 @@ BIN := .venv/bin
 WORKERS ?= 3
 STAMP := .venv/.installed
 LOCKS := requirements/build.lock requirements/dev.lock
-SCRIPTS := .ci/chromium .ci/java .ci/run .ci/venv
+SCRIPTS := $(wildcard .ci/* .github/actions/*/*.sh)
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check format bench lock clean java jars chromium
@@ -48,6 +48,7 @@ check: install ## check format, lint, types, import rules and scripts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@for script in $(SCRIPTS); do bash -n $$script || exit 1; done
+	@.ci/actionlint
 
 format: install ## format the code and sort its imports
 	$(BIN)/ruff check --fix-only --select I .

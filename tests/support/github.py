@@ -1,0 +1,119 @@
+"""GitHub's REST API as far as the actions use it: comments, issues and artefacts, in memory.
+
+Answers in GitHub's shapes; whatever is asked of it otherwise is 404. A list has pages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+TOKEN = "token-of-the-job"
+REPOSITORY = "team/connectors"
+BOT = "github-actions[bot]"
+
+
+class FakeGitHub:
+    """Serves between `start` and `stop`; its lists are for the test to fill and to read."""
+
+    def __init__(self) -> None:
+        self.comments: list[dict[str, Any]] = []
+        self.issues: list[dict[str, Any]] = []
+        self.artifacts: list[dict[str, Any]] = []
+        self.calls: list[str] = []
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def _do(self) -> None:
+                fake._answer(self)
+
+            do_GET = do_POST = do_PATCH = _do
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def start(self) -> None:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def comment(self, login: str, body: str) -> dict[str, Any]:
+        """A comment on pull request 7."""
+        number = 100 + len(self.comments)
+        made = {
+            "id": number,
+            "body": body,
+            "user": {"login": login},
+            "html_url": f"https://github.test/c/{number}",
+        }
+        self.comments.append(made)
+        return made
+
+    def issue(self, **fields: Any) -> dict[str, Any]:
+        """An open issue."""
+        number = 1 + len(self.issues)
+        made = {
+            "number": number,
+            "state": "open",
+            "html_url": f"https://github.test/i/{number}",
+            **fields,
+        }
+        self.issues.append(made)
+        return made
+
+    def _answer(self, request: BaseHTTPRequestHandler) -> None:
+        url = urlsplit(request.path)
+        query = {key: values[-1] for key, values in parse_qs(url.query).items()}
+        length = int(request.headers.get("Content-Length") or 0)
+        body = json.loads(request.rfile.read(length)) if length else None
+        path = url.path.removeprefix(f"/repos/{REPOSITORY}")
+        self.calls.append(f"{request.command} {path}")
+        allowed = request.headers.get("Authorization") == f"Bearer {TOKEN}"
+        found = self._find(request.command, path, query, body) if allowed else None
+        status = 401 if not allowed else 404 if found is None else 200
+        if found is None:
+            found = {"message": "Bad credentials" if status == 401 else "Not Found"}
+        text = json.dumps(found).encode()
+        request.send_response(status)
+        request.send_header("Content-Length", str(len(text)))
+        request.end_headers()
+        request.wfile.write(text)
+
+    def _find(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
+        match method, path:
+            case "GET", "/issues/7/comments":
+                return _page(self.comments, query)
+            case "POST", "/issues/7/comments":
+                return self.comment(BOT, body["body"])
+            case "GET", "/issues":
+                named = [
+                    each
+                    for each in self.issues
+                    if each["state"] == query["state"] and query["labels"] in each["labels"]
+                ]
+                return _page(named, query)
+            case "POST", "/issues":
+                return self.issue(**body)
+            case "GET", "/actions/artifacts":
+                named = [each for each in self.artifacts if each["name"] == query["name"]]
+                return {"total_count": len(named), "artifacts": _page(named, query)}
+        if method == "PATCH" and (found := re.fullmatch(r"/issues/(comments/)?(\d+)", path)):
+            among, key = (self.comments, "id") if found[1] else (self.issues, "number")
+            (item,) = (each for each in among if each[key] == int(found[2]))
+            item.update(body)
+            return item
+        return None
+
+
+def _page(items: list[dict[str, Any]], query: dict[str, str]) -> list[dict[str, Any]]:
+    size, page = int(query["per_page"]), int(query["page"])
+    return items[(page - 1) * size : page * size]
