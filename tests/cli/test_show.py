@@ -1,11 +1,15 @@
 """show draws a saved plan where there is neither a project nor a cluster."""
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
 
 import pytest
 
 from connect_reconciler.plan.plan_file import dump_plan
-from support.command import Command
+from support.command import CONNECT, Command
 from support.plans import plan_with_everything
 
 
@@ -20,6 +24,24 @@ def test_text(saved: Command) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Plan: 1 to create, ")
     assert "\n- z: delete\n" in done.stdout
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colour_on_a_terminal_that_wants_it(saved: Command, no_color: str, coloured: bool) -> None:
+    terminal, its_end = pty.openpty()
+    environment = os.environ | {"NO_COLOR": no_color, "TERM": "xterm"}
+    words = [*CONNECT, "show", "my.plan"]
+    with subprocess.Popen(words, cwd=saved.folder, stdout=its_end, env=environment) as shown:
+        os.close(its_end)
+        text = b""
+        # Linux ends a terminal whose other side is closed with an error, not with an empty read
+        with contextlib.suppress(OSError):
+            while more := os.read(terminal, 1 << 16):
+                text += more
+        assert shown.wait(timeout=60) == 0
+    os.close(terminal)
+    assert b"Plan: 1 to create, " in text
+    assert (b"\x1b[" in text) is coloured
 
 
 def test_json_is_the_file_and_a_summary(saved: Command) -> None:
