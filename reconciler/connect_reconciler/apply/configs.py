@@ -15,7 +15,8 @@ from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.rename import base_config
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import Veil, reveal
+from connect_reconciler.plan.sensitive import Veil, fingerprint, reveal
+from connect_reconciler.plan.values import Secret
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, Stale
 from connect_specs.states import TargetState
@@ -46,8 +47,8 @@ def reveal_configs(plan: Plan, desired: Desired, live: Live) -> dict[str, dict[s
         if not isinstance(action, Create | UpdateConfig):
             continue
         name = action.connector
-        texts = _texts(desired, live, name)
         key = live.ledger.fingerprint_key
+        texts = _texts(action, desired, live, key)
         try:
             found[name] = reveal(action.config, texts, connector=name, key=key)
         except Stale as error:
@@ -64,8 +65,21 @@ def cover_of(desired: Desired, live: Live, name: str, key: bytes | None) -> Veil
     return Veil(name, key, named | live.password_keys.get(name, frozenset()))
 
 
-def _texts(desired: Desired, live: Live, name: str) -> Mapping[str, str]:
+def _texts(
+    action: Create | UpdateConfig, desired: Desired, live: Live, key: bytes | None
+) -> Mapping[str, str]:
+    """The spec's values. A plan that leads back may keep a secret that only the cluster has now."""
+    name = action.connector
     spec, connector = desired.connectors.get(name), live.connectors.get(name)
-    if spec is not None:
-        return written_config(spec, base_config(spec, live))
-    return {} if connector is None else without_reserved(connector.config)
+    stored = {} if connector is None else without_reserved(connector.config)
+    if spec is None:
+        return stored
+    kept = {
+        config_key: stored[config_key]
+        for config_key, value in action.config.items()
+        if isinstance(value, Secret)
+        and value.fingerprint
+        and config_key in stored
+        and fingerprint(key, name, config_key, stored[config_key]) == value.fingerprint
+    }
+    return {**written_config(spec, base_config(spec, live)), **kept}

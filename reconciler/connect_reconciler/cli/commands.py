@@ -35,6 +35,8 @@ VERBS: Mapping[str, Verb] = {
     "plan": Verb("plan", "Show what apply would change, and what that means for the data."),
     "show": Verb("show", "Show a saved plan, without a project or a cluster."),
     "apply": Verb("apply", "Make the cluster what the specs say."),
+    "history": Verb("history", "List the applies, or show what one did."),
+    "rollback": Verb("rollback", "Bring back what was before an apply."),
     "drift": Verb("drift", "Show what was changed by hand, since when and by whom."),
     "import": Verb("import_", "Write specs from live connectors, and adopt them."),
     "export": Verb("export", "Write connectors as JSON, .properties or for Strimzi."),

@@ -1,0 +1,103 @@
+"""`connect history`: which applies were there, by whom, and what became of each?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.output import result, result_json, table
+from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from connect_reconciler.ledger.journal import Journal
+    from connect_reconciler.ledger.topic import LedgerSnapshot
+    from connect_specs.desired import Project
+
+
+def history(
+    context: typer.Context,
+    apply_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="An apply, to be shown in detail.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """List the applies of this project, newest first, or show one in detail.
+
+    The ledger keeps the last 20 of its cluster.
+    """
+    from connect_reconciler.cli.connecting import client
+
+    project = invocation(context).project()
+    with client(project) as properties:
+        ledger = ledger_of(project, properties)
+    if apply_id is not None:
+        _show(journal_of(ledger, project, apply_id), ledger, as_json=as_json)
+    else:
+        _list(ledger, project, as_json=as_json)
+    return ExitCode.OK
+
+
+def ledger_of(project: Project, properties: Mapping[str, str]) -> LedgerSnapshot:
+    """The ledger with its journals. Raises Invalid where there are none."""
+    from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
+    from connect_reconciler.observe.kafka_view import KafkaView
+
+    if project.target is not None and not properties:
+        what = "over REST alone there is no journal: nothing is known of earlier applies"
+        hint = "add cluster.kafka with its bootstrap.servers, and apply again"
+        raise Invalid(Diagnostic("history.no-journal", what, str(project.file), hint=hint))
+    view = KafkaView(properties)
+    view.cluster_id()
+    return reduce_all(LedgerSnapshot(), view.records(project.topics.ledger))
+
+
+def journal_of(ledger: LedgerSnapshot, project: Project, apply_id: str) -> Journal:
+    """The apply of that id. Raises Invalid."""
+    found = ledger.applies.get(apply_id)
+    if found is None or found.project != project.name:
+        what = f"no apply {apply_id} is known"
+        hint = "`connect history` lists those that are"
+        raise Invalid(Diagnostic("history.unknown-apply", what, project.name, hint=hint))
+    return found
+
+
+def _list(ledger: LedgerSnapshot, project: Project, *, as_json: bool) -> None:
+    from connect_reconciler.render.history import (
+        applies_of,
+        counts_of,
+        counts_text,
+        ending,
+        journal_json,
+        when,
+    )
+
+    found = [(journal, ledger.steps(journal.id)) for journal in applies_of(ledger, project.name)]
+    if as_json:
+        result_json({"applies": [journal_json(*each) for each in found]})
+        return
+    if not found:
+        result(f"no apply of project {project.name} is known")
+        return
+    rows = [
+        (each.id, when(each.since_ms), ending(each), counts_text(counts_of(each, steps)), each.by)
+        for each, steps in found
+    ]
+    result(table(("APPLY", "BEGAN", "ENDED", "ACTIONS", "BY"), rows))
+
+
+def _show(journal: Journal, ledger: LedgerSnapshot, *, as_json: bool) -> None:
+    from connect_reconciler.render.history import detail_head, detail_json, step_row
+
+    steps = ledger.steps(journal.id)
+    if as_json:
+        result_json(detail_json(journal, steps))
+        return
+    text = detail_head(journal, steps)
+    if steps:
+        rows = [step_row(step) for step in steps]
+        text += "\n" + table(("#", "CONNECTOR", "ACTION", "TOOK", "END"), rows)
+    result(text)

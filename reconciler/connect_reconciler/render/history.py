@@ -1,0 +1,99 @@
+"""Applies as people read them: a list, newest first, or one in detail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from connect_reconciler.ledger.journal import Journal, Step
+from connect_reconciler.ledger.topic import LedgerSnapshot
+from connect_reconciler.plan.unfinished import words
+
+
+def applies_of(ledger: LedgerSnapshot, project: str) -> list[Journal]:
+    """The project's applies, newest first."""
+    found = (journal for journal in ledger.applies.values() if journal.project == project)
+    return sorted(found, key=lambda journal: (journal.since_ms, journal.id), reverse=True)
+
+
+def ending(journal: Journal) -> str:
+    """`done`, `failed (exit 3)`, `not finished`."""
+    if journal.ending is None:
+        return "not finished"
+    if not journal.exit_code:
+        return journal.ending.value
+    return f"{journal.ending.value} (exit {journal.exit_code})"
+
+
+def counts_of(journal: Journal, steps: Sequence[Step]) -> dict[str, int]:
+    """How many actions had which end; those that never began were skipped."""
+    found: Counter[str] = Counter(step.end or "began" for step in steps)
+    found["skipped"] = max(0, journal.actions - len(steps))
+    return {end: count for end, count in found.items() if count}
+
+
+def counts_text(counts: dict[str, int]) -> str:
+    """`3 done, 1 failed`."""
+    return ", ".join(f"{count} {end}" for end, count in counts.items()) or "nothing to do"
+
+
+def when(ms: int) -> str:
+    """In UTC, to the second."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def journal_json(journal: Journal, steps: Sequence[Step]) -> dict[str, Any]:
+    """One apply for programs, without its steps."""
+    return {
+        "apply_id": journal.id,
+        "project": journal.project,
+        "by": journal.by,
+        "since_ms": journal.since_ms,
+        "ended_ms": journal.ended_ms or None,
+        "ending": None if journal.ending is None else journal.ending.value,
+        "exit_code": journal.exit_code,
+        "rolls_back": journal.rolls_back,
+        "actions": journal.actions,
+        "counts": counts_of(journal, steps),
+    }
+
+
+def detail_json(journal: Journal, steps: Sequence[Step]) -> dict[str, Any]:
+    """One apply for programs, with its steps."""
+    return journal_json(journal, steps) | {
+        "steps": [
+            {
+                "number": step.number,
+                "connector": step.connector,
+                "action": words(step.action),
+                "started_ms": step.started_ms,
+                "ended_ms": step.ended_ms or None,
+                "end": step.end,
+                "detail": step.detail,
+            }
+            for step in steps
+        ]
+    }
+
+
+def detail_head(journal: Journal, steps: Sequence[Step]) -> str:
+    """The lines above an apply's steps."""
+    lines = [
+        f"Apply {journal.id}",
+        f"  by: {journal.by}",
+        f"  began: {when(journal.since_ms)}",
+        f"  ended: {f'{when(journal.ended_ms)}, ' if journal.ended_ms else ''}{ending(journal)}",
+        f"  actions: {counts_text(counts_of(journal, steps))}",
+    ]
+    if journal.rolls_back:
+        lines.append(f"  rolled back: apply {journal.rolls_back}")
+    return "\n".join(lines) + "\n"
+
+
+def step_row(step: Step) -> tuple[str, str, str, str, str]:
+    """Number, connector, action, end and time of one step."""
+    took = f"{(step.ended_ms - step.started_ms) / 1000:.1f} s" if step.ended_ms else ""
+    end = (step.end or "began, end not known") + (f": {step.detail}" if step.detail else "")
+    return str(step.number), step.connector, words(step.action), took, end

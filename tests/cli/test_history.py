@@ -1,0 +1,61 @@
+"""History and rollback as commands, on a real Kafka."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.broker import BrokerAddress
+from support.rig import Rig
+
+
+@pytest.fixture
+def rig(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[Rig]:
+    """A project on the tests' Kafka, with no runtime."""
+    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
+    rig = Rig(tmp_path / "project", f"history-{unique[-8:]}", kafka)
+    rig.source("a", state="stopped")
+    yield rig
+    for left in rig.leftovers():
+        raise AssertionError(f"still there: {left}")
+
+
+def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
+    assert rig("history").stdout == f"no apply of project {rig.name} is known\n"
+    assert rig("history", "x", expect=2).stderr.startswith("error[history.unknown-apply]")
+    first = rig.apply()["report"]["apply_id"]
+    rig.source("a", state="stopped", topic="other", offsets="offsets: {pin: p, reset: true}\n")
+    rig.source("b", state="paused")
+    second = rig.apply()["report"]["apply_id"]
+
+    listed = json.loads(rig("history", "--json").stdout)["applies"]
+    assert [each["apply_id"] for each in listed] == [second, first]
+    assert [each["counts"] for each in listed] == [{"done": 3}, {"done": 1}]
+    assert all(each["ending"] == "done" and each["exit_code"] == 0 for each in listed)
+    shown = rig("history").stdout.splitlines()
+    assert [line.split()[0] for line in shown] == ["APPLY", second, first]
+
+    one = rig("history", second).stdout
+    assert f"Apply {second}" in one
+    for words in ("update config", "reset offsets", "create"):
+        assert words in one
+
+    plan = rig("rollback", second, "--markdown")
+    assert "b" in plan.stdout
+    saved = rig("rollback", second, "--out", "back.plan")
+    assert "delete" in saved.stdout
+    done = rig("rollback", second, "--yes")
+    assert "`connect plan` shows the differences again" in done.stderr
+    assert [*rig.states()] == ["a"]
+    assert rig("plan", "--detailed-exitcode", expect=4).stdout.startswith("Plan: ")
+    # the plan that was saved is of a world that is gone
+    rig("apply", "back.plan", "--yes", expect=5)
+
+    newest = json.loads(rig("history", "--json").stdout)["applies"][0]
+    assert newest["rolls_back"] == second
+    again = json.loads(rig("rollback", newest["apply_id"], "--yes", "--json").stdout)
+    assert again["report"]["exit_code"] == 0
+    assert sorted(rig.states()) == ["a", "b"]
+    # the pin stays used
+    rig.assert_nothing_to_do()

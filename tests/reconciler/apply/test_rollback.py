@@ -1,0 +1,240 @@
+"""The way back: over a fake cluster, an apply and its rollback leave everything as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from connect_reconciler.cli.rollback import later_applies
+from connect_reconciler.ledger.ledger import read_ledger
+from connect_reconciler.ledger.topic import LedgerSnapshot, owned_record
+from connect_reconciler.plan.live import LogRange, Owned
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.rollback import WayBack, rollback_plan, way_back
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.diagnostics import Location
+from connect_specs.states import TargetState
+from support.applying import Applying, desired_of, names
+from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster
+
+RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
+SINK = {"connector.class": "FileStreamSink", "topics": "t"}
+SOURCE = {"connector.class": "FileStreamSource", "topic": "t"}
+
+
+def at(offset: int) -> OffsetEntry:
+    return OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": offset})
+
+
+def spec(
+    name: str,
+    config: Mapping[str, str] = SINK,
+    state: TargetState | None = None,
+    pin: Pin | None = None,
+    *,
+    guard: bool = False,
+    old: str | None = None,
+) -> DesiredConnector:
+    return DesiredConnector(
+        name,
+        {**config, "name": name},
+        Location(f"{name}.yaml", 1, 1),
+        state,
+        pin,
+        guard,
+        renamed_from=old,
+    )
+
+
+@pytest.fixture
+def world() -> Applying:
+    made = Applying(key=b"key")
+    made.kafka.create_topics()
+    made.kafka.ranges["t", 0] = LogRange(0, 100)
+    return made
+
+
+def ledger(world: Applying) -> LedgerSnapshot:
+    return read_ledger(world.kafka.logs, TOPICS.ledger)
+
+
+def newest(world: Applying) -> str:
+    return max(ledger(world).applies.values(), key=lambda found: (found.since_ms, found.id)).id
+
+
+def apply(world: Applying, desired: Desired, plan: Plan | None = None) -> str:
+    world.time.at += 10
+    report = world.apply(desired, plan, cluster=FakeCluster(world.kafka))
+    assert report.exit_code == 0, report
+    return report.apply_id
+
+
+def back(world: Applying, apply_id: str, files: Desired) -> tuple[WayBack, Plan]:
+    found = ledger(world)
+    later = later_applies(found, found.applies[apply_id])
+    way = way_back(apply_id, found.before(apply_id), later, files, world.observe(files))
+    return way, rollback_plan(way, world.observe(way.desired), group_id=GROUP_ID)
+
+
+def roll_back(world: Applying, apply_id: str, files: Desired) -> str:
+    way, plan = back(world, apply_id, files)
+    assert plan.errors == ()
+    return apply(world, way.desired, plan)
+
+
+def picture(world: Applying, desired: Desired) -> object:
+    """All that a rollback is to bring back."""
+    live = world.observe(desired)
+    return (
+        {name: (c.config, c.target, c.offsets) for name, c in live.connectors.items()},
+        {name: owned.prevent_delete for name, owned in live.ledger.connectors.items()},
+    )
+
+
+FIRST = desired_of(
+    spec("changed", {**SINK, "db.password": "hunter2", "file": "x"}, PAUSED, guard=True),
+    spec("deleted", SOURCE),
+    spec("moved", SINK, RUNNING),
+    spec("untouched", SOURCE),
+)
+SECOND = desired_of(
+    spec("changed", {**SINK, "db.password": "hunter2", "file": "y"}, RUNNING),
+    spec("created", SOURCE),
+    spec("moved", SINK, RUNNING, Pin("again", (at(3),))),
+    spec("untouched", SOURCE),
+)
+
+
+def test_there_and_back_and_there_again(world: Applying) -> None:
+    apply(world, FIRST)
+    world.kafka.groups["connect-moved"] = {("t", 0): 70}
+    before = picture(world, FIRST)
+    second = apply(world, SECOND)
+    after = picture(world, SECOND)
+    assert after != before
+    way, plan = back(world, second, SECOND)
+    assert names(plan) == [
+        "Delete created",
+        "Protect changed",
+        "Pause changed",
+        "UpdateConfig changed",
+        "Stop moved",
+        "AlterOffsets moved",
+        "Resume moved",
+        "Create deleted",
+    ]
+    assert [warning.code for warning in plan.warnings] == ["rollback.pin-used"]
+    third = apply(world, way.desired, plan)
+    assert picture(world, FIRST) == before
+    # from the files everything differs again, but for the pin, which stays used
+    assert {name.split()[1] for name in names(world.plan(SECOND))} == {
+        "changed",
+        "created",
+        "deleted",
+    }
+    roll_back(world, third, FIRST)
+    assert picture(world, SECOND) == after
+
+
+def test_only_what_the_apply_changed_is_touched(world: Applying) -> None:
+    apply(world, FIRST)
+    second = apply(world, SECOND)
+    FakeCluster(world.kafka).update_config("untouched", {**SOURCE, "file": "by hand"})
+    assert not [name for name in names(back(world, second, SECOND)[1]) if "untouched" in name]
+
+
+def test_offsets_go_back_once_for_each_rollback(world: Applying) -> None:
+    """Moved, rolled back, moved again, rolled back again: a pin that was used is no obstacle."""
+    apply(world, desired_of(spec("a")))
+    for number in (1, 2):
+        world.kafka.groups["connect-a"] = {("t", 0): 70, ("t", 1): 5}
+        moved = apply(world, desired_of(spec("a", pin=Pin(f"p{number}", reset=True))))
+        assert world.kafka.groups.get("connect-a", {}) == {}
+        world.kafka.groups["connect-a"] = {("t", 0): 20, ("t", 7): 1}
+        world.kafka.ranges["t", 1] = world.kafka.ranges["t", 7] = LogRange(0, 100)
+        roll_back(world, moved, desired_of(spec("a")))
+        assert world.kafka.groups["connect-a"] == {("t", 0): 70, ("t", 1): 5}
+        assert world.observe(desired_of(spec("a"))).connectors["a"].target is RUNNING
+
+
+def test_a_secret_that_is_gone_is_an_error_and_one_that_is_known_is_found(world: Applying) -> None:
+    old = desired_of(spec("a", {**SINK, "db.password": "hunter2"}), spec("b"))
+    new = desired_of(spec("a", {**SINK, "db.password": "other"}), spec("b", {**SINK, "file": "x"}))
+    apply(world, old)
+    second = apply(world, new)
+    _, plan = back(world, second, new)
+    assert [error.code for error in plan.errors] == ["rollback.secret-gone"]
+    assert "db.password" in plan.errors[0].what
+    assert "hunter2" not in repr(plan)
+    # it is never taken for one that has to go
+    assert names(plan) == ["UpdateConfig b"]
+    way, plan = back(world, second, old)
+    apply(world, way.desired, plan)
+    assert (FakeCluster(world.kafka).config("a") or {})["db.password"] == "hunter2"
+
+
+def test_a_guard_holds(world: Applying) -> None:
+    created = apply(world, desired_of(spec("a", guard=True)))
+    _, plan = back(world, created, desired_of())
+    assert [error.code for error in plan.errors] == ["plan.protected"]
+    assert plan.actions == ()
+
+
+def test_later_changes_are_warned_of(world: Applying) -> None:
+    apply(world, desired_of(spec("a"), spec("b"), spec("c")))
+    changed = desired_of(*(spec(name, {**SINK, "file": "x"}) for name in "abc"))
+    second = apply(world, changed)
+    third = apply(
+        world,
+        desired_of(spec("a", {**SINK, "file": "y"}), *list(changed.connectors.values())[1:]),
+    )
+    FakeCluster(world.kafka).update_config("b", {**SINK, "name": "b", "file": "by hand"})
+    _, plan = back(world, second, changed)
+    assert {(w.code, w.where) for w in plan.warnings} == {
+        ("rollback.changed-since", "a"),
+        ("rollback.changed-by-hand", "b"),
+    }
+    assert third in plan.warnings[0].what
+
+
+def test_a_rename_is_renamed_back(world: Applying) -> None:
+    apply(world, desired_of(spec("old")))
+    world.kafka.groups["connect-old"] = {("t", 0): 70}
+    before = picture(world, desired_of(spec("old")))
+    renamed = apply(world, desired_of(spec("new", old="old")))
+    assert list(world.observe(desired_of()).connectors) == ["new"]
+    roll_back(world, renamed, desired_of(spec("new", old="old")))
+    assert picture(world, desired_of(spec("old"))) == before
+
+
+def test_what_was_nobodys_stays_adopted(world: Applying) -> None:
+    FakeCluster(world.kafka).create("a", {**SINK, "name": "a"}, RUNNING)
+    adopted = apply(world, desired_of(spec("a", {**SINK, "file": "x"})))
+    _, plan = back(world, adopted, desired_of())
+    assert names(plan) == ["UpdateConfig a"]
+    assert [warning.code for warning in plan.warnings] == ["rollback.stays-adopted"]
+
+
+def test_an_apply_that_was_cut_short_can_be_rolled_back(world: Applying) -> None:
+    """What was held stopped goes back to the state from before."""
+    apply(world, desired_of(spec("a", state=RUNNING)))
+    world.kafka.groups["connect-a"] = {("t", 0): 70}
+    cut = world.apply(
+        desired_of(spec("a", state=RUNNING, pin=Pin("p", (at(3),)))),
+        stop=lambda: world.kafka.groups["connect-a"] == {("t", 0): 3},
+    )
+    assert world.observe(desired_of()).connectors["a"].target is STOPPED
+    roll_back(world, cut.apply_id, desired_of(spec("a", state=RUNNING)))
+    assert world.kafka.groups["connect-a"] == {("t", 0): 70}
+    assert world.observe(desired_of()).connectors["a"].target is RUNNING
+
+
+def test_another_projects_connector_is_left_alone(world: Applying) -> None:
+    apply(world, desired_of(spec("a")))
+    second = apply(world, desired_of(spec("a", {**SINK, "file": "x"})))
+    theirs = Owned("theirs", {**SINK, "name": "a"}, None)
+    world.kafka.logs.writer("setup").write([owned_record(TOPICS.ledger, "a", theirs)])
+    _, plan = back(world, second, desired_of())
+    assert [error.code for error in plan.errors] == ["plan.owned-by-other"]
+    assert plan.actions == ()
