@@ -64,12 +64,34 @@ class DesiredConnector:
     renamed_from_where: Location | None = None
 
 
+# What the change of a config key can do, from nothing to reading all of a source again
+Consequence: TypeAlias = Literal[
+    "none", "restart", "new-group", "new-offsets-topic", "redelivery", "reread"
+]
+ConnectorKind: TypeAlias = Literal["source", "sink"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsequenceRule:
+    """What changing the keys that match `key` does, for classes that match, in words."""
+
+    key: str
+    consequence: Consequence
+    says: str
+    connector_class: str = "*"
+    kind: ConnectorKind | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """All connectors of a project, by name, sorted by name."""
+    """All connectors of a project, by name, sorted by name.
+
+    `consequences` are the project's own rules; the first that fits a changed key explains it.
+    """
 
     project: str
     connectors: Mapping[str, DesiredConnector]
+    consequences: tuple[ConsequenceRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

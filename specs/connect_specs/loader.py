@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from connect_specs.consequence_rules import read_consequences
 from connect_specs.desired import Desired, DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, by_place
 from connect_specs.json_documents import parse_json
@@ -35,9 +36,10 @@ def load_specs(project: Project) -> Desired:
     files = find_spec_files(project, problems)
     find_policy_files(project, problems)
     connectors = _read_files(files, project.folder, problems, values)
+    consequences = read_consequences(project.folder, problems)
     if problems:
         raise Invalid(*by_place(values.hide(problems) if values else problems))
-    return Desired(project.name, connectors)
+    return Desired(project.name, connectors, consequences)
 
 
 def load_connectors(files: Iterable[Path], folder: Path) -> dict[str, DesiredConnector]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 
+from connect_specs.consequence_rules import CONSEQUENCES_FILE
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.values import VALUES_FOLDER
@@ -33,12 +34,13 @@ _POLICIES = _Kind("policies", (".yaml", ".yml"))
 def find_spec_files(project: Project, problems: list[Diagnostic]) -> tuple[Path, ...]:
     """All spec files; an entry that names nothing is added to `problems`.
 
-    What is connect.yaml, a policy or a values file is no spec, whatever folder it is in.
+    What is connect.yaml, consequences.yaml, a policy or a values file is no spec, whatever folder
+    it is in.
     """
     values = (project.folder / VALUES_FOLDER).resolve()
     found = _find(project, project.specs, project.specs_locations, _SPECS, problems)
     known = [path.resolve() for path in find_policy_files(project, [])]
-    others = {project.file.resolve(), *known}
+    others = {project.file.resolve(), (project.folder / CONSEQUENCES_FILE).resolve(), *known}
     for entry in project.specs:
         if Path(os.path.normpath(entry)).parts[:1] == (VALUES_FOLDER,):
             # never passed over: that would read as a wish to delete these connectors

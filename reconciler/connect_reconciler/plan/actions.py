@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from connect_reconciler.plan.live import TopicPartition
 from connect_reconciler.plan.values import Value
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import Consequence, OffsetEntry
 from connect_specs.states import TargetState
 
 # --- preconditions: checked all before the first action, and again before their own ---
@@ -114,16 +114,12 @@ class _Common:
     requires: tuple[Precondition, ...] = ()
 
 
-Consequence: TypeAlias = Literal[
-    "none", "restart", "new-group", "new-offsets-topic", "redelivery", "reread"
-]
-
-
 @dataclass(frozen=True, slots=True)
 class FieldChange:
     """One config key: `old` None when it is added, `new` None when it is removed.
 
-    `consequence` is the gravest thing that this key's change does, and `effect` says it in words.
+    `consequence` is the gravest thing that this key's change does, and `effect` says it in words,
+    a statement a line; it is empty where the consequence alone says all.
     """
 
     key: str

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from connect_reconciler.plan.checks import check_changes
+from connect_reconciler.plan.consequences.explain import explained
 from connect_reconciler.plan.diff import diff
 from connect_reconciler.plan.limits import check_limits, check_masks, without_put_off
 from connect_reconciler.plan.live import Live
@@ -33,12 +34,16 @@ def make_plan(
     part, live = narrowed(desired, live, scope or Scope())
     changes = diff(part, live)
     problems = check_changes(changes, desired, live)
-    allowed = (
+    known = worker or {}
+    allowed = [
         replace(each, pin=None) if each.name in problems.unpinned else each
         for each in changes
         if each.name not in problems.blocked
-    )
-    actions = ordered(allowed, live, project=desired.project, worker=worker or {})
+    ]
+    told = [
+        replace(each, config=explained(each, live, known, desired.consequences)) for each in allowed
+    ]
+    actions = ordered(told, live, project=desired.project, worker=known)
     return Plan(
         project=desired.project,
         group_id=group_id,

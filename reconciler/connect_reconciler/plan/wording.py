@@ -23,7 +23,8 @@ from connect_reconciler.plan.actions import (
     Stop,
     UpdateConfig,
 )
-from connect_reconciler.plan.consequences import Setting, consequences, first_start, sink_start
+from connect_reconciler.plan.consequences.explain import summary
+from connect_reconciler.plan.consequences.setting import Setting, first_start, sink_start
 from connect_reconciler.plan.diff import Changes, PinChange, managed_state
 from connect_reconciler.plan.live import Live, TopicPartition
 from connect_reconciler.plan.offset_moves import MoveContext, move, sink_partition, totals
@@ -78,7 +79,7 @@ class Wording:
         return UpdateConfig(
             connector=self.changes.name,
             reason=f"{count} {'key differs' if count == 1 else 'keys differ'} from its spec",
-            effect=_lines(consequences(self.changes, self.live, self.worker)),
+            effect=_lines(summary(self.changes)),
             config=self.changes.values,
             changes=self.changes.config,
         )

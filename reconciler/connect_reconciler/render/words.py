@@ -15,7 +15,6 @@ from connect_reconciler.plan.actions import (
     Adopt,
     AlterOffsets,
     CarryOffsets,
-    Consequence,
     Create,
     Delete,
     DeleteOld,
@@ -34,6 +33,7 @@ from connect_reconciler.plan.actions import (
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.scope import PARTIAL
 from connect_reconciler.plan.summary import Kind, summarize
+from connect_specs.desired import Consequence
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,76 @@
+"""Gives every changed key its consequence and its words: a project's rules first, then ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import chain
+
+from connect_reconciler.plan.actions import FieldChange
+from connect_reconciler.plan.consequences.connect_keys import CONNECT_RULES
+from connect_reconciler.plan.consequences.rule import Rule
+from connect_reconciler.plan.consequences.setting import Setting
+from connect_reconciler.plan.consequences.sink_keys import SINK_RULES
+from connect_reconciler.plan.consequences.source_keys import SOURCE_RULES
+from connect_reconciler.plan.diff import Changes
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.values import Secret
+from connect_specs.desired import ConsequenceRule
+from connect_specs.states import TargetState
+
+RULES: tuple[Rule, ...] = (*CONNECT_RULES, *SOURCE_RULES, *SINK_RULES)
+
+# Connect restarts tasks for any change of a config, also where nobody knows what the key means
+_ANY_KEY = Rule("*", "restart")
+
+
+def explained(
+    changes: Changes, live: Live, worker: Mapping[str, str], own: Iterable[ConsequenceRule] = ()
+) -> tuple[FieldChange, ...]:
+    """The changed keys with what each does. The first rule that holds decides; `own` come first."""
+    setting = Setting.of(changes, live, worker)
+    rules = (*map(_rule, own), *RULES, _ANY_KEY)
+    idle = _idle(changes)
+    return tuple(_explained(change, setting, rules, idle=idle) for change in changes.config)
+
+
+def summary(changes: Changes) -> tuple[str, ...]:
+    """What the change of the config does as a whole: its tasks first, then each statement once."""
+    words = chain.from_iterable(change.effect.splitlines() for change in changes.config)
+    return tuple(dict.fromkeys(line for line in (_tasks(changes), *words) if line))
+
+
+def _explained(
+    change: FieldChange, setting: Setting, rules: Iterable[Rule], *, idle: bool
+) -> FieldChange:
+    hidden = isinstance(change.old, Secret) or isinstance(change.new, Secret)
+    for rule in rules:
+        # A rule that looks at values would take a hidden one for none
+        applies = rule.covers(change.key, setting) and not (hidden and callable(rule.says))
+        words = rule.words(setting) if applies else None
+        if words is not None:
+            nothing = idle and rule.consequence == "restart"
+            return replace(
+                change, consequence="none" if nothing else rule.consequence, effect=words
+            )
+    return change
+
+
+def _rule(own: ConsequenceRule) -> Rule:
+    return Rule(own.key, own.consequence, own.says, own.kind, own.connector_class)
+
+
+def _idle(changes: Changes) -> bool:
+    """Whether no task runs when the config is written, so that none restarts."""
+    stopped = changes.live is not None and changes.live.target is TargetState.STOPPED
+    return stopped or changes.goal is not TargetState.RUNNING
+
+
+def _tasks(changes: Changes) -> str:
+    if changes.live is None or changes.live.target is TargetState.STOPPED:
+        return "counts when it resumes: no tasks run now"
+    if changes.pin is not None or changes.goal is TargetState.STOPPED:
+        return ""
+    if changes.goal is TargetState.PAUSED:
+        return "counts when it resumes: its tasks are paused"
+    return "tasks restart"

@@ -1,0 +1,68 @@
+"""What rules look at, and what they share: where a sink starts, and how much there is to read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from connect_reconciler.plan.amounts import records
+from connect_reconciler.plan.diff import Changes
+from connect_reconciler.plan.live import Kind, Live
+from connect_reconciler.plan.positions import sink_topics
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One connector's configs before and after, and the cluster around it.
+
+    Secrets are not in it, only the names of their keys in `hidden`: nothing that a rule says can
+    tell one.
+    """
+
+    name: str
+    kind: Kind
+    old_kind: Kind
+    old: Mapping[str, str]
+    new: Mapping[str, str]
+    hidden: frozenset[str]
+    live: Live
+    worker: Mapping[str, str]
+
+    @classmethod
+    def of(cls, changes: Changes, live: Live, worker: Mapping[str, str]) -> Setting:
+        """The setting of one connector's changes."""
+        old = changes.cover.shown(changes.live.config if changes.live else {})
+        old_kind = changes.live.kind if changes.live else "unknown"
+        new = changes.cover.shown(changes.written or {})
+        hidden = frozenset((changes.written or {}).keys() - new.keys())
+        return cls(changes.name, changes.kind, old_kind, old, new, hidden, live, worker)
+
+
+def sink_start(config: Mapping[str, str], worker: Mapping[str, str]) -> str:
+    """Where a sink begins in a partition without an offset. Connect's default is the beginning."""
+    return (
+        config.get("consumer.override.auto.offset.reset")
+        or worker.get("consumer.auto.offset.reset")
+        or "earliest"
+    )
+
+
+def first_start(setting: Setting) -> str:
+    """Where a sink begins whose group has no offsets yet."""
+    start = sink_start(setting.new, setting.worker)
+    if start == "latest":
+        return "starts at the end of its topics: what is in them now is not delivered"
+    if start != "earliest":
+        return f"starts where auto.offset.reset={start} says"
+    topics = sink_topics(setting.new, setting.live.topics)
+    return f"starts at the beginning of its topics{to_deliver(topics, setting.live)}"
+
+
+def to_deliver(topics: Collection[str], live: Live) -> str:
+    """`, 500 records to deliver`, or nothing unless every partition's log was observed."""
+    partitions = [(topic, n) for topic in topics for n in range(live.topics.get(topic, 0))]
+    known = topics and all(topic in live.topics for topic in topics)
+    if not known or any(at not in live.logs for at in partitions):
+        return ""
+    logs = [live.logs[at] for at in partitions]
+    return f", {records(sum(log.latest - log.earliest for log in logs))} to deliver"
