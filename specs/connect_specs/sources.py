@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -12,7 +13,7 @@ from connect_specs.values import Values
 # From a text, the file that it is of, and the line in that file of each line, to nodes
 Parse: TypeAlias = Callable[[str, str, tuple[int, ...]], Parsed]
 
-_MARKS = ("{{", "{%", "{#")
+_MARK = re.compile(r"\{\{|\{%|\{#")
 _NOTE = "the file is a template, and this is about the text that it gives"
 
 
@@ -39,10 +40,15 @@ class Source:
 
 def filled_in(text: str, file: str, values: Values | None) -> Source:
     """The text of `file`, its templates rendered where the project has values. Raises Invalid."""
-    if values is None or not any(mark in text for mark in _MARKS):
+    if values is None or not _MARK.search(text):
         return Source(text, file)
     # Jinja2 is loaded by those projects only that have templates
     from connect_specs.templates import render, source_lines
 
     rendered = render(text, file, values)
     return Source(rendered, file, source_lines(text, rendered, values), is_rendered=True)
+
+
+def to_be_filled_in(text: str, values: Values | None) -> str:
+    """What a file must hold so that `filled_in` gives `text`."""
+    return text if values is None else _MARK.sub(lambda mark: f"{{{{ '{mark[0]}' }}}}", text)

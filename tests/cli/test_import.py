@@ -76,6 +76,13 @@ def cluster(connect: Command, broker: BrokerAddress, unique: str) -> Cluster:
     return Cluster(connect, broker, unique)
 
 
+def test_braces_stay_in_a_project_whose_files_are_templates(cluster: Cluster) -> None:
+    cluster.connect.write("values/default.yaml", "a: 1\n")
+    cluster.create("odd", **{"k.template": "{{ a }}{% {# }}"})
+    assert cluster.connect("import", "odd").returncode == 0
+    assert cluster.no_changes()
+
+
 def test_the_next_plan_is_empty(cluster: Cluster) -> None:
     cluster.create("odd", **ODD)
     cluster.create("secret", **{"db.password": "hunter2", "db.token": "${file:/x:token}"})

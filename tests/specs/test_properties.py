@@ -17,6 +17,8 @@ from connect_specs.diagnostics import Invalid
 from connect_specs.diagnostics_text import render_diagnostics
 from connect_specs.loader import load_specs
 from connect_specs.project import load_project
+from connect_specs.sources import filled_in, to_be_filled_in
+from connect_specs.values import Values
 
 FULL = {
     "connect.yaml": b"""\
@@ -189,3 +191,11 @@ def test_no_error_says_a_secret_of_the_values(
             assert secret not in said
             assert repr(secret)[1:-1] not in said
             assert secret not in str(invalid)
+
+
+@settings(deadline=None)
+@given(st.text("{}%#'\\ a\n-", max_size=30))
+def test_any_text_can_be_written_into_a_template(text: str) -> None:
+    values = Values({}, None, ())
+    assert filled_in(to_be_filled_in(text, values), "f", values).text == text
+    assert to_be_filled_in(text, None) == text

@@ -48,7 +48,9 @@ def import_(
     from connect_reconciler.cli.spec_folder import file_names, first_folder, written
     from connect_reconciler.importing import choose, importable, spec_of
     from connect_specs.loader import load_specs
+    from connect_specs.sources import to_be_filled_in
     from connect_specs.spec_files import relative_name
+    from connect_specs.values import load_values
     from connect_specs.writing import spec_text
 
     if bool(names) is everything:
@@ -65,7 +67,11 @@ def import_(
         }
         folder = first_folder(project) if out is None else call.path(out)
         files = file_names(found, ".yaml")
-        texts = {files[name]: spec_text(each.spec, each.notes) for name, each in found.items()}
+        values = load_values(project.folder, project.env)
+        texts = {
+            files[name]: to_be_filled_in(spec_text(each.spec, each.notes), values)
+            for name, each in found.items()
+        }
         with written(folder, texts, force=force):
             desired = _read_back(project, before, found)
             plan = _adoption(project, desired, properties)
