@@ -10,7 +10,7 @@ import typer
 
 from connect_reconciler.cli.invocation import invocation
 from connect_reconciler.cli.output import colour, progress, result
-from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, Unreachable
+from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ def drift(
 
         def look() -> Drift:
             desired = load_specs(project)
-            return compare(desired, *observe_with_history(project, desired, properties))
+            return compare(desired, observe_with_history(project, desired, properties))
 
         found = look()
         _show(found, as_json=as_json, markdown=markdown)
@@ -78,12 +78,13 @@ def _show(found: Drift, *, as_json: bool, markdown: bool) -> None:
 
 
 def _go_on(found: Drift, look: Callable[[], Drift], pause_s: float, *, as_json: bool) -> None:
-    """Until interrupted. A Kafka that is away for a while is said, and asked again."""
+    """Until interrupted. What stands in the way, such as a Kafka that is away, is said once each
+    time; then it is looked again."""
     while True:
         time.sleep(pause_s)
         try:
             now = look()
-        except Unreachable as error:
+        except ConnectError as error:
             progress(f"cannot look now: {error}")
             continue
         _show_difference(found, now, as_json=as_json)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from connect_reconciler.drift.history import History
-from connect_reconciler.drift.model import Drift, Finding, Kind, Whose
+from connect_reconciler.drift.model import Drift, Finding, Kind, Seen, Whose
 from connect_reconciler.drift.offsets import held_offsets, left_offsets, pending_offsets
 from connect_reconciler.plan.diff import is_ignored, managed_state, written_config
 from connect_reconciler.plan.live import Live, LiveConnector, Owned
+from connect_reconciler.plan.rename import rename_of
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil, fingerprint, is_mask, is_sensitive
 from connect_reconciler.plan.values import Plain, Secret, Value
@@ -23,19 +24,15 @@ _FAILED = "FAILED"
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 
-def compare(
-    desired: Desired, live: Live, history: History, left_groups: Mapping[str, int] | None = None
-) -> Drift:
-    """All that differs, by connector.
-
-    `left_groups` counts the partitions of consumer groups without a connector, by the name that
-    the connector would have.
-    """
+def compare(desired: Desired, seen: Seen) -> Drift:
+    """All that differs, by connector."""
+    live, history = seen.live, seen.history
     ledger = live.ledger.connectors
+    renames = _renames(desired, live)
     found: list[Finding] = []
     for name in sorted({*desired.connectors, *live.connectors, *ledger}):
-        found += _of_connector(_Three.of(name, desired, live, history), live)
-    found += left_offsets(desired, live, history, left_groups or {})
+        found += _of_connector(_Three.of(name, desired, seen, renames.get(name, "")), seen)
+    found += left_offsets(desired, seen)
     others = Counter(owned.project for owned in ledger.values() if owned.project != desired.project)
     return Drift(
         project=desired.project,
@@ -43,12 +40,24 @@ def compare(
         findings=tuple(replace(each, run=history.run_at(each.since)) for each in found),
         others=dict(sorted(others.items())),
         unfinished=tuple(each.id for each in live.ledger.unfinished),
+        groups_hidden=seen.groups_hidden,
     )
+
+
+def _renames(desired: Desired, live: Live) -> dict[str, str]:
+    """What an apply does to the two connectors of each rename that is not done."""
+    found: dict[str, str] = {}
+    for spec in desired.connectors.values():
+        rename = rename_of(spec, live)
+        if rename is not None and rename.stage != "unrelated":
+            found[rename.old] = f"apply renames it to {spec.name}"
+            found[spec.name] = f"apply renames {rename.old} to it"
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Three:
-    """One connector: as applied, as its spec wants it, as it is."""
+    """One connector: as applied, as its spec wants it, as it is; `rename` is what apply does."""
 
     name: str
     project: str
@@ -57,9 +66,11 @@ class _Three:
     live: LiveConnector | None
     cover: Veil
     history: History
+    rename: str
 
     @classmethod
-    def of(cls, name: str, desired: Desired, live: Live, history: History) -> _Three:
+    def of(cls, name: str, desired: Desired, seen: Seen, rename: str) -> _Three:
+        live = seen.live
         spec = desired.connectors.get(name)
         named = frozenset() if spec is None else frozenset(spec.sensitive)
         named |= live.password_keys.get(name, frozenset())
@@ -70,11 +81,12 @@ class _Three:
             spec,
             live.connectors.get(name),
             Veil(name, live.ledger.fingerprint_key, named),
-            history,
+            seen.history,
+            rename,
         )
 
 
-def _of_connector(three: _Three, live: Live) -> Iterator[Finding]:
+def _of_connector(three: _Three, seen: Seen) -> Iterator[Finding]:
     owned, spec, connector = three.owned, three.spec, three.live
     if owned is not None and owned.project != three.project:
         return
@@ -86,9 +98,9 @@ def _of_connector(three: _Three, live: Live) -> Iterator[Finding]:
     if owned is not None:
         yield from _config(three, owned, connector)
         yield from _state(three, owned, connector)
-        yield from held_offsets(three.name, spec, connector, live, three.history)
+        yield from held_offsets(connector, spec, seen)
     if spec is not None:
-        yield from pending_offsets(spec, live)
+        yield from pending_offsets(spec, seen.live)
     yield from _failed(connector)
 
 
@@ -99,6 +111,10 @@ def _existence(three: _Three) -> Finding | None:
     live = None if three.live is None else _THERE
     since = three.history.connectors.get(three.name)
     whose: Whose | None
+    if three.rename:
+        return Finding(
+            Kind.CONNECTOR, three.name, Whose.OURS, "", applied, desired, live, three.rename
+        )
     match applied, desired, live:
         case None, None, _:
             return Finding(Kind.UNMANAGED, three.name, live=live, since=since)

@@ -58,6 +58,7 @@ def summary_line(drift: Drift) -> str:
             "counts": drift.counts(),
             "other_projects": dict(drift.others),
             "unfinished_applies": list(drift.unfinished),
+            "groups_hidden": drift.groups_hidden,
         }
     )
 

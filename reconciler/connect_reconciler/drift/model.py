@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from connect_reconciler.drift.history import Mark, Run
+from connect_reconciler.drift.history import History, Mark, Run
+from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.values import Value
 
 
@@ -32,6 +33,20 @@ class Whose(StrEnum):
     OURS = "ours"
     THEIRS = "theirs"
     BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All that was observed for a comparison.
+
+    `left_groups` counts the partitions of consumer groups without a connector, by the name that
+    the connector would have. `groups_hidden`: Kafka did not let us see the offsets of sinks.
+    """
+
+    live: Live
+    history: History = field(default_factory=History)
+    left_groups: Mapping[str, int] = field(default_factory=dict)
+    groups_hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +85,7 @@ class Drift:
     """All findings of one look at the cluster.
 
     `others` counts connectors by the project that owns them. `unfinished` are applies that are
-    under way or ended early.
+    under way or ended early. `groups_hidden`: whether sinks' offsets moved could not be told.
     """
 
     project: str
@@ -78,6 +93,7 @@ class Drift:
     findings: tuple[Finding, ...] = ()
     others: Mapping[str, int] = field(default_factory=dict)
     unfinished: tuple[str, ...] = ()
+    groups_hidden: bool = False
 
     @property
     def drifted(self) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from connect_reconciler.drift.history import History, Mark
-from connect_reconciler.drift.model import Finding, Kind, Whose
+from connect_reconciler.drift.history import Mark
+from connect_reconciler.drift.model import Finding, Kind, Seen, Whose
 from connect_reconciler.plan.diff import offsets_drifted
 from connect_reconciler.plan.live import AppliedPin, Live, LiveConnector
 from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
+from connect_reconciler.plan.rename import pins_of, recorded_pin, renamed_from
 from connect_reconciler.plan.source_offsets import offset_text, partition_label
 from connect_reconciler.plan.values import Plain
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
@@ -17,18 +18,20 @@ from connect_specs.states import TargetState
 
 
 def held_offsets(
-    name: str,
-    spec: DesiredConnector | None,
-    connector: LiveConnector,
-    live: Live,
-    history: History,
+    connector: LiveConnector, spec: DesiredConnector | None, seen: Seen
 ) -> Iterator[Finding]:
     """Offsets of a stopped connector that are no longer where its pin put them.
 
     Of one that runs never: its progress is its work.
     """
-    pins = [(pin, each) for (of, pin), each in live.ledger.pins.items() if of == name and each.held]
-    if not pins or connector.target is not TargetState.STOPPED:
+    name, history = connector.name, seen.history
+    pins = [
+        (pin, applied)
+        for pin, applied in pins_of(seen.live.ledger, name).items()
+        if applied.held and renamed_from(pin) is None
+    ]
+    unseen = seen.groups_hidden and connector.kind != "source"
+    if not pins or unseen or connector.target is not TargetState.STOPPED:
         return
     pin, applied = max(pins, key=lambda each: (each[1].applied_ms, each[0]))
     if not offsets_drifted(applied, connector.offsets):
@@ -50,15 +53,14 @@ def held_offsets(
 
 def pending_offsets(spec: DesiredConnector, live: Live) -> Iterator[Finding]:
     """A pin that no apply has set yet."""
-    if spec.pin is not None and (spec.name, spec.pin.id) not in live.ledger.pins:
+    if spec.pin is not None and recorded_pin(spec, live) is None:
         pin = spec.pin.id
         yield Finding(Kind.OFFSETS, spec.name, Whose.OURS, key=pin, desired=Plain(f"pin {pin}"))
 
 
-def left_offsets(
-    desired: Desired, live: Live, history: History, groups: Mapping[str, int]
-) -> Iterator[Finding]:
+def left_offsets(desired: Desired, seen: Seen) -> Iterator[Finding]:
     """Offsets of connectors that are gone, and that no spec and no project knows."""
+    live, history = seen.live, seen.history
     known = {*desired.connectors, *live.connectors, *live.ledger.connectors}
     known |= {spec.renamed_from or "" for spec in desired.connectors.values()}
     for name, entries in sorted(live.orphan_offsets.items()):
@@ -71,7 +73,7 @@ def left_offsets(
             detail=f"source offsets of {_partitions(len(entries))}",
             since=_newest(mark for (of, _), mark in history.offsets.items() if of == name),
         )
-    for name, count in sorted(groups.items()):
+    for name, count in sorted(seen.left_groups.items()):
         if name not in known and name not in live.orphan_offsets:
             detail = (
                 f"the consumer group connect-{name} holds {_partitions(count)};"

@@ -58,6 +58,8 @@ def footnotes(drift: Drift) -> list[str]:
     if drift.others:
         named = (f"{one_line(name)} {count}" for name, count in drift.others.items())
         notes.append(f"Connectors of other projects: {', '.join(named)}")
+    if drift.groups_hidden:
+        notes.append("Kafka does not let us see the offsets of sinks: not compared")
     if drift.unfinished:
         ids = ", ".join(map(one_line, drift.unfinished))
         notes.append(f"An apply is under way or ended early: {ids}")
@@ -105,6 +107,8 @@ def moment(timestamp_ms: int) -> str:
 
 
 def _existence(finding: Finding) -> str:
+    if finding.detail:
+        return one_line(finding.detail)
     if finding.desired is None:
         done = "deletes it" if finding.live else "forgets what was deleted already"
         return f"its spec is gone: apply {done}"

@@ -6,13 +6,14 @@ Reads only. The records are those that observing reads anyway, kept for a moment
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from connect_reconciler.drift.history import History, history_of
+from connect_reconciler.drift.history import history_of
+from connect_reconciler.drift.model import Seen
 from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_key_given
 from connect_reconciler.observe.known_plugins import known_plugins
 from connect_reconciler.observe.observe import observe_view
-from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.live import Live, TopicPartition
 from connect_runtime.kafka.groups import idle_groups
 from connect_runtime.storage.log import LogRecord
 from connect_specs.desired import Desired, Project
@@ -22,13 +23,8 @@ from connect_specs.names import ledger_group
 _PREFIX = "connect-"
 
 
-def observe_with_history(
-    project: Project, desired: Desired, client: Mapping[str, str]
-) -> tuple[Live, History, Mapping[str, int]]:
-    """Live, since when it is so, and partitions of groups `connect-<name>` without a connector.
-
-    Raises as `observe` does.
-    """
+def observe_with_history(project: Project, desired: Desired, client: Mapping[str, str]) -> Seen:
+    """Live, since when it is so, and what nobody has any more. Raises as `observe` does."""
     if not client:
         what = "what was applied last is kept in the cluster's Kafka, which connect.yaml omits"
         hint = "add cluster.kafka with its bootstrap.servers; `connect plan` shows what differs"
@@ -47,16 +43,19 @@ def observe_with_history(
     history = history_of(
         kept.get(topics.config, ()), kept.get(topics.offsets, ()), kept.get(topics.ledger, ())
     )
-    return live, history, _left_groups(project, live, client, view)
+    left = _left_groups(project, live, client, view)
+    return Seen(live, history, left, view.groups_hidden)
 
 
 def _left_groups(
     project: Project, live: Live, client: Mapping[str, str], view: View
 ) -> dict[str, int]:
+    """The partitions of each idle group `connect-<name>` of which there is no connector."""
     try:
         idle = idle_groups(client)
-    except Unreachable:
-        # Whoever may read topics alone is not told of groups
+    except Unreachable as error:
+        if not _not_allowed(error):
+            raise
         return {}
     own = {project.group_id, ledger_group(project.group_id)}
     names = [group.removeprefix(_PREFIX) for group in idle if group.startswith(_PREFIX)]
@@ -66,14 +65,29 @@ def _left_groups(
     return {name: count for name, count in counts.items() if count}
 
 
+def _not_allowed(error: Unreachable) -> bool:
+    """Whoever may read topics alone is told nothing of groups."""
+    return error.diagnostics[0].code == "kafka.not-allowed"
+
+
 class _Keeping(KafkaView):
-    """Keeps the records of the topics that were read through it."""
+    """Keeps the records of the topics that were read through it, and does without groups."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         super().__init__(properties)
         self.kept: dict[str, Sequence[LogRecord]] = {}
+        self.groups_hidden = False
 
     def records(self, topic: str) -> Sequence[LogRecord]:
         found = super().records(topic)
         self.kept[topic] = found
         return found
+
+    def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
+        try:
+            return super().group_offsets(groups)
+        except Unreachable as error:
+            if not _not_allowed(error):
+                raise
+            self.groups_hidden = True
+            return {}

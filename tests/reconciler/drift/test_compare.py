@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.history import History, Mark, Run
 from connect_reconciler.drift.json_lines import finding_line, summary_line
-from connect_reconciler.drift.model import Drift, Finding, changes
+from connect_reconciler.drift.model import Drift, Finding, Seen, changes
 from connect_reconciler.drift.render import MARKDOWN_MAX, drift_markdown, drift_text
 from connect_reconciler.drift.words import sentence
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Live, LiveConnector, Owned
@@ -23,7 +23,6 @@ from connect_specs.states import TargetState
 
 KEY = b"a key for tests"
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
-GONE = "gone"
 
 
 def owned(state: str | None = None, **more: Any) -> Owned:
@@ -65,20 +64,24 @@ class World:
     key: bytes | None = KEY
     history: History = field(default_factory=History)
     passwords: frozenset[str] = frozenset()
+    groups_hidden: bool = False
 
     def drift(self) -> Drift:
         return compare(
             Desired("orders", {} if self.spec is None else {"a": self.spec}),
-            Live(
-                {} if self.live is None else {"a": self.live},
-                LedgerState(
-                    {} if self.applied is None else {"a": self.applied},
-                    self.pins,
-                    fingerprint_key=self.key,
+            Seen(
+                Live(
+                    {} if self.live is None else {"a": self.live},
+                    LedgerState(
+                        {} if self.applied is None else {"a": self.applied},
+                        self.pins,
+                        fingerprint_key=self.key,
+                    ),
+                    password_keys={"a": self.passwords},
                 ),
-                password_keys={"a": self.passwords},
+                self.history,
+                groups_hidden=self.groups_hidden,
             ),
-            self.history,
         )
 
 
@@ -194,6 +197,16 @@ CASES: dict[str, tuple[World, list[str]]] = {
             "offsets ours | offsets: apply sets pin q",
         ],
     ),
+    "offsets that we are not let see": (
+        World(
+            owned("stopped"),
+            spec("stopped", pin=PIN),
+            there("stopped"),
+            HELD,
+            groups_hidden=True,
+        ),
+        [],
+    ),
     "progress of a connector that runs": (
         World(owned(), spec(pin=PIN), there(offsets=at(9)), LET_GO),
         [],
@@ -295,7 +308,8 @@ def test_what_belongs_to_nobody_any_more() -> None:
         ledger=LedgerState({"theirs": owned(project="other"), "b": owned(project="other")}),
         orphan_offsets={"gone": (entry,), "a": (entry,), "theirs": (entry,)},
     )
-    found = compare(Desired("orders", {"a": spec()}), live, History(), {"sunk": 2, "a": 1})
+    seen = Seen(live, left_groups={"sunk": 2, "a": 1})
+    found = compare(Desired("orders", {"a": spec()}), seen)
     assert [(each.kind.value, each.connector) for each in found.findings if not each.whose] == [
         ("left-offsets", "gone"),
         ("left-offsets", "sunk"),
@@ -304,6 +318,17 @@ def test_what_belongs_to_nobody_any_more() -> None:
     assert found.others == {"other": 2}
     assert "source offsets of 1 partition: /x at position 6" in drift_text(found)
     assert "connect-sunk holds 2 partitions" in drift_text(found)
+
+
+def test_a_rename_that_is_pending_is_one_thing() -> None:
+    renamed = replace(spec(), name="b", config={**spec().config, "name": "b"}, renamed_from="a")
+    live = Live({"a": there()}, LedgerState({"a": owned()}, fingerprint_key=KEY))
+    found = compare(Desired("orders", {"b": renamed}), Seen(live))
+    assert [(each.connector, short(each)) for each in found.findings] == [
+        ("a", "connector ours | apply renames it to b"),
+        ("b", "connector ours | apply renames a to it"),
+    ]
+    assert not found.drifted
 
 
 def test_json_lines_have_the_documented_fields() -> None:
