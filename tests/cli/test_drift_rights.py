@@ -1,0 +1,61 @@
+"""Drift with the rights of a job that may only read, on a Kafka with an authorizer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.storage import config_topic
+from support.command import Command
+from support.guarded_broker import guarded_broker
+
+SPEC = """\
+name: {name}
+state: stopped
+config: {{connector.class: FileStream{kind}, topic{s}: lines, file: /dev/null}}
+"""
+
+
+def project_of(folder: Path, client: dict[str, str]) -> Command:
+    connect = Command(folder)
+    cluster = {"group.id": "guarded", "kafka": client}
+    connect.write("connect.yaml", json.dumps({"project": "p", "cluster": cluster}))
+    connect.write("connectors/source.yaml", SPEC.format(name="in", kind="Source", s=""))
+    connect.write("connectors/sink.yaml", SPEC.format(name="out", kind="Sink", s="s"))
+    return connect
+
+
+def test_reading_topics_alone_is_enough(tmp_path: Path) -> None:
+    with guarded_broker(tmp_path / "kafka", ["reader", "nobody"]) as kafka:
+        owner = project_of(tmp_path / "owner", kafka.open)
+        reader = project_of(tmp_path / "reader", kafka.client("reader"))
+        nobody = project_of(tmp_path / "nobody", kafka.client("nobody"))
+        done = owner("apply", "--yes")
+        assert done.returncode == 0, done.stderr
+        changed = {"name": "in", "connector.class": "FileStreamSource", "topic": "lines"}
+        logs = KafkaLogs(kafka.open)
+        by_hand = config_topic.connector_record("guarded-configs", "in", changed)
+        logs.writer("by-hand").write([by_hand])
+        logs.close()
+
+        refused = nobody("drift")
+        assert refused.returncode == 3, refused.stdout
+        topics = set(admin(kafka.open).list_topics(timeout=10).topics)
+
+        kafka.allow("reader", "TOPIC", "guarded-", "READ")
+        found = reader("drift", "--json")
+        assert found.returncode == 4, found.stderr
+        *findings, summary = map(json.loads, found.stdout.splitlines())
+        assert [(each["connector"], each["key"], each["whose"]) for each in findings] == [
+            ("in", "file", "theirs")
+        ]
+        assert summary["groups_hidden"] is True
+        assert "Kafka does not let us see the offsets of sinks" in reader("drift").stdout
+
+        kafka.allow("reader", "GROUP", "connect-", "DESCRIBE")
+        found = reader("drift", "--json")
+        assert found.returncode == 4, found.stderr
+        assert json.loads(found.stdout.splitlines()[-1])["groups_hidden"] is False
+        assert set(admin(kafka.open).list_topics(timeout=10).topics) == topics
