@@ -37,7 +37,9 @@ def compare(desired: Desired, seen: Seen) -> Drift:
     return Drift(
         project=desired.project,
         now_ms=live.now_ms,
-        findings=tuple(replace(each, run=history.run_at(each.since)) for each in found),
+        findings=tuple(
+            replace(each, run=history.run_of(each.connector, each.since)) for each in found
+        ),
         others=dict(sorted(others.items())),
         unfinished=tuple(each.id for each in live.ledger.unfinished),
         groups_hidden=seen.groups_hidden,

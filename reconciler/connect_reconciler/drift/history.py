@@ -6,9 +6,9 @@ Kafka compacts older records away, so that a change can be older than the record
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from connect_reconciler.ledger.journal import Ending, Journal
+from connect_reconciler.ledger.journal import Step
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
 from connect_runtime.storage import config_topic, offsets_topic
@@ -16,8 +16,8 @@ from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import ConfigSnapshot
 from connect_specs.offsets import canonical_partition
 
-# Config records have their leader's time, journals have that of whoever applied.
-_CLOCKS_DIFFER_MS = 5_000
+# Config records have their leader's time, steps have that of whoever applied.
+_CLOCKS_DIFFER_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,19 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """An apply of this program's, from its first record to its last."""
+    """An apply of this program's. `work` by connector: from when to when it was at it."""
 
     id: str
     project: str
     by: str
-    since_ms: int
-    until_ms: int
+    work: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False)
 
-    def covers(self, mark: Mark) -> bool:
-        """Whether the record was written while the apply ran."""
-        earliest, latest = self.since_ms - _CLOCKS_DIFFER_MS, self.until_ms + _CLOCKS_DIFFER_MS
-        return earliest <= mark.timestamp_ms <= latest
+    def wrote(self, connector: str, mark: Mark) -> bool:
+        """Whether the record was written while the apply was at that connector."""
+        if connector not in self.work:
+            return False
+        since_ms, until_ms = self.work[connector]
+        return since_ms - _CLOCKS_DIFFER_MS <= mark.timestamp_ms <= until_ms + _CLOCKS_DIFFER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,11 @@ class History:
     offsets: Mapping[tuple[str, str], Mark] = field(default_factory=dict)
     runs: tuple[Run, ...] = ()
 
-    def run_at(self, mark: Mark | None) -> Run | None:
-        """The apply that was under way when the record was written, if there was one."""
+    def run_of(self, connector: str, mark: Mark | None) -> Run | None:
+        """The apply that wrote the record about this connector, if one on record did."""
         if mark is None:
             return None
-        return next((run for run in reversed(self.runs) if run.covers(mark)), None)
+        return next((run for run in reversed(self.runs) if run.wrote(connector, mark)), None)
 
 
 def history_of(
@@ -136,25 +137,23 @@ def _offsets(records: Iterable[LogRecord]) -> dict[tuple[str, str], Mark]:
 
 
 def _runs(records: Iterable[LogRecord]) -> tuple[Run, ...]:
-    found: dict[str, Run] = {}
-    steps: list[tuple[str, int]] = []
-    for record in records:
-        said = reduce_ledger(LedgerSnapshot(), (record,))
-        for journal in said.applies.values():
-            found[journal.id] = _longer(found.get(journal.id), journal, record.timestamp_ms)
-        steps += ((apply_id, record.timestamp_ms) for apply_id in said.raw_steps)
-    for apply_id, written_ms in steps:
-        run = found.get(apply_id)
-        if run is not None:
-            found[apply_id] = replace(run, until_ms=max(run.until_ms, written_ms))
-    return tuple(sorted(found.values(), key=lambda run: run.since_ms))
+    said = reduce_ledger(LedgerSnapshot(), records)
+    journals = sorted(said.applies.values(), key=lambda journal: journal.since_ms)
+    return tuple(
+        Run(each.id, each.project, each.by, _work(said.steps(each.id))) for each in journals
+    )
 
 
-def _longer(run: Run | None, journal: Journal, written_ms: int) -> Run:
-    known = journal.since_ms if run is None else run.until_ms
-    # That it was interrupted is often found, and written, only by the apply after it
-    until = known if journal.ending is Ending.INTERRUPTED else max(known, written_ms)
-    return Run(journal.id, journal.project, journal.by, journal.since_ms, until)
+def _work(steps: Iterable[Step]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for step in steps:
+        # One without an end was cut off: what it did came soon after it began
+        times = (step.started_ms, step.ended_ms or step.started_ms)
+        found[step.connector] = (
+            min(*times, *found.get(step.connector, times)),
+            max(*times, *found.get(step.connector, times)),
+        )
+    return found
 
 
 def _mark(record: LogRecord) -> Mark:

@@ -55,7 +55,7 @@ class Finding:
 
     `applied`, `desired` and `live` are None where there is nothing. `key` is the config key or the
     pin. `detail` says what the three cannot. `since` is the record that live is so since, and `run`
-    the apply that was under way then.
+    the apply that did it.
     """
 
     kind: Kind

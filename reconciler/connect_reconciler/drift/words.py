@@ -95,9 +95,9 @@ def origin(finding: Finding) -> str:
     if mark is None:
         return ""
     where = f"{mark.topic}-{mark.partition}, offset {mark.offset}"
-    who = "by no apply"
+    who = "by no apply on record"
     if run is not None:
-        who = f"during apply {one_line(run.id)} of {one_line(run.project)} by {one_line(run.by)}"
+        who = f"by apply {one_line(run.id)} of {one_line(run.project)} by {one_line(run.by)}"
     return f"since {moment(mark.timestamp_ms)} ({where}), {who}"
 
 

@@ -291,15 +291,17 @@ def test_since_when_and_whether_an_apply_did_it() -> None:
     by_hand, by_apply = Mark(100_000, "c", 0, 7), Mark(200_000, "c", 0, 9)
     history = History(
         keys={("a", "j"): by_hand, ("a", "k"): by_apply},
-        runs=(Run("r1", "orders", "me@here", 199_000, 200_500),),
+        runs=(Run("r1", "orders", "me@here", {"a": (199_000, 200_500)}),),
     )
     world = World(owned(j="1", k="1"), spec(j="1", k="1"), there(j="2", k="2"), history=history)
     first, second = world.drift().findings
     assert (first.since, first.run) == (by_hand, None)
     assert second.run is not None
     assert second.run.id == "r1"
-    assert "since 1970-01-01T00:01:40Z (c-0, offset 7), by no apply" in drift_text(world.drift())
-    assert "during apply r1 of orders by me@here" in drift_text(world.drift())
+    assert "since 1970-01-01T00:01:40Z (c-0, offset 7), by no apply on record" in drift_text(
+        world.drift()
+    )
+    assert "by apply r1 of orders by me@here" in drift_text(world.drift())
 
 
 def test_what_belongs_to_nobody_any_more() -> None:

@@ -78,17 +78,30 @@ def test_offsets_by_partition_also_where_they_were_removed() -> None:
     }
 
 
-def test_an_apply_lasts_until_its_last_record_and_not_until_it_was_found_dead() -> None:
-    def journal(run: str, since_ms: int, ending: Ending | None = None) -> NewRecord:
-        return journal_record("l", Journal(run, "orders", "me", since_ms, 1, ending))
+def test_an_apply_did_what_was_written_while_it_was_at_that_connector() -> None:
+    def journal(run: str, ending: Ending | None = None) -> NewRecord:
+        return journal_record("l", Journal(run, "orders", "me", int(run) * 60_000, 2, ending))
 
-    killed, done = journal("r1", 0), journal("r2", 60_000)
-    begun = steps_record("l", "r1", "a", [Step(1, "a", "Create")])
-    records = [killed, begun, *[None] * 60, journal("r1", 0, Ending.INTERRUPTED), done]
-    records.append(journal("r2", 60_000, Ending.DONE))
-    first, other = history_of((), (), written(records)).runs
-    assert (first.id, first.since_ms, first.until_ms) == ("r1", 0, 1_000)
-    assert (other.id, other.since_ms, other.until_ms) == ("r2", 60_000, 64_000)
-    runs = History(runs=(first, other))
-    assert runs.run_at(Mark(30_000, "c", 0, 1)) is None
-    assert runs.run_at(Mark(63_000, "c", 0, 1)) == other
+    create = Step(1, "a", "Create", 61_000, "done", 62_000)
+    cut_off = Step(2, "a", "Stop", 63_000)
+    other = Step(1, "a", "Create", 121_000, "done", 122_000)
+    records = [
+        journal("1"),
+        steps_record("l", "1", "a", [create, cut_off]),
+        journal("1", Ending.INTERRUPTED),
+        journal("2"),
+        steps_record("l", "2", "a", [other]),
+        journal("2", Ending.DONE),
+    ]
+    found = history_of((), (), written(records))
+
+    def run_of(connector: str, at_ms: int) -> str | None:
+        run = found.run_of(connector, Mark(at_ms, "c", 0, 1))
+        return None if run is None else run.id
+
+    assert run_of("a", 61_500) == "1"
+    assert run_of("a", 64_000) == "1"
+    assert run_of("b", 61_500) is None
+    assert run_of("a", 90_000) is None
+    assert run_of("a", 121_500) == "2"
+    assert found.run_of("a", None) is None
