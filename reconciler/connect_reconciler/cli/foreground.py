@@ -18,6 +18,8 @@ from connect_reconciler.cli.output import progress, result
 from connect_reconciler.cli.rows import Row, changes, row_of
 from connect_reconciler.cli.running import LOG
 from connect_reconciler.cli.signals import told_to_stop
+from connect_reconciler.observe.known_plugins import Installed
+from connect_reconciler.observe.traces import without_secrets
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.server import Runtime
 
@@ -68,7 +70,9 @@ def look(verbs: Verbs) -> dict[str, Row]:
     rows = {}
     for name in verbs.connectors():
         try:
-            rows[name] = row_of(verbs.status(name), waiting)
+            status, config = verbs.status(name), verbs.config(name)
+            shown = without_secrets(status, (config,), Installed(), lambda name: ())
+            rows[name] = row_of(shown, waiting)
         except RequestError:
             continue
     return rows

@@ -33,14 +33,15 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
     project = invocation(context).project()
     with client(project) as properties:
         leader, view = _read(project, properties)
+        statuses = _statuses(view, project, properties)
     if as_json:
-        connectors = [_connector(view, name, leader) for name in sorted(view.config.connectors)]
+        connectors = [_connector(view, name, leader, found) for name, found in statuses.items()]
         result_json({"project": project.name, "leader": leader, "connectors": connectors})
         return
     if leader is None:
         progress("no runtime is up: nothing runs now")
     waiting = None if leader is None else _waiting(leader)
-    rows = [_row(view, name, leader, waiting) for name in sorted(view.config.connectors)]
+    rows = [_row(view, name, leader, waiting, found) for name, found in statuses.items()]
     result(draw(rows) if rows else "there are no connectors")
 
 
@@ -65,6 +66,37 @@ def _read(project: Project, properties: Mapping[str, str]) -> tuple[str | None, 
     return leader.identity if leader else None, View(config=config, status=found)
 
 
+def _statuses(
+    view: View, project: Project, properties: Mapping[str, str]
+) -> dict[str, ConnectorStatus | None]:
+    """By connector, without the secrets that a trace may hold."""
+    from functools import cache
+
+    from connect_reconciler.observe.known_plugins import known_plugins
+    from connect_reconciler.observe.traces import without_secrets
+    from connect_specs.diagnostics import ConnectError
+    from connect_specs.loader import load_specs
+
+    @cache
+    def specs() -> dict[str, tuple[str, ...]]:
+        try:
+            connectors = load_specs(project).connectors
+        except ConnectError:
+            # What is wrong with specs is for other verbs to say
+            return {}
+        return {name: spec.sensitive for name, spec in connectors.items()}
+
+    shown: dict[str, ConnectorStatus | None] = {}
+    with known_plugins(project, properties) as plugins:
+        for name, asked in sorted(view.config.connectors.items()):
+            found = _status(view, name)
+            configs = (asked.config, *asked.task_configs)
+            shown[name] = found and without_secrets(
+                found, configs, plugins, lambda name: specs().get(name, ())
+            )
+    return shown
+
+
 def _status(view: View, name: str) -> ConnectorStatus | None:
     from connect_runtime.herder import reads
     from connect_runtime.herder.errors import RequestError
@@ -81,14 +113,19 @@ def _kind(view: View, name: str) -> str:
     return kind_of(view.config.connectors[name].config, None, {})
 
 
-def _row(view: View, name: str, leader: str | None, waiting: Sequence[TaskId] | None) -> Row:
+def _row(
+    view: View,
+    name: str,
+    leader: str | None,
+    waiting: Sequence[TaskId] | None,
+    found: ConnectorStatus | None,
+) -> Row:
     from dataclasses import replace
 
     from connect_reconciler.cli.rows import Row, row_of
 
     asked = view.config.connectors[name]
-    found = _status(view, name) if leader else None
-    if found is None:
+    if found is None or leader is None:
         tasks = len(asked.task_configs)
         return Row(name, _kind(view, name), "-", tasks, None, None, target=asked.target)
     row = row_of(found, waiting or (), target=asked.target)
@@ -105,9 +142,10 @@ def _waiting(leader: str) -> list[TaskId] | None:
     return list(runtime.waiting) if runtime and runtime.slots else None
 
 
-def _connector(view: View, name: str, leader: str | None) -> dict[str, Any]:
+def _connector(
+    view: View, name: str, leader: str | None, found: ConnectorStatus | None
+) -> dict[str, Any]:
     asked: ConnectorState = view.config.connectors[name]
-    found = _status(view, name)
     tasks = sorted(found.tasks.items()) if found else []
     return {
         "name": name,
