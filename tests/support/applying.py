@@ -25,6 +25,7 @@ from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime.storage.log import Logs
 from connect_specs.desired import Desired, DesiredConnector, Project
+from connect_specs.plugin_definitions import Definitions
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster, FakeKafka
 
 PROJECT = Project(
@@ -77,6 +78,7 @@ class Applying:
 
     kafka: FakeKafka = field(default_factory=FakeKafka)
     key: bytes | None = None
+    plugins: Definitions = field(default_factory=Installed)
     lease: HeldLease = field(default_factory=HeldLease)
     time: FakeTime = field(default_factory=FakeTime)
     events: list[Event] = field(default_factory=list)
@@ -88,7 +90,7 @@ class Applying:
             self.kafka,
             now_ms=lambda: 1_000,
             fingerprint_key=self.key,
-            plugins=Installed(),
+            plugins=self.plugins,
         )
 
     def plan(self, desired: Desired) -> Plan:

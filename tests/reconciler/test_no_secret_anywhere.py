@@ -1,0 +1,223 @@
+"""Whatever a secret looks like and wherever a config holds it: nothing that leaves shows it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from io import StringIO
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect_reconciler.cli.apply_output import render_report, report_json
+from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.drift.compare import compare
+from connect_reconciler.drift.history import History
+from connect_reconciler.drift.json_lines import finding_line
+from connect_reconciler.drift.render import drift_markdown, drift_text
+from connect_reconciler.observe import validity
+from connect_reconciler.observe.traces import without_secrets
+from connect_reconciler.observe.validity import checked
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.plan_file import dump_plan
+from connect_reconciler.render.html import render_html
+from connect_reconciler.render.human import render_plan
+from connect_reconciler.render.markdown import render_markdown
+from connect_reconciler.render.plan_json import render_plan_json
+from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.storage.snapshots import State
+from connect_specs.desired import Desired, DesiredConnector, Project, RestTarget
+from connect_specs.diagnostics import Location
+from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
+from connect_specs.states import TargetState
+from support.applying import PROJECT, Applying
+from support.fake_cluster import TOPICS, FakeCluster, refused
+
+# In the middle of each secret, and nowhere else
+MARK = "zq9"
+VAULT, AVRO = "com.example.VaultSinkConnector", "com.example.PinConverter"
+PLUGINS = PluginSet(
+    (
+        PluginDefinition(
+            VAULT, "sink", "1", {"vendor.pin": KeyDefinition("vendor.pin", "PASSWORD")}
+        ),
+        PluginDefinition(AVRO, "converter", "1", {"pin": KeyDefinition("pin", "PASSWORD")}),
+    )
+)
+BASE = {"connector.class": "VaultSink", "topics": "t", "value.converter": "PinConverter"}
+SENSITIVE = ("internal.number", "vendor.x.*")
+TARGET = RestTarget("http://connect.test")
+
+any_text = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=6)
+plain = st.text("abcXYZ0189-_.~", max_size=6)
+
+
+def _around(text: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.tuples(text, text).map(MARK.join)
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> dict[str, str]:
+    """A config with any number of secrets, each where one may be."""
+    odd, tame = _around(any_text), _around(plain)
+    places: dict[str, st.SearchStrategy[str]] = {
+        "vendor.pin": odd,
+        "value.converter.pin": odd,
+        "db.password": odd,
+        "internal.number": odd,
+        "vendor.x.y": odd,
+        "connection.url": tame.map(lambda secret: f"jdbc:db://me:{secret}@host/x"),
+        "anything": tame.map(lambda secret: f"Endpoint=sb://x;SharedAccessKey={secret};a=b"),
+        "consumer.override.sasl.jaas.config": tame.map(
+            lambda secret: f'x.LoginModule required username="u" password="{secret}";'
+        ),
+        "signing.key": tame.map(
+            lambda secret: f"-----BEGIN PRIVATE KEY-----\n{secret}\n-----END PRIVATE KEY-----"
+        ),
+    }
+    keys = draw(st.sets(st.sampled_from(sorted(places))))
+    return {**BASE, **{key: draw(places[key]) for key in sorted(keys)}}
+
+
+@st.composite
+def desireds(draw: st.DrawFn) -> Desired:
+    names = draw(st.sets(st.sampled_from("abc")))
+    return Desired(
+        "orders",
+        {
+            name: DesiredConnector(
+                name,
+                {**draw(configs()), "name": name},
+                Location(f"{name}.yaml", 1, 1),
+                sensitive=SENSITIVE,
+            )
+            for name in sorted(names)
+        },
+    )
+
+
+def quoted(config: Mapping[str, str]) -> str:
+    """What a careless connector throws: its config, in more than one way."""
+    password = config.get("connection.url", "").rpartition("@")[0].rpartition(":")[2]
+    return f"{'; '.join(config.values())}; {json.dumps(dict(config))}; login with {password}"
+
+
+class Careless(FakeCluster):
+    """Refuses every other change, and says all that it was given."""
+
+    def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
+        if name == "b":
+            raise refused(quoted(config), 400)
+        super().create(name, config, state)
+
+    def update_config(self, name: str, config: Mapping[str, str]) -> None:
+        if name == "a":
+            raise refused(quoted(config), 400)
+        super().update_config(name, config)
+
+
+@settings(max_examples=60, deadline=None)
+@given(desireds(), desireds(), st.sampled_from((b"key", None)))
+def test_no_secret_in_plans_applies_ledger_drift_and_logs(
+    first: Desired, second: Desired, key: bytes | None
+) -> None:
+    world = Applying(key=key, plugins=PLUGINS)
+    world.kafka.create_topics()
+    with _logged() as logged:
+        for desired in (first, second, second):
+            live = world.observe(desired)
+            drift = compare(desired, live, History())
+            shown = [drift_text(drift), drift_markdown(drift), *map(finding_line, drift.findings)]
+            plan = world.plan(desired)
+            shown += renderings(plan)
+            report = world.apply(desired, plan, cluster=Careless(world.kafka))
+            shown += [render_report(report), json.dumps(report_json(report)), repr(report)]
+            assert MARK not in "".join(shown)
+    for record in world.kafka.records(TOPICS.ledger):
+        assert MARK.encode() not in (record.key or b"") + (record.value or b"")
+    assert MARK not in repr(world.events) + logged.getvalue()
+
+
+def renderings(plan: Plan) -> Iterator[str]:
+    yield render_plan(plan)
+    yield render_markdown(plan)
+    yield render_html(plan)
+    yield json.dumps(render_plan_json(plan))
+    yield dump_plan(plan)
+
+
+class _logged:
+    """All that is logged meanwhile, at any level."""
+
+    def __enter__(self) -> StringIO:
+        self._into = StringIO()
+        self._handler = logging.StreamHandler(self._into)
+        root = logging.getLogger()
+        self._level = root.level
+        root.setLevel(logging.DEBUG)
+        root.addHandler(self._handler)
+        return self._into
+
+    def __exit__(self, *error: object) -> None:
+        root = logging.getLogger()
+        root.removeHandler(self._handler)
+        root.setLevel(self._level)
+
+
+@settings(max_examples=60, deadline=None)
+@given(desireds())
+def test_no_secret_in_what_validation_says(desired: Desired) -> None:
+    def careless(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(404, json={"error_code": 404, "message": "no"})
+        config = orjson.loads(request.content)
+        if config["name"] == "c":
+            return httpx.Response(500, json={"error_code": 500, "message": quoted(config)})
+        infos = [_info(name, config) for name in ("topics", "vendor.pin", "value.converter.pin")]
+        return httpx.Response(200, json={"configs": infos})
+
+    def client(*_: object) -> RestClient:
+        return RestClient(TARGET, transport=httpx.MockTransport(careless))
+
+    project = Project(
+        "orders", Path("/nowhere/connect.yaml"), "g", TOPICS, {}, TARGET, PROJECT.worker, ()
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(validity, "rest_client", client)
+        patch.setattr("connect_reconciler.observe.known_plugins.rest_client", client)
+        live = checked(Live(), project, desired, {})
+    assert MARK not in repr((live.errors, live.warnings))
+
+
+def _info(key: str, config: Mapping[str, str]) -> dict[str, object]:
+    definition = {
+        "name": key,
+        "type": "LIST" if key == "topics" else "PASSWORD",
+        "required": False,
+        "default_value": None,
+        "importance": "LOW",
+        "dependents": [],
+    }
+    value = {
+        "name": key,
+        "value": "[hidden]",
+        "errors": [quoted(config)],
+        "recommended_values": [config.get(key, "")],
+    }
+    return {"definition": definition, "value": value}
+
+
+@settings(max_examples=60, deadline=None)
+@given(configs())
+def test_no_secret_in_a_trace_that_status_shows(config: dict[str, str]) -> None:
+    config = {**config, "name": "a"}
+    failed = InstanceStatus(State.FAILED, "w", quoted(config))
+    status = ConnectorStatus("a", failed, {0: failed}, "sink")
+    shown = without_secrets(status, (config,), PLUGINS, lambda name: SENSITIVE)
+    assert MARK not in repr(shown)
