@@ -95,7 +95,7 @@ def _connectors(
     from connect_reconciler.observe.known_plugins import at_hand
 
     desired = load_specs(project)
-    passwords = password_keys({}, desired, at_hand(project))
+    passwords = password_keys({}, desired, at_hand(project), {})
     named = {
         name: frozenset(spec.sensitive) | passwords.get(name, frozenset())
         for name, spec in desired.connectors.items()

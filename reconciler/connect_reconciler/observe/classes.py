@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from connect_reconciler.plan.config_checks import keys_of_parts
 from connect_reconciler.plan.kinds import kind_of
-from connect_reconciler.plan.live import Kind
+from connect_reconciler.plan.live import Kind, Owned
+from connect_reconciler.plan.sensitive import recorded_secrets
 from connect_runtime.storage.snapshots import ConnectorState, OffsetSnapshot
 from connect_specs.desired import Desired
 from connect_specs.plugin_definitions import CONNECTORS, SOURCE, Definitions, KeyDefinition
@@ -38,9 +39,16 @@ def live_kind(state: ConnectorState, kinds: Mapping[str, Kind], stored: OffsetSn
 
 
 def password_keys(
-    live: Mapping[str, ConnectorState], desired: Desired, plugins: Definitions
+    live: Mapping[str, ConnectorState],
+    desired: Desired,
+    plugins: Definitions,
+    owned: Mapping[str, Owned],
 ) -> dict[str, frozenset[str]]:
-    """By connector, the keys whose type is PASSWORD in the plugins that it names or is to name."""
+    """By connector, the keys whose type is PASSWORD in the plugins that it names or is to name.
+
+    Of a connector without a spec also those that the last apply took for secret: what its spec said
+    of them is gone with it.
+    """
     found: dict[str, frozenset[str]] = {}
     for name in live.keys() | desired.connectors.keys():
         keys: set[str] = set()
@@ -48,6 +56,8 @@ def password_keys(
             keys |= passwords_in(live[name].config, plugins)
         if name in desired.connectors:
             keys |= passwords_in(desired.connectors[name].config, plugins)
+        elif name in owned:
+            keys |= recorded_secrets(owned[name].config)
         if keys:
             found[name] = frozenset(keys)
     return found

@@ -128,7 +128,7 @@ def observe_view(
         now_ms=now_ms(),
         cluster_id=cluster_id,
         kinds=kinds,
-        password_keys=password_keys(found.config.connectors, desired, plugins),
+        password_keys=password_keys(found.config.connectors, desired, plugins, ledger.connectors),
     )
     return with_logs(live, desired, view)
 

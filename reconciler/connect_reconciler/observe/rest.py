@@ -64,7 +64,7 @@ def observe_rest(
         },
         ledger=replace(ledger, fingerprint_key=fingerprint_key),
         kinds=kinds_of(states.values(), desired, plugins),
-        password_keys=password_keys(states, desired, plugins),
+        password_keys=password_keys(states, desired, plugins, ledger.connectors),
         errors=tuple(problems),
         warnings=tuple(unread),
         now_ms=now_ms(),

@@ -98,7 +98,7 @@ class Live:
     record's offset from then on, or the log's end.
 
     `kinds` by class as the spec writes it, for connectors that are to be created or change class.
-    `password_keys` by connector: the config keys whose ConfigDef type is PASSWORD. `record_times`
+    `password_keys` by connector: config keys that hold secrets, most by their type. `record_times`
     by topic, partition and offset: a record's timestamp, to tell durations. `errors` and `warnings`
     are what observing found, such as the cluster's validation answers; the plan passes them on.
     `rest_alone`: no Kafka could be asked, so that logs and what deleted connectors left are not

@@ -38,6 +38,8 @@ _SECRET_PART = re.compile(
 )
 # What others show in a secret's place: Connect itself, hosted clusters, and we
 _MASK = re.compile(r"\*{3,}|•{3,}|[\[(<](hidden|redacted|masked|sensitive)[\])>]", re.IGNORECASE)
+# Empty where there was no key to make one with
+_FINGERPRINT = re.compile("[0-9a-f]{64}|")
 _GLOB = frozenset("*?[")
 
 
@@ -79,6 +81,11 @@ def fingerprint(key: bytes | None, connector: str, config_key: str, value: str) 
     if key is None:
         return ""
     return _hmac(key, ["value", connector, config_key, value])
+
+
+def recorded_secrets(config: Mapping[str, str]) -> frozenset[str]:
+    """The keys of a config in the ledger that holds fingerprints in place of secrets."""
+    return frozenset(key for key, text in config.items() if _FINGERPRINT.fullmatch(text))
 
 
 def key_id(key: bytes | None) -> str:
