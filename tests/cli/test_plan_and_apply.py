@@ -135,6 +135,20 @@ def test_a_plan_in_every_form_at_once(project: Command, monkeypatch: pytest.Monk
     assert "(sensitive)" in page
 
 
+def test_a_plan_is_for_one_environment(project: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONNECT_FINGERPRINT_KEY", "a key of this test")
+    project.write("values/prod.yaml", "topic: lines\n")
+    project.write("values/test.yaml", "topic: lines\n")
+    made = project("plan", "--env", "prod", "--markdown", "--out", "saved.plan")
+    assert made.stdout.startswith("<!-- connect-plan:p/prod -->\n"), made.stderr
+    assert "environment <code>prod</code>" in project("show", "saved.plan", "--markdown").stdout
+    refused = project("apply", "saved.plan", "--env", "test", "--yes")
+    assert refused.returncode == 5
+    assert "the plan is for environment prod" in refused.stderr
+    applied = project("apply", "saved.plan", "--env", "prod", "--yes")
+    assert applied.returncode == 0, applied.stderr
+
+
 def test_json_is_one_document_for_plan_and_apply(project: Command) -> None:
     planned = json.loads(project("plan", "--json").stdout)
     assert planned["changes"] is True

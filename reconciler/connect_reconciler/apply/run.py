@@ -44,10 +44,17 @@ def ensure_fresh(plan: Plan, desired: Desired, project: Project, live: Live) -> 
     if (plan.project, plan.group_id) != (project.name, project.group_id):
         what = f"the plan is for project {plan.project} on {plan.group_id}"
         raise Stale(Diagnostic("stale.project", what, f"{project.name} on {project.group_id}"))
+    if plan.env != project.env:
+        what = f"the plan is for {_environment(plan.env)}"
+        raise Stale(Diagnostic("stale.environment", what, _environment(project.env)))
     problems = check_plan(plan, live)
     if problems:
         raise Stale(*problems)
     reveal_configs(plan, desired, live)
+
+
+def _environment(env: str | None) -> str:
+    return "no environment" if env is None else f"environment {env}"
 
 
 def apply_plan(

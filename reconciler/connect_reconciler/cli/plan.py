@@ -82,7 +82,14 @@ def planned(project: Project, desired: Desired, live: Live, scope: Scope | None 
     """The plan from there to the specs, judged by the project's policies."""
     from connect_reconciler.plan.planner import make_plan
 
-    made = make_plan(desired, live, group_id=project.group_id, worker=project.worker, scope=scope)
+    made = make_plan(
+        desired,
+        live,
+        group_id=project.group_id,
+        worker=project.worker,
+        scope=scope,
+        env=project.env,
+    )
     return judged(made, project, live)
 
 

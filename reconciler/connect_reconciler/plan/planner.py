@@ -24,12 +24,14 @@ def make_plan(
     group_id: str,
     worker: Mapping[str, str] | None = None,
     scope: Scope | None = None,
+    env: str | None = None,
 ) -> Plan:
     """What an apply would do, with every error and warning.
 
     `worker` holds the worker's properties, as far as they are known: they can name a sink's group
     and say where it begins. A plan with errors shows what it can, and is never applied. `scope`
-    leaves connectors out; None leaves out none. Raises Invalid for one that matches nothing.
+    leaves connectors out; None leaves out none. Raises Invalid for one that matches nothing. `env`
+    is the environment whose values the specs were read with.
     """
     part, live = narrowed(desired, live, scope or Scope())
     changes = diff(part, live)
@@ -53,4 +55,5 @@ def make_plan(
         warnings=(*live.warnings, *check_limits(changes, live), *problems.warnings),
         errors=(*live.errors, *check_masks(changes), *problems.errors),
         key_id=key_id(live.ledger.fingerprint_key),
+        env=env,
     )
