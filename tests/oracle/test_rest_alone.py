@@ -1,6 +1,6 @@
 """Real Connect workers that are reached by REST alone: every change, and what a plan says after it.
 
-The same story on the oldest version that is supported, the pinned one and the newest tried.
+What versions differ in runs on the oldest that is supported, the pinned one and the newest tried.
 """
 
 from __future__ import annotations
@@ -27,10 +27,15 @@ from support.wait import wait_until
 
 pytestmark = pytest.mark.oracle
 
+every_version = pytest.mark.parametrize(
+    "worker", sorted({*VERSIONS, KAFKA_VERSION}), indirect=True, scope="module"
+)
+pinned_version = pytest.mark.parametrize("worker", [KAFKA_VERSION], indirect=True, scope="module")
+
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
 
 
-@pytest.fixture(scope="module", params=sorted({*VERSIONS, KAFKA_VERSION}))
+@pytest.fixture(scope="module")
 def worker(
     request: pytest.FixtureRequest, broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Oracle]:
@@ -71,6 +76,7 @@ def config_of(worker: Oracle, name: str) -> dict[str, str]:
     return found
 
 
+@every_version
 def test_a_story(worker: Oracle, project: RestProject, topic: str, tmp_path: Path) -> None:
     out, other, into = tmp_path / "out.txt", tmp_path / "other.txt", tmp_path / "in.txt"
     into.write_text("one\ntwo\n")
@@ -112,6 +118,7 @@ def test_a_story(worker: Oracle, project: RestProject, topic: str, tmp_path: Pat
     assert httpx.get(f"{worker.url}/connectors/{src}").status_code == 404
 
 
+@every_version
 def test_created_with_offsets_and_a_state(
     worker: Oracle, project: RestProject, topic: str, tmp_path: Path
 ) -> None:
@@ -128,6 +135,7 @@ def test_created_with_offsets_and_a_state(
     wait_until(lambda: lines(out)[-2:] == ["8", "9"], what="two records")
 
 
+@pinned_version
 def test_what_is_not_ours_is_left_alone(
     worker: Oracle, project: RestProject, topic: str, tmp_path: Path
 ) -> None:
@@ -146,6 +154,7 @@ def test_what_is_not_ours_is_left_alone(
     other.settle()
 
 
+@every_version
 def test_the_ledger_in_a_config_is_no_setting(
     worker: Oracle, project: RestProject, topic: str, tmp_path: Path
 ) -> None:
@@ -161,6 +170,7 @@ def test_the_ledger_in_a_config_is_no_setting(
     assert answer["error_count"] == 0
 
 
+@pinned_version
 def test_what_was_made_by_hand_is_adopted_with_its_next_config(
     worker: Oracle, project: RestProject, topic: str, tmp_path: Path
 ) -> None:
@@ -175,6 +185,7 @@ def test_what_was_made_by_hand_is_adopted_with_its_next_config(
     assert project.name in config_of(worker, topic)[LEDGER_KEY]
 
 
+@pinned_version
 def test_a_half_done_rewind_is_finished(
     worker: Oracle, project: RestProject, topic: str, tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ VERBS: Mapping[str, Verb] = {
     "drift": Verb("drift", "Show what was changed by hand, since when and by whom."),
     "import": Verb("import_", "Write specs from live connectors, and adopt them."),
     "export": Verb("export", "Write connectors as JSON, .properties or for Strimzi."),
+    "doctor": Verb("doctor", "Compare the cluster's topics with its REST API, and check both."),
     "up": Verb("up", "Run this project's connectors, with a Kafka of their own if need be."),
     "down": Verb("down", "Stop what up started."),
     "distributed": Verb("distributed", "Run from an Apache worker.properties file."),

@@ -12,6 +12,7 @@ from typing import TypeAlias
 Version: TypeAlias = tuple[int, int]
 
 OLDEST: Version = (3, 6)
+NEWEST_TRIED: Version = (4, 3)
 
 _NUMBERS = re.compile(r"\s*(\d+)\.(\d+)")
 # Confluent's 7.6.1-ccs is Apache's 3.6.1

@@ -1,8 +1,9 @@
 """The ledger of a cluster that is reached by REST alone: a key in each connector's own config.
 
-Written together with a config, or while its connector is stopped, because a config that is written
-restarts the tasks. What an action is going to record is written before a connector runs again.
-There is no journal and no lease. Implements `LedgerWriter`.
+Written together with a config, while its connector is stopped, or right before a stop that serves
+another action: a config that is written restarts the tasks, and those are about to end. What an
+action is going to record is written before a connector runs again. There is no journal and no
+lease. Implements `LedgerWriter`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import orjson
 from connect_reconciler.ledger.journal import Ending, Journal, Step
 from connect_reconciler.ledger.topic import LedgerSnapshot, LedgerUnreadable, reduce_all
 from connect_reconciler.ledger.values import FORMAT
-from connect_reconciler.plan.actions import Create, Pause, Resume, UpdateConfig
+from connect_reconciler.plan.actions import Create, Pause, Resume, Stop, UpdateConfig
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.herder.errors import RequestError
@@ -67,8 +68,10 @@ class ConfigKeyLedger:
         name = step.connector
         with self._lock:
             self._then[name] = _folded(self._snapshot, then)
-        if step.action in _LETS_RUN:
-            self._write(name)
+        owned = self.state.connectors.get(name)
+        holds = step.action == Stop.__name__ and owned is not None and owned.held_from is not None
+        if holds or step.action in _LETS_RUN:
+            self._write(name, running=holds)
 
     def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None:
         name = step.connector
@@ -85,7 +88,8 @@ class ConfigKeyLedger:
             self._snapshot = _folded(self._snapshot, records)
 
     def failed(self, step: Step) -> None:
-        """Nothing: there is no journal."""
+        with self._lock:
+            self._then.pop(step.connector, None)
 
     def finish(self, ending: Ending, *, exit_code: int, now_ms: int) -> None:
         """Nothing: there is no journal."""
@@ -95,9 +99,12 @@ class ConfigKeyLedger:
         with self._lock:
             return dump_entry(name, self._then.get(name, self._snapshot).state)
 
-    def _write(self, name: str) -> None:
+    def _write(self, name: str, *, running: bool = False) -> None:
+        """Writes what is owed if the connector is stopped, or also while it is running."""
         entry = self.entry(name)
-        if not entry or self._kept.get(name) == entry or not self._keeper.is_stopped(name):
+        if not entry or self._kept.get(name) == entry:
+            return
+        if not running and not self._keeper.is_stopped(name):
             return
         try:
             self._keeper.keep(name, entry)

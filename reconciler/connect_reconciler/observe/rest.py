@@ -31,7 +31,9 @@ _AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Told:
+    """A connector as REST tells of it; `status` None: it has none yet."""
+
     info: ConnectorInfo
     status: ConnectorStatus | None
 
@@ -47,7 +49,7 @@ def observe_rest(
     """The cluster as its REST API tells of it. Raises Unreachable, RequestError."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
         root = pool.submit(client.read, "/")
-        found = _connectors(client, pool)
+        found = connectors_over_rest(client, pool)
         problems: list[Diagnostic] = []
         ledger = _ledger(found, desired, problems)
         wanted = [
@@ -78,17 +80,18 @@ def observe_rest(
 def ledger_over_rest(client: RestClient, fingerprint_key: bytes | None) -> LedgerState:
     """What the configs say now of owners and pins; unreadable entries were for the plan to tell."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
-        found = _connectors(client, pool)
+        found = connectors_over_rest(client, pool)
     configs = {name: each.info.config for name, each in found.items()}
     ledger = load_ledger(configs, lambda error, name: None)
     return replace(ledger, fingerprint_key=fingerprint_key)
 
 
-def _connectors(client: RestClient, pool: ThreadPoolExecutor) -> dict[str, _Found]:
+def connectors_over_rest(client: RestClient, pool: ThreadPoolExecutor) -> dict[str, Told]:
+    """All connectors, by name."""
     listed = pool.submit(client.read, "/connectors")
     expanded: Mapping[str, Any] = client.read("/connectors?expand=info&expand=status") or {}
     found = {
-        name: _Found(
+        name: Told(
             wire.connector_info_from_json(each["info"]),
             wire.connector_status_from_json(each["status"]),
         )
@@ -99,13 +102,13 @@ def _connectors(client: RestClient, pool: ThreadPoolExecutor) -> dict[str, _Foun
     missing = [name for name in listed.result() or () if name not in found]
     for info in pool.map(lambda name: client.read(connector_path(name)), missing):
         if info is not None:
-            found[info["name"]] = _Found(wire.connector_info_from_json(info), None)
+            found[info["name"]] = Told(wire.connector_info_from_json(info), None)
     return found
 
 
 def _settled(
-    found: Mapping[str, _Found], client: RestClient, pool: ThreadPoolExecutor
-) -> dict[str, _Found]:
+    found: Mapping[str, Told], client: RestClient, pool: ThreadPoolExecutor
+) -> dict[str, Told]:
     """Those whose statuses say nothing of their target states yet, as soon as they do."""
     passing = {name: each for name, each in found.items() if is_passing(each.status)}
 
@@ -125,9 +128,7 @@ def _status(client: RestClient, name: str) -> ConnectorStatus | None:
     return None if answer is None else wire.connector_status_from_json(answer)
 
 
-def _ledger(
-    found: Mapping[str, _Found], desired: Desired, problems: list[Diagnostic]
-) -> LedgerState:
+def _ledger(found: Mapping[str, Told], desired: Desired, problems: list[Diagnostic]) -> LedgerState:
     def refused(error: LedgerUnreadable, name: str) -> None:
         # Of other connectors nothing is done, whoever owns them
         if name in desired.connectors:
@@ -150,7 +151,7 @@ def _offsets(client: RestClient, name: str) -> tuple[OffsetEntry, ...] | Diagnos
     return () if answer is None else wire.offsets_from_json(answer)
 
 
-def _live(name: str, found: _Found, offsets: tuple[OffsetEntry, ...] | Diagnostic) -> LiveConnector:
+def _live(name: str, found: Told, offsets: tuple[OffsetEntry, ...] | Diagnostic) -> LiveConnector:
     status = found.status
     return LiveConnector(
         name=name,

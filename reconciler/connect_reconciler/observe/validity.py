@@ -236,8 +236,7 @@ def _unread(
 def _without_effect(each: _Written) -> Iterator[Diagnostic]:
     """What our runtime takes, and does not act on."""
     for what in without_effect(each.config):
-        place = each.place(what.partition(" ")[0])
-        yield Diagnostic("config.without-effect", f"{each.spec.name}: {what}", place)
+        yield Diagnostic("config.without-effect", f"{each.spec.name}: {what}", each.spec.where)
 
 
 def _unknown_class(project: Project, name: str, each: _Written) -> Diagnostic:

@@ -29,7 +29,7 @@ PIN = AppliedPin("h", (OffsetEntry({"p": "ü"}, {"o": 2}), OffsetEntry({"p": 1},
 
 @dataclass
 class Cluster:
-    """One connector; remembers each entry that is written while it is stopped."""
+    """One connector; remembers each entry that is written."""
 
     stopped: bool = False
     refuses: bool = False
@@ -39,7 +39,6 @@ class Cluster:
         return self.stopped
 
     def keep(self, name: str, entry: str) -> None:
-        assert self.stopped
         if self.refuses:
             raise RequestError(500, "no")
         self.written.append(entry)
@@ -93,16 +92,24 @@ def test_a_config_holds_what_its_action_is_going_to_record(
     assert cluster.written == []
 
 
+def test_what_brings_a_connector_back_is_written_before_it_is_stopped(
+    cluster: Cluster, ledger: ConfigKeyLedger
+) -> None:
+    held = replace(OWNED, held_from=TargetState.RUNNING)
+    ledger.started(Step(1, "a", "Stop"), [owned_record(LEDGER_KEY, "a", held)])
+    assert cluster.last[0].held_from is TargetState.RUNNING
+
+
 def test_what_a_running_connector_owes_is_written_once_it_stopped(
     cluster: Cluster, ledger: ConfigKeyLedger
 ) -> None:
-    step = Step(1, "a", "Stop")
-    held = replace(OWNED, held_from=TargetState.RUNNING)
-    ledger.started(step, [owned_record(LEDGER_KEY, "a", held)])
+    unprotected = replace(OWNED, prevent_delete=False, held_from=None)
+    ledger.done(Step(1, "a", "Protect"), [owned_record(LEDGER_KEY, "a", unprotected)])
+    ledger.started(Step(2, "a", "Stop"))
     assert cluster.written == []
     cluster.stopped = True
-    ledger.done(step)
-    assert cluster.last[0].held_from is TargetState.RUNNING
+    ledger.done(Step(2, "a", "Stop"))
+    assert cluster.last[0] == unprotected
 
 
 def test_a_pin_is_written_before_its_action_is_done(

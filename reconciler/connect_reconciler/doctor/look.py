@@ -1,0 +1,204 @@
+"""Looks at Kafka and at the REST API, and hands both to the checks. Changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from connect_reconciler.cluster.choose import rest_client
+from connect_reconciler.cluster.rest_client import RestClient, connector_path
+from connect_reconciler.doctor.compare import compare, failed, left_over
+from connect_reconciler.doctor.facts import Finding, Places, RestSide, TopicsSide
+from connect_reconciler.doctor.kafka import brokers_of, group_mixing, topic_facts
+from connect_reconciler.doctor.setup import check_topics, check_version
+from connect_reconciler.ledger.config_key import load_ledger
+from connect_reconciler.ledger.topic import LedgerSnapshot, LedgerUnreadable
+from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
+from connect_reconciler.observe.kafka_view import KafkaView
+from connect_reconciler.observe.offsets import offsets_of
+from connect_reconciler.observe.rest import connectors_over_rest
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.rest import wire
+from connect_runtime.storage import config_topic, offsets_topic, status_topic
+from connect_runtime.storage.snapshots import (
+    ConfigSnapshot,
+    OffsetSnapshot,
+    State,
+    StatusSnapshot,
+)
+from connect_specs.desired import OffsetEntry, Project
+from connect_specs.diagnostics import ConnectError, Diagnostic
+from connect_specs.names import sink_group
+
+_AT_ONCE = 8
+_AGAIN_S = 1.0
+_LOOKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found. `looked_at` says at what, in words."""
+
+    findings: tuple[Finding, ...]
+    looked_at: tuple[str, ...]
+
+    @property
+    def healthy(self) -> bool:
+        return not any(finding.level == "error" for finding in self.findings)
+
+
+def examine(
+    project: Project, client: Mapping[str, str], sleep: Callable[[float], None] = time.sleep
+) -> Report:
+    """Looks again where the two sides differ: one may have been read just before a change."""
+    findings: list[Finding] = []
+    looked_at: list[str] = []
+    if client:
+        findings += _or_error(lambda: group_mixing(project, client))
+        findings += _or_error(lambda: _ledger(project, client))
+    try:
+        rest = rest_client(project, client)
+    except ConnectError:
+        # Who uses the group was told above
+        rest = None
+    if rest is None:
+        findings += _or_error(lambda: _topics_alone(project, client, looked_at))
+        return Report(tuple(findings), tuple(looked_at))
+    with rest:
+        if client:
+            findings += _or_error(lambda: _both(project, client, rest, looked_at, sleep))
+        else:
+            findings += _or_error(lambda: _rest_alone(project, rest, looked_at))
+    return Report(tuple(findings), tuple(looked_at))
+
+
+def _or_error(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """What cannot be looked at is a finding, too."""
+    try:
+        return list(check())
+    except ConnectError as error:
+        return [Finding("error", diagnostic) for diagnostic in error.diagnostics]
+
+
+def _topics_alone(
+    project: Project, client: Mapping[str, str], looked_at: list[str]
+) -> Iterator[Finding]:
+    topics = _topics_side(project, client)
+    _tell_topics(topics, looked_at)
+    yield from check_topics(project, topics)
+    yield from left_over(topics)
+
+
+def _rest_alone(project: Project, rest: RestClient, looked_at: list[str]) -> Iterator[Finding]:
+    side = _rest_side(rest)
+    _tell_rest(side, looked_at)
+    yield from check_version(side.version, _address(project))
+    yield from failed(side)
+    found: list[Finding] = []
+
+    def unreadable(error: LedgerUnreadable, name: str) -> None:
+        found.extend(Finding("error", each) for each in error.diagnostics)
+
+    load_ledger({name: info.config for name, info in side.infos.items()}, unreadable)
+    yield from found
+
+
+def _both(
+    project: Project,
+    client: Mapping[str, str],
+    rest: RestClient,
+    looked_at: list[str],
+    sleep: Callable[[float], None],
+) -> Iterator[Finding]:
+    topics, side = _topics_side(project, client), _rest_side(rest)
+    _tell_topics(topics, looked_at)
+    _tell_rest(side, looked_at)
+    yield from check_topics(project, topics)
+    yield from check_version(side.version, _address(project))
+    differences = tuple(compare(topics, side))
+    for _ in range(_LOOKS - 1):
+        if not differences:
+            break
+        sleep(_AGAIN_S)
+        topics, side = _topics_side(project, client), _rest_side(rest)
+        again = {finding.diagnostic.what for finding in compare(topics, side)}
+        differences = tuple(each for each in differences if each.diagnostic.what in again)
+    yield from differences
+    yield from left_over(topics)
+    yield from failed(side)
+
+
+def _topics_side(project: Project, client: Mapping[str, str]) -> TopicsSide:
+    view, names = KafkaView(client), project.topics
+    cluster_id = view.cluster_id()
+    with ThreadPoolExecutor(3, thread_name_prefix="doctor") as pool:
+        config, status, offsets = pool.map(
+            view.records, (names.config, names.status, names.offsets)
+        )
+    configs = config_topic.reduce_all(ConfigSnapshot(), config)
+    stored = offsets_topic.reduce_all(OffsetSnapshot(), offsets)
+    sinks = {
+        name: sink_group(name, state.config, project.worker)
+        for name, state in configs.connectors.items()
+        if name not in stored.connectors
+    }
+    committed = view.group_offsets(set(sinks.values())) if sinks else {}
+    return TopicsSide(
+        cluster_id=cluster_id,
+        brokers=brokers_of(client),
+        topics=topic_facts(client, names),
+        config=configs,
+        status=status_topic.reduce_all(StatusSnapshot(), status),
+        stored=stored,
+        offsets=offsets_of(stored, {}, sinks, committed),
+        places=Places.index(config, offsets),
+    )
+
+
+def _rest_side(rest: RestClient) -> RestSide:
+    about = rest.read("/") or {}
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="doctor") as pool:
+        found = connectors_over_rest(rest, pool)
+        statuses = {n: each.status for n, each in found.items() if each.status is not None}
+        stopped = [n for n, status in statuses.items() if status.connector.state is State.STOPPED]
+        offsets = dict(zip(stopped, pool.map(lambda n: _offsets(rest, n), stopped), strict=True))
+    return RestSide(
+        version=str(about.get("version", "")),
+        cluster_id=str(about.get("kafka_cluster_id", "")),
+        infos={name: each.info for name, each in found.items()},
+        statuses=statuses,
+        offsets={name: entries for name, entries in offsets.items() if entries is not None},
+    )
+
+
+def _offsets(rest: RestClient, name: str) -> tuple[OffsetEntry, ...] | None:
+    try:
+        answer = rest.read(connector_path(name, "offsets"))
+    except RequestError:
+        return None
+    return None if answer is None else wire.offsets_from_json(answer)
+
+
+def _ledger(project: Project, client: Mapping[str, str]) -> Iterator[Finding]:
+    ledger = reduce_ledger(LedgerSnapshot(), KafkaView(client).records(project.topics.ledger))
+    for journal in sorted(ledger.applies.values(), key=lambda journal: journal.since_ms):
+        if journal.ending is None:
+            what = f"apply {journal.id} of {journal.by} has not ended, or ended early"
+            hint = "if it is not at work, run apply again: it goes on from there"
+            diagnostic = Diagnostic("doctor.unfinished", what, project.topics.ledger, hint=hint)
+            yield Finding("warning", diagnostic)
+
+
+def _tell_topics(side: TopicsSide, looked_at: list[str]) -> None:
+    count = len(side.config.connectors)
+    looked_at.append(f"Kafka {side.cluster_id}: {len(side.topics)} topics, {count} connectors")
+
+
+def _tell_rest(side: RestSide, looked_at: list[str]) -> None:
+    looked_at.append(f"REST, Connect {side.version}: {len(side.infos)} connectors")
+
+
+def _address(project: Project) -> str:
+    return project.group_id if project.target is None else project.target.url

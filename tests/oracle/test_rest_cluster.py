@@ -1,0 +1,224 @@
+"""A real Connect worker as a target: its secrets masked, killed in between, many at once, examined.
+
+With its Kafka the ledger is in its topic; without, in the configs.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from connect_reconciler.doctor.look import examine
+from connect_reconciler.plan.actions import UpdateConfig
+from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.storage import status_topic
+from connect_runtime.storage.snapshots import State, Status
+from connect_specs.diagnostics import Unreachable
+from connect_specs.states import TargetState
+from support.broker import BrokerAddress, create_topic, produce
+from support.masking import masking
+from support.oracle import Oracle
+from support.rest_project import RestProject, pin_at, sink
+from support.wait import wait_until
+
+pytestmark = pytest.mark.oracle
+
+RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
+
+
+@pytest.fixture(scope="module")
+def worker(
+    broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Oracle]]:
+    """The one worker, which a test may replace by the same one started again."""
+    started = [
+        Oracle.start(
+            tmp_path_factory.mktemp("worker"),
+            broker.bootstrap_servers,
+            group_id=f"target-{secrets.token_hex(4)}",
+        )
+    ]
+    try:
+        yield started
+    finally:
+        started[0].stop()
+
+
+@pytest.fixture
+def client(broker: BrokerAddress) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap_servers}
+
+
+@pytest.fixture
+def topic(broker: BrokerAddress, unique: str) -> str:
+    """Ten records."""
+    create_topic(broker.bootstrap_servers, unique)
+    produce(broker.bootstrap_servers, unique, [(None, str(n).encode()) for n in range(10)])
+    return unique
+
+
+@pytest.fixture(params=["kafka", "rest-alone"])
+def project(
+    request: pytest.FixtureRequest, worker: list[Oracle], client: dict[str, str]
+) -> Iterator[RestProject]:
+    made = RestProject(
+        worker[0].url,
+        worker[0].group_id,
+        client if request.param == "kafka" else {},
+        name=f"orders-{secrets.token_hex(4)}",
+    )
+    yield made
+    made.specs = {}
+    assert made.apply().exit_code == 0
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def test_changes_through_rest(project: RestProject, topic: str, tmp_path: Path) -> None:
+    """Live state from where it can be had; every change by the REST API."""
+    out = tmp_path / "out.txt"
+    project.want(sink(topic, out, topic))
+    project.settle()
+    wait_until(lambda: len(lines(out)) == 10, what="ten records")
+    wait_until(lambda: project.observe().connectors[topic].offsets, what="committed offsets")
+    rewound = replace(
+        sink(topic, out, topic, **{"tasks.max": "1"}), state=PAUSED, pin=pin_at("back", topic, 7)
+    )
+    project.want(rewound)
+    project.settle()
+    project.want(replace(rewound, state=RUNNING))
+    project.settle()
+    wait_until(lambda: lines(out)[-3:] == ["7", "8", "9"], what="three records again")
+    assert len(lines(out)) == 13
+
+
+def test_a_killed_worker_that_comes_back(
+    project: RestProject, worker: list[Oracle], topic: str, tmp_path: Path
+) -> None:
+    """Killed while an apply waits for tasks to end; the next apply finishes what it began."""
+    out = tmp_path / "out.txt"
+    project.want(sink(topic, out, topic))
+    project.settle()
+    wait_until(lambda: project.observe().connectors[topic].offsets, what="committed offsets")
+    project.want(replace(sink(topic, out, topic), pin=pin_at("back", topic, 7)))
+    plan = project.plan()
+
+    def stopped() -> bool:
+        url = f"{worker[0].url}/connectors/{topic}/status"
+        return httpx.get(url).json()["connector"]["state"] != "RUNNING"
+
+    def kill() -> None:
+        wait_until(stopped, what="the stop")
+        worker[0].kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        first = project.apply(plan)
+    finally:
+        killer.join(60)
+        worker[0] = worker[0].again()
+    assert first.exit_code != 0
+    project.settle()
+    assert project.observe().connectors[topic].target is RUNNING
+    wait_until(lambda: lines(out)[-3:] == ["7", "8", "9"], what="three records again")
+
+
+def test_a_worker_that_is_down_is_said(worker: list[Oracle], client: dict[str, str]) -> None:
+    gone = RestProject("http://127.0.0.1:1", worker[0].group_id)
+    with pytest.raises(Unreachable) as unreachable:
+        gone.plan()
+    assert unreachable.value.exit_code == 3
+    there = RestProject("http://127.0.0.1:1", worker[0].group_id, client)
+    assert there.plan().empty
+
+
+def test_masked_secrets(
+    worker: list[Oracle], topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mask = "••••••"
+    monkeypatch.setenv("CONNECT_FINGERPRINT_KEY", "00ff" * 16)
+    given = {"consumer.override.ssl.key.password": "hunter2", "db.pin": "1234"}
+    spec = sink(topic, tmp_path / "out.txt", topic, **given)
+    with masking(worker[0].url, given.keys(), mask) as (url, sent):
+        project = RestProject(url, worker[0].group_id, name="masked")
+        project.want(spec)
+        project.settle()
+        changed = replace(spec, config={**spec.config, "db.pin": "5678"})
+        project.want(changed)
+        (action,) = (each for each in project.plan().actions if isinstance(each, UpdateConfig))
+        assert [change.key for change in action.changes] == ["db.pin"]
+        project.settle()
+        project.want(replace(changed, state=STOPPED, pin=pin_at("back", topic, 2)))
+        project.settle()
+        stored = httpx.get(f"{worker[0].url}/connectors/{topic}/config").json()
+        assert (stored["db.pin"], stored["consumer.override.ssl.key.password"]) == (
+            "5678",
+            "hunter2",
+        )
+        assert mask not in json.dumps(stored, ensure_ascii=False)
+        assert not [body for body in sent if mask in body]
+        for secret in ("5678", "hunter2"):
+            assert secret not in stored[LEDGER_KEY]
+        project.specs = {}
+        project.settle()
+
+
+def test_many_connectors_in_one_apply(
+    worker: list[Oracle], client: dict[str, str], unique: str, tmp_path: Path
+) -> None:
+    """Each creation rebalances the workers, which refuse requests meanwhile."""
+    project = RestProject(worker[0].url, worker[0].group_id, client, name="many")
+    specs = [sink(f"{unique}-{n}", tmp_path / f"{n}.txt", unique) for n in range(150)]
+    project.want(*(replace(spec, state=PAUSED) for spec in specs))
+    begun = time.monotonic()
+    report = project.settle()
+    assert time.monotonic() - begun < 90
+    assert len(report.connectors) == 150
+    project.specs = {}
+    project.settle()
+    assert not [name for name in project.observe().connectors if name.startswith(unique)]
+
+
+def test_the_doctor(
+    worker: list[Oracle], client: dict[str, str], topic: str, tmp_path: Path
+) -> None:
+    project = RestProject(worker[0].url, worker[0].group_id, client, name="examined")
+    project.want(replace(sink(topic, tmp_path / "out.txt", topic), state=STOPPED))
+    project.settle()
+    report = examine(project.project, client)
+    assert (report.healthy, report.findings) == (True, ())
+    alone = examine(RestProject(worker[0].url, worker[0].group_id).project, {})
+    assert (alone.healthy, alone.findings) == (True, ())
+
+    topics = project.project.topics
+    gone = status_topic.connector_record(topics.status, "gone", Status(State.RUNNING, "w", 1))
+    KafkaLogs(client).writer(f"{topic}-tests").write([gone])
+    entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topics.offsets, incremental_configs=[entry])
+    asks = admin(client)
+    asks.incremental_alter_configs([resource])[resource].result(10)
+    try:
+        report = examine(project.project, client)
+        found = [(each.level, each.diagnostic.code) for each in report.findings]
+        assert found == [("error", "doctor.not-compacted"), ("warning", "doctor.orphan-status")]
+        mixed = examine(replace(project.project, target=None), client)
+        assert "cluster.of-apache" in [each.diagnostic.code for each in mixed.findings]
+    finally:
+        entry.value = "compact"
+        asks.incremental_alter_configs([resource])[resource].result(10)
+        project.specs = {}
+        project.settle()
