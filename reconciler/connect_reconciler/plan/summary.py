@@ -52,7 +52,7 @@ Kind: TypeAlias = Literal[
 ]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-RISKY: frozenset[Kind] = frozenset({"rewind", "skip", "set-offsets", "reset"})
+RISKY: frozenset[Kind] = frozenset({"rename", "rewind", "skip", "set-offsets", "reset"})
 
 
 def grouped(plan: Plan) -> tuple[tuple[Action, ...], ...]:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from connect_reconciler.plan.actions import Action, FieldChange, Precondition, UpdateConfig
+from connect_reconciler.plan.actions import (
+    Action,
+    Delete,
+    DeleteOld,
+    FieldChange,
+    Precondition,
+    UpdateConfig,
+)
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.plan_file import load_plan
 from connect_reconciler.plan.summary import KINDS, grouped, kinds, summarize
@@ -70,6 +78,21 @@ def test_every_kind_is_counted_and_named() -> None:
         "forget": 1,
     }
     assert all(set(kinds(actions)) <= set(KINDS) for actions in grouped(plan))
+
+
+def test_what_can_hurt_is_first() -> None:
+    change = UpdateConfig(connector="a", reason="r", config={}, changes=())
+    rename = DeleteOld(connector="b", reason="r", old="c", reset=True)
+    delete = Delete(connector="d", reason="r")
+    plan = replace(EMPTY, actions=(change, rename, delete))
+    assert re.findall("^. ([a-d]): ", render_plan(plan), re.MULTILINE) == ["d", "b", "a"]
+
+
+def test_every_kind_is_documented() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "plans.md").read_text()
+    named = re.search(r"The kinds are ([^.]*)\.", text)
+    assert named
+    assert tuple(re.split(r",\s+|\s+and\s+", named[1])) == KINDS
 
 
 def test_json_holds_a_plan_file() -> None:
