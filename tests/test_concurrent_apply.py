@@ -1,5 +1,8 @@
 """Two applies at once: the second is told who holds the lease; a killed holder's is freed."""
 
+import os
+import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,3 +41,51 @@ def test_one_apply_at_a_time(rig: Rig) -> None:
     rig.apply()
     assert time.monotonic() - killed < 20
     rig.assert_nothing_to_do()
+
+
+def _paused(rig: Rig, moment: str) -> subprocess.Popen[str]:
+    apply = rig.start_pausing(moment, "apply", "--yes")
+    assert apply.stdout is not None
+    said = next((text for text in apply.stdout if text.startswith("at ")), "")
+    assert said == f"at {moment}\n"
+    return apply
+
+
+def test_one_that_hangs_is_taken_over_and_finds_out(rig: Rig) -> None:
+    """It is frozen with its offsets reset and not recorded. When it wakes it does nothing more."""
+    moment = "before:done:ResetOffsets"
+    first = _paused(rig, moment)
+    os.kill(first.pid, signal.SIGSTOP)
+    second = rig("apply", "--yes", "--takeover")
+    assert f"taking over from {_user()}@" in second.stderr
+    assert f"pid {first.pid} since 20" in second.stderr
+    assert "ended in the middle of `reset offsets read`" in second.stdout
+    rig.assert_nothing_to_do()
+    before = rig("history", "--json").stdout
+    os.kill(first.pid, signal.SIGCONT)
+    os.kill(first.pid, signal.SIGUSR1)
+    stdout, stderr = first.communicate(timeout=60)
+    assert first.returncode == 1, stderr
+    assert "error[apply.taken-over]" in stderr
+    assert "unknown" in stdout
+    assert rig("history", "--json").stdout == before
+    rig.assert_nothing_to_do()
+
+
+def test_one_that_waits_lets_go(rig: Rig) -> None:
+    """It lives and waits, so Kafka would let it keep the lease for ever."""
+    first = _paused(rig, "before:started:ResetOffsets")
+    second = rig.start("apply", "--yes", "--takeover")
+    assert second.stderr is not None
+    assert next(text for text in second.stderr if text.startswith("taking over from"))
+    os.kill(first.pid, signal.SIGUSR1)
+    _, stderr = first.communicate(timeout=60)
+    assert first.returncode == 1
+    assert "error[apply.taken-over]" in stderr
+    _, stderr = second.communicate(timeout=60)
+    assert second.returncode == 0, stderr
+    rig.assert_nothing_to_do()
+
+
+def _user() -> str:
+    return os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid-{os.getuid()}"

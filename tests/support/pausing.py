@@ -1,4 +1,5 @@
-"""The real command, which says where it is at one moment of an apply and waits there to be killed.
+"""The real command, which says where it is at one moment of an apply and waits there to be killed,
+or for SIGUSR1 to go on.
 
 `python -m support.pausing <before|after>:<started|done>:<Action> <words of the command>`, such as
 `before:done:AlterOffsets apply --yes`: the offsets are written, their record is not.
@@ -6,6 +7,7 @@
 
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +15,13 @@ from connect_reconciler import cli
 from connect_reconciler.ledger.journal import Step
 from connect_reconciler.ledger.ledger import Ledger
 
+goes_on = threading.Event()
+
 
 def main(moment: str, words: Sequence[str]) -> None:
     """Runs the command with the one ledger call of `moment` watched."""
     when, method, action = moment.split(":")
+    signal.signal(signal.SIGUSR1, lambda number, frame: goes_on.set())
     real = getattr(Ledger, method)
 
     def watched(ledger: Ledger, step: Step, *records: Any, **more: Any) -> None:
@@ -34,8 +39,7 @@ def main(moment: str, words: Sequence[str]) -> None:
 def _pause(moment: str) -> None:
     sys.stdout.write(f"at {moment}\n")
     sys.stdout.flush()
-    while True:
-        signal.pause()
+    goes_on.wait()
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def await_health(
         return not pending
 
     try:
-        settings.patience.until(look, limits.health_s)
+        edges.patience.until(look, limits.health_s)
         health, why = Health.TIMED_OUT, ""
         if settings.stop():
             health = Health.NOT_AWAITED

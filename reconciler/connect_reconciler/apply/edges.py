@@ -38,11 +38,6 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     clock: Clock = field(default_factory=Clock)
 
-    @property
-    def patience(self) -> Patience:
-        """Waiting, by these settings."""
-        return Patience(self.clock, self.limits, self.stop)
-
 
 class LedgerWriter(Protocol):
     """Where an apply records what it does; `ledger.Ledger` is the one in a topic.
@@ -98,3 +93,19 @@ class Edges:
     lease: Holding
     read_back: ReadBack
     settings: Settings
+
+    @property
+    def patience(self) -> Patience:
+        """Waiting, which is over when the user wants to stop or another apply has taken over."""
+        settings = self.settings
+
+        def over() -> bool:
+            if settings.stop():
+                return True
+            try:
+                self.lease.keep()
+            except LeaseLost:
+                return True
+            return False
+
+        return Patience(settings.clock, settings.limits, over)

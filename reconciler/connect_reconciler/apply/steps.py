@@ -74,7 +74,7 @@ class Steps:
         self._performer = Performer(
             edges.cluster,
             edges.read_back,
-            edges.settings.patience,
+            edges.patience,
             lambda name, what: self._tell(Waiting(name, what)),
         )
         self._kept: set[str] = set()

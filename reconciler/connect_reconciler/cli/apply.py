@@ -6,6 +6,7 @@ writes what the next runtime finds.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -50,18 +51,21 @@ def apply(
     """
     from connect_reconciler.cli.applying import need_someone_to_ask, show_and_apply
     from connect_reconciler.cli.connecting import client
+    from connect_reconciler.cli.leasing import taken_over
     from connect_reconciler.cli.plan import judged, observed, planned
     from connect_reconciler.cli.plan_output import read_saved
     from connect_specs.loader import load_specs
 
     need_someone_to_ask(yes=yes)
-    choices = Choices(parallelism, fail_fast, takeover, health_timeout, healthy_for)
+    choices = Choices(parallelism, fail_fast, health_timeout, healthy_for)
     call = invocation(context)
     project = call.project()
     desired, scope = load_specs(project), scope_of(target, exclude)
     if file is not None:
         ensure_whole(scope)
-    with client(project) as properties:
+    with client(project) as properties, ExitStack() as stack:
+        # Before the cluster is looked at: what the other one does last must not be missed
+        lease = stack.enter_context(taken_over(project, properties)) if takeover else None
         live = observed(project, desired, properties, scope)
         saved = None if file is None else call.path(file)
         if saved is None:
@@ -70,5 +74,5 @@ def apply(
             # Whatever was allowed when it was made: it is now that it happens
             plan = judged(read_saved(saved), project, live)
         return show_and_apply(
-            plan, project, desired, live, properties, choices, yes=yes, as_json=as_json
+            plan, project, desired, live, properties, choices, yes=yes, as_json=as_json, lease=lease
         )

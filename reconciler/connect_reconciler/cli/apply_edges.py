@@ -6,7 +6,6 @@ opening it ends whatever apply wrote before.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -17,22 +16,17 @@ from connect_reconciler.apply.readback import ConfigTopic
 from connect_reconciler.apply.rest_edges import edges_over_rest
 from connect_reconciler.apply.waiting import Limits
 from connect_reconciler.cli.choices import Choices
+from connect_reconciler.cli.leasing import lease_for, who
 from connect_reconciler.cli.telling import telling
 from connect_reconciler.cluster.choose import open_cluster
 from connect_reconciler.cluster.rest_client import RestClient
-from connect_reconciler.ledger.lease import Lease, identity
-from connect_reconciler.ledger.ledger import PURPOSE, Ledger
+from connect_reconciler.ledger.lease import Lease
+from connect_reconciler.ledger.ledger import Ledger
 from connect_reconciler.observe.kafka_view import fingerprint_key_given
-from connect_runtime.kafka.election import Election, find_leader
 from connect_runtime.kafka.log import KafkaLogs
-from connect_specs.names import ledger_group
 
 if TYPE_CHECKING:
     from connect_specs.desired import Desired, Project
-
-# One that was killed keeps its lease until Kafka notices, after 6 s.
-_LEASE_S = 12.0
-_HOLDER_S = 2.0
 
 
 @contextmanager
@@ -42,11 +36,15 @@ def edges_for(
     properties: Mapping[str, str],
     stop: Callable[[], bool],
     choices: Choices | None = None,
+    lease: Lease | None = None,
 ) -> Iterator[Edges]:
-    """The edges of one apply. Raises LeaseRefused while another one is at work."""
+    """The edges of one apply; `lease` is one that was taken over for it.
+
+    Raises LeaseRefused while another one is at work.
+    """
     chosen = choices or Choices()
     settings = Settings(
-        by=identity(time.time_ns() // 1_000_000),
+        by=who(),
         stop=stop,
         parallelism=chosen.parallelism,
         fail_fast=chosen.fail_fast,
@@ -63,22 +61,12 @@ def edges_for(
         stack.callback(cluster.close)
         logs = KafkaLogs(properties)
         stack.callback(logs.close)
-        lease = _lease(project, properties, logs, settings.by)
-        stack.callback(lease.release)
+        if lease is None:
+            lease = lease_for(project, properties, logs, settings.by)
+            stack.callback(lease.release)
         ledger = Ledger.open(logs, project.topics.ledger, project.group_id)
         stack.callback(ledger.close)
         read_back = ConfigTopic(logs.reader(project.topics.config))
         stack.callback(read_back.close)
         settings = replace(settings, progress=stack.enter_context(telling()))
         yield Edges(cluster, ledger, lease, read_back, settings)
-
-
-def _lease(project: Project, properties: Mapping[str, str], logs: KafkaLogs, by: str) -> Lease:
-    topic, group = project.topics.ledger, ledger_group(project.group_id)
-    logs.ensure_compacted(topic, 1, PURPOSE, key="cluster.topics.ledger")
-
-    def holder() -> str | None:
-        found = find_leader(properties, group, topic, _HOLDER_S)
-        return None if found is None else found.identity
-
-    return Lease.acquire(lambda: Election(properties, group, topic, by), holder, timeout_s=_LEASE_S)

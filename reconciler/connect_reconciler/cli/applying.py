@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from connect_reconciler.apply.report import ApplyReport
+    from connect_reconciler.ledger.lease import Lease
     from connect_reconciler.plan.live import Live
     from connect_reconciler.plan.plan import Plan
     from connect_specs.desired import Desired, Project
@@ -43,6 +44,7 @@ def show_and_apply(
     *,
     yes: bool,
     as_json: bool,
+    lease: Lease | None = None,
 ) -> int:
     """Shows the plan, asks, carries it out and tells what became of it; returns the exit code."""
     from connect_reconciler.apply.run import ensure_fresh
@@ -62,7 +64,7 @@ def show_and_apply(
     if plan.actions and not yes and not _agreed():
         progress("not applied")
         return ExitCode.FAILED
-    report = _carry_out(plan, project, desired, properties, choices)
+    report = _carry_out(plan, project, desired, properties, choices, lease)
     _tell(report, document, as_json=as_json)
     return report.exit_code
 
@@ -78,6 +80,7 @@ def _carry_out(
     desired: Desired,
     properties: Mapping[str, str],
     choices: Choices,
+    lease: Lease | None,
 ) -> ApplyReport:
     from connect_reconciler.apply.run import apply_plan
     from connect_reconciler.cli.apply_edges import edges_for
@@ -86,7 +89,7 @@ def _carry_out(
 
     with (
         told_to_stop() as told,
-        edges_for(project, desired, properties, told.is_set, choices) as edges,
+        edges_for(project, desired, properties, told.is_set, choices, lease) as edges,
     ):
         return apply_plan(
             plan,

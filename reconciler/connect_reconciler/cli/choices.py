@@ -11,7 +11,6 @@ class Choices:
 
     parallelism: int = 8
     fail_fast: bool = False
-    takeover: bool = False
     health_timeout: float = 60.0
     healthy_for: float = 2.0
     rolls_back: str | None = None

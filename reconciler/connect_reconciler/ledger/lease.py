@@ -2,7 +2,8 @@
 
 Kafka's group coordinator decides who holds it; no clock of ours does. A thread keeps the membership
 alive while the apply waits for something else. Who lost the lease is told between actions, and is
-fenced by the ledger besides.
+fenced by the ledger besides. Who wants to take over fences the ledger, and joins under a name that
+says so: the holder then lets go, and one that hangs is put out by the coordinator.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from typing import Protocol
 
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed
 
+TAKES_OVER = " --takeover"
+
 _POLL_S = 0.2
 _LEAVE_S = 10.0
+# How many polls lie between two looks for somebody who wants to take over.
+_LOOK_EVERY = 5
 
 
 class LeaseLost(Failed):
@@ -43,10 +48,14 @@ class Membership(Protocol):
 
 
 class Lease:
-    """A lease that was held once."""
+    """A lease that was held once. `rival` names another member that has it or wants it now."""
 
-    def __init__(self, join: Callable[[], Membership]) -> None:
+    def __init__(
+        self, join: Callable[[], Membership], rival: Callable[[], str | None] = lambda: None
+    ) -> None:
         self._join = join
+        self._rival = rival
+        self._taken_by: str | None = None
         self._membership: Membership | None = None
         self._term: int | None = None
         self._settled = threading.Event()
@@ -57,10 +66,15 @@ class Lease:
 
     @classmethod
     def acquire(
-        cls, join: Callable[[], Membership], holder: Callable[[], str | None], *, timeout_s: float
+        cls,
+        join: Callable[[], Membership],
+        holder: Callable[[], str | None],
+        *,
+        timeout_s: float,
+        rival: Callable[[], str | None] = lambda: None,
     ) -> Lease:
         """The lease, within `timeout_s`. Raises LeaseRefused, which says who holds it."""
-        lease = cls(join)
+        lease = cls(join, rival)
         try:
             if lease._wait(timeout_s):
                 return lease
@@ -70,7 +84,10 @@ class Lease:
             raise
         lease.release()
         what = f"another apply is at work: {who}" if who else "the lease of this cluster is taken"
-        hint = "wait until it has ended; one that was killed loses its lease within some seconds"
+        hint = (
+            "wait until it has ended, or end it with --takeover; one that was killed loses its"
+            " lease within some seconds"
+        )
         raise LeaseRefused(Diagnostic("apply.leased", what, hint=hint))
 
     @property
@@ -79,6 +96,7 @@ class Lease:
         member = self._membership
         return (
             self._broken is not None
+            or self._taken_by is not None
             or self._released.is_set()
             or member is None
             or not member.leading
@@ -88,6 +106,7 @@ class Lease:
     def keep(self) -> None:
         """Raises LeaseLost if the lease is gone."""
         if self.lost:
+            self._raise_if_taken()
             what = "another apply may have the lease of this cluster now"
             why = "" if self._broken is None else str(self._broken)
             hint = "see what the other one did, then plan again"
@@ -97,6 +116,14 @@ class Lease:
         """Leaves the group, so that the next apply need not wait."""
         self._released.set()
         self._thread.join(_LEAVE_S)
+
+    def _raise_if_taken(self) -> None:
+        if self._taken_by is None and self._broken is None and not self._released.is_set():
+            self._taken_by = self._rival()
+        if self._taken_by is not None:
+            what = f"another apply has taken over: {self._taken_by}; this one begins nothing more"
+            hint = "see what the other one did with `connect history`, then plan again"
+            raise LeaseLost(Diagnostic("apply.taken-over", what, hint=hint))
 
     def _wait(self, timeout_s: float) -> bool:
         held = self._settled.wait(timeout_s)
@@ -109,8 +136,12 @@ class Lease:
             membership = self._join()
             try:
                 self._membership = membership
+                polls = 0
                 while not self._released.is_set():
                     membership.poll(_POLL_S)
+                    polls += 1
+                    if polls % _LOOK_EVERY == 0 and membership.leading and self._taken_by is None:
+                        self._taken_by = self._rival()
                     if membership.leading and self._term is None:
                         self._term = membership.term
                         self._settled.set()

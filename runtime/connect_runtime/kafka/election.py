@@ -20,6 +20,7 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
+from confluent_kafka.admin import AdminClient
 
 from connect_runtime.kafka.clients import admin, consumer
 from connect_runtime.kafka.errors import (
@@ -188,6 +189,15 @@ def find_leader(
         if found.state in settled or time.monotonic() > deadline:
             return None
         time.sleep(_ASK_AGAIN_S)
+
+
+def members_of(client: AdminClient, group: str, timeout_s: float) -> tuple[str, ...]:
+    """The identities of all who stand in the election; none where Kafka does not say in time."""
+    try:
+        found = client.describe_consumer_groups([group], request_timeout=timeout_s)[group]
+        return tuple(member.client_id for member in found.result(timeout_s).members)
+    except (KafkaException, TimeoutError):
+        return ()
 
 
 def _apache_group(group: str) -> Unreachable:

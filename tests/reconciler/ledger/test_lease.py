@@ -99,5 +99,20 @@ def test_a_broken_membership_is_a_lost_lease() -> None:
     lease.release()
 
 
+def test_who_wants_to_take_over_gets_the_lease() -> None:
+    member = Member(leading=True)
+    rivals = iter([None, "alex@ci pid 7 --takeover"])
+    lease = Lease.acquire(
+        lambda: member, lambda: None, timeout_s=5, rival=lambda: next(rivals, None)
+    )
+    wait_until(lambda: lease.lost, what="the lease to be lost")
+    for _ in range(2):
+        with pytest.raises(LeaseLost, match="alex@ci pid 7") as lost:
+            lease.keep()
+        assert lost.value.diagnostics[0].code == "apply.taken-over"
+        assert lost.value.exit_code is ExitCode.FAILED
+    lease.release()
+
+
 def test_identity_tells_who_and_since_when() -> None:
     assert identity(1_795_269_600_000).endswith(" since 2026-11-21T14:00:00Z")
