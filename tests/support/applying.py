@@ -82,6 +82,8 @@ class Applying:
     lease: HeldLease = field(default_factory=HeldLease)
     time: FakeTime = field(default_factory=FakeTime)
     events: list[Event] = field(default_factory=list)
+    parallelism: int = 1
+    fail_fast: bool = False
 
     def observe(self, desired: Desired) -> Live:
         return observe_view(
@@ -116,7 +118,12 @@ class Applying:
             lease=self.lease,
             read_back=ConfigTopic(self.kafka.logs.reader(TOPICS.config)),
             settings=Settings(
-                by="test", progress=self.events.append, stop=stop, clock=self.time.clock()
+                by="test",
+                progress=self.events.append,
+                stop=stop,
+                parallelism=self.parallelism,
+                fail_fast=self.fail_fast,
+                clock=self.time.clock(),
             ),
         )
         return apply_plan(plan, desired, PROJECT, edges, observe=lambda: self.observe(desired))
