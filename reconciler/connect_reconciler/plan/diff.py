@@ -74,6 +74,11 @@ class Changes:
         return self.rename is not None and self.rename.stage in ("new", "begun")
 
     @property
+    def moves_offsets(self) -> bool:
+        """Whether it has to be stopped for its offsets."""
+        return self.carries or self.pin is not None
+
+    @property
     def values(self) -> dict[str, Value]:
         """The config to be written, as a plan may hold it."""
         return veil(self.written or {}, self.cover)

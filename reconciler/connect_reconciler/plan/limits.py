@@ -79,9 +79,10 @@ def _masked(changes: Changes, key: str) -> Diagnostic:
 
 
 def _created_running(changes: Changes, version: str) -> Iterator[Diagnostic]:
-    if changes.goal is TargetState.RUNNING and changes.pin is None:
+    if changes.goal is TargetState.RUNNING and not changes.moves_offsets:
         return
-    state = "paused" if changes.goal is TargetState.PAUSED and changes.pin is None else "stopped"
+    paused = changes.goal is TargetState.PAUSED and not changes.moves_offsets
+    state = "paused" if paused else "stopped"
     yield Diagnostic(
         "plan.created-running",
         f"{changes.name}: it is created running and {state} at once, so it may run for a moment",
@@ -94,7 +95,7 @@ def _is_written(changes: Changes) -> bool:
     """Whether the plan writes its config, or has it stopped."""
     if changes.existence not in ("adopt", "keep") or changes.live is None:
         return True
-    stops = changes.pin is not None or changes.goal is _STOPPED or changes.live.target is _STOPPED
+    stops = changes.moves_offsets or changes.goal is _STOPPED or changes.live.target is _STOPPED
     return bool(changes.config) or stops
 
 

@@ -101,10 +101,18 @@ def _with_preconditions(
 
 def _steps(changes: Changes, wording: Wording) -> Iterator[Action]:
     renaming = _renaming(changes, wording)
-    if renaming is not None and changes.carries:  # R7
+    if renaming is None:
+        yield from _own_steps(changes, wording, None)
+    elif changes.carries:  # R7
         yield renaming.stop_old()
-    yield from _own_steps(changes, wording, renaming)
-    if renaming is not None:
+        yield from _own_steps(changes, wording, renaming)
+        yield renaming.delete_old()
+    elif changes.existence == "create":
+        # Someone deleted the new one, whose offsets are still there and newer than the old one's
+        yield renaming.delete_old()
+        yield from _own_steps(changes, wording, None)
+    else:
+        yield from _own_steps(changes, wording, None)
         yield renaming.delete_old()
 
 
@@ -133,7 +141,7 @@ def _own_steps(
 def _creation(
     changes: Changes, wording: Wording, renaming: RenameWording | None
 ) -> Iterator[Action]:
-    held = _moves_offsets(changes) and changes.goal is not TargetState.STOPPED
+    held = changes.moves_offsets and changes.goal is not TargetState.STOPPED
     initial = TargetState.STOPPED if held else changes.goal
     yield (renaming or wording).create(initial, changes.goal if held else None)
     yield from _guard(changes, wording)
@@ -150,7 +158,7 @@ def _update(changes: Changes, wording: Wording, renaming: RenameWording | None) 
     target, goal = changes.live.target, changes.goal
     stopped, paused = TargetState.STOPPED, TargetState.PAUSED
     failed = "FAILED" in (changes.live.state, *changes.live.task_states)
-    if target is not stopped and (_moves_offsets(changes) or goal is stopped):  # R1
+    if target is not stopped and (changes.moves_offsets or goal is stopped):  # R1
         yield wording.stop(None if goal is stopped else target)
         # A stop ends failed tasks too: from there nothing is left to restart
         target = stopped
@@ -180,10 +188,6 @@ def _held(changes: Changes) -> bool:
 def _guard(changes: Changes, wording: Wording) -> Iterator[Action]:
     if changes.guard is not None:
         yield wording.protect(prevent_delete=changes.guard)
-
-
-def _moves_offsets(changes: Changes) -> bool:
-    return changes.carries or changes.pin is not None
 
 
 def _offsets(

@@ -109,12 +109,10 @@ def carried(pins: Mapping[str, AppliedPin], old: str) -> bool:
 def pins_once_created(
     pins: Mapping[str, AppliedPin], old: str | None, now_ms: int = 0
 ) -> dict[str, AppliedPin]:
-    """The pins of a connector that is created, to go on from `old` if that is given.
-
-    The record of a rename that was given up goes; one that says carried stays.
-    """
-    kept = {pin: applied for pin, applied in pins.items() if renamed_from(pin) in (None, old)}
-    if old is not None and not carried(pins, old):
+    """The pins of a connector that is created, to go on from `old` if that is given. The record of
+    an earlier rename goes."""
+    kept = {pin: applied for pin, applied in pins.items() if renamed_from(pin) is None}
+    if old is not None:
         kept[rename_pin(old)] = AppliedPin(BEGUN, (), now_ms, held=True)
     return kept
 

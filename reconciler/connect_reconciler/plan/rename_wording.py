@@ -50,8 +50,6 @@ class RenameWording:
         old, goal = self.rename.old, held_from or initial
         after = "" if goal is TargetState.STOPPED else f"; {goal.value} after that"
         effect = f"created stopped, for the offsets of {old}{after}"
-        if not self.changes.carries:
-            effect = f"it was deleted after it had the offsets of {old}, and goes on from its own"
         return Create(
             connector=self.changes.name,
             reason=self._reason(),

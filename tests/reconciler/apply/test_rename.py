@@ -236,3 +236,33 @@ def test_the_group_is_left_to_others_that_read_with_it() -> None:
     assert world.apply(desired).exit_code == 0
     assert world.kafka.groups == {"mine": {("t", 0): 5}, "own": {("t", 0): 5}}
     assert sink_group("new", case.spec.config) == "own"
+
+
+def test_an_ignored_secret_moves_from_the_old_name_and_is_told_nowhere() -> None:
+    case = Case({**SOURCE, "db.password": "hunter2"}, (line("f", 5),), owned=False)
+    world, _ = build(case)
+    spec = replace(case.spec, config={**SOURCE, "name": "new"}, ignore=("config.db.*",))
+    desired = desired_of(spec)
+    plan = world.plan(desired)
+    assert "hunter2" not in repr(plan)
+    assert world.apply(desired, plan).exit_code == 0
+    assert FakeCluster(world.kafka).config("new") == case.spec.config
+    ledger = world.kafka.records(TOPICS.ledger)
+    assert not [each for each in ledger if b"hunter" in (each.value or b"")]
+    assert world.plan(desired).empty
+
+
+def test_a_secret_of_the_old_name_is_not_in_an_error() -> None:
+    case = Case({**SOURCE, "db.password": "hunter2"}, (line("f", 5),))
+    world, _ = build(case)
+    spec = replace(case.spec, config={**SOURCE, "db.password": "hunter3", "name": "new"})
+    cluster = FakeCluster(world.kafka)
+
+    def refuse(*_: object) -> str:
+        raise RequestError(500, "cannot log in with hunter2 nor hunter3")
+
+    cluster.reset_offsets = refuse  # type: ignore[method-assign]
+    report = world.apply(desired_of(spec), cluster=cluster)
+    assert report.exit_code is ExitCode.FAILED
+    assert "cannot log in with" in str(report)
+    assert "hunter" not in str(report)
