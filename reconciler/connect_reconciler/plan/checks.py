@@ -130,7 +130,12 @@ def _entry_errors(changes: Changes, change: PinChange, pin: Pin, live: Live) -> 
         yield "plan.pin-shape", what, "write set: as `connect offsets` shows them, or reset: true"
         return
     if pin.to is not None and not change.again:
-        problem = position_problem(pin.to, changes.written or {}, live)
+        written = changes.written or {}
+        shown = changes.cover.shown(written)
+        problem = position_problem(pin.to, written, live)
+        if any(shown.get(key) != written.get(key) for key in ("topics", "topics.regex")):
+            what = "the sink's topics are sensitive, and the offsets of 'to' would name them"
+            problem = ("plan.hidden-topics", what, "take them out of 'sensitive', or reset: true")
         if problem is not None:
             yield problem
             return

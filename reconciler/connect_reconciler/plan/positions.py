@@ -22,14 +22,13 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 def sink_topics(config: Mapping[str, str], existing: Iterable[str]) -> tuple[str, ...]:
     """The topics that a sink reads, sorted: those that it names, or those of `existing` that its
     pattern matches. A pattern that is not understood here matches nothing."""
-    pattern = config.get("topics.regex", "").strip()
-    if not pattern:
+    if not config.get("topics.regex", "").strip():
         return tuple(sorted({each.strip() for each in config.get("topics", "").split(",")} - {""}))
-    try:
-        matches = re.compile(pattern).fullmatch
-    except re.error:
+    pattern = _pattern(config)
+    if pattern is None:
         return ()
-    return tuple(sorted(topic for topic in existing if topic not in _INTERNAL and matches(topic)))
+    found = (topic for topic in existing if topic not in _INTERNAL and pattern.fullmatch(topic))
+    return tuple(sorted(found))
 
 
 def sink_partitions(config: Mapping[str, str], topics: Mapping[str, int]) -> set[TopicPartition]:
@@ -63,6 +62,10 @@ def position_problem(to: Position, config: Mapping[str, str], live: Live) -> Pro
     topics = sink_topics(config, live.topics)
     pattern = config.get("topics.regex", "").strip()
     hint = "create the topics first, or give the offsets once they are there"
+    if pattern and _pattern(config) is None:
+        # Connect's patterns are Java's, which allow more than ours
+        what = f"topics.regex {pattern} is not understood here, so its topics are not known"
+        return "plan.no-topics", what, "write set: with an offset for each partition"
     if not topics:
         what = f"no topic matches topics.regex {pattern}" if pattern else "the sink names no topics"
         return "plan.no-topics", f"{what}, so there is nothing to move to {position_text(to)}", hint
@@ -88,6 +91,13 @@ def position_text(to: Position) -> str:
         return f"{to} ms since 1970"
     precision = "milliseconds" if to % 1000 else "seconds"
     return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def _pattern(config: Mapping[str, str]) -> re.Pattern[str] | None:
+    try:
+        return re.compile(config.get("topics.regex", "").strip())
+    except re.error:
+        return None
 
 
 def _offset(to: Position, at: TopicPartition, live: Live) -> int | None:

@@ -205,6 +205,12 @@ SOURCE = "{connector.class: FileStreamSource, topic: lines}"
             "no topic matches topics.regex x.*",
         ),
         (
+            "{connector.class: FileStreamSink, topics.regex: 'o(?<x>r)*+['}",
+            {"logs": LOGS},
+            "plan.no-topics",
+            "is not understood here",
+        ),
+        (
             "{connector.class: FileStreamSink, topics: orders}",
             {"logs": {"orders-0": [0, 1]}, "topics": {"orders": 2}},
             "plan.no-position",

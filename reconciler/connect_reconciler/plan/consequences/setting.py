@@ -15,8 +15,8 @@ from connect_reconciler.plan.positions import sink_topics
 class Setting:
     """One connector's configs before and after, and the cluster around it.
 
-    Secrets are not in it, only the names of their keys in `hidden`: nothing that a rule says can
-    tell one.
+    Secrets are in it only as what hides them, and their keys in `hidden`: nothing that a rule says
+    can tell one.
     """
 
     name: str
@@ -33,8 +33,9 @@ class Setting:
         """The setting of one connector's changes."""
         old = changes.cover.shown(changes.live.config if changes.live else {})
         old_kind = changes.live.kind if changes.live else "unknown"
-        new = changes.cover.shown(changes.written or {})
-        hidden = frozenset((changes.written or {}).keys() - new.keys())
+        written = changes.written or {}
+        new = changes.cover.shown(written)
+        hidden = frozenset(key for key, text in written.items() if new[key] != text)
         return cls(changes.name, changes.kind, old_kind, old, new, hidden, live, worker)
 
 
