@@ -1,6 +1,6 @@
 """`make bench`: three rounds, Apache and ours in turn, medians and ratios into docs/benchmarks.md.
 
-python -m benchmarks [--rounds N] [--lines N] [--connectors N] [--no-write]
+python -m benchmarks [--rounds N] [--lines N] [--connectors N] [--large N] [--no-write]
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from benchmarks import worker as workers
 from benchmarks import workloads
+from benchmarks.project import Project
 from connect_runtime.kafka.embedded import EmbeddedBroker
 
 # name, what it is, unit, whether more is better, the ratio to reach (ours to Apache's)
@@ -28,6 +29,8 @@ ROWS = (
     ("delete", "{n} connectors deleted", "s", False, 0.2),
 )
 
+_CHANGED = 20
+
 Figures = dict[tuple[str, str], list[float]]
 
 
@@ -37,6 +40,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--lines", type=int, default=2_000_000)
     parser.add_argument("--connectors", type=int, default=100)
+    parser.add_argument("--large", type=int, default=1000)
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="connect-bench-"))
@@ -48,10 +52,13 @@ def main() -> int:
         for number in range(options.rounds):
             for label in ("apache", "ours"):
                 _round(label, number, folder, broker.bootstrap_servers, options, figures)
+        large = _large(folder / "large", broker.bootstrap_servers, options)
     finally:
         broker.stop()
         shutil.rmtree(folder, ignore_errors=True)
     table, reached = _table(figures, options.connectors)
+    second, also_reached = _large_table(large, options.large)
+    table, reached = f"{table}\n\n{second}", reached and also_reached
     print(table)
     if not options.no_write:
         Path("docs/benchmarks.md").write_text(_page(table, options))
@@ -86,6 +93,40 @@ def _round(
     for name, value in found.items():
         figures[label, name].append(value)
         print(f"round {number + 1}  {label:6}  {name:8} {value:12,.2f}", flush=True)
+
+
+def _large(folder: Path, bootstrap: str, options: argparse.Namespace) -> dict[str, float]:
+    """Medians over the rounds; the first apply is done once."""
+    project = Project(folder, bootstrap, options.large, _CHANGED)
+    found: dict[str, list[float]] = defaultdict(list)
+    found["create"].append(project.start())
+    try:
+        for number in range(options.rounds):
+            project.change(101 + number)
+            for name, measure in (
+                ("read", project.read),
+                ("plan", project.plan),
+                ("apply", project.apply),
+            ):
+                found[name].append(measure())
+                print(f"round {number + 1}  large   {name:8} {found[name][-1]:12,.2f}", flush=True)
+    finally:
+        project.stop()
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def _large_table(found: dict[str, float], connectors: int) -> tuple[str, bool]:
+    most = 2 * found["read"] + 2
+    lines = (
+        f"A project of {connectors:,} connectors, {_CHANGED} of them changed:\n",
+        "| what | s | goal |",
+        "| --- | ---: | ---: |",
+        f"| its topics read by librdkafka alone | {found['read']:.2f} | |",
+        f"| `connect plan` | {found['plan']:.2f} | ≤ {most:.2f}, twice that and 2 s |",
+        f"| `connect apply` of the {_CHANGED}, healthy again | {found['apply']:.2f} | < 10 |",
+        f"| the first apply, which creates all | {found['create']:.2f} | |",
+    )
+    return "\n".join(lines), found["plan"] <= most and found["apply"] < 10
 
 
 def _table(figures: Figures, connectors: int) -> tuple[str, bool]:
