@@ -1,0 +1,92 @@
+"""A rename on a real Connect worker, with its Kafka and over REST alone: nothing is read twice."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from connect_specs.offsets import canonical_partition
+from connect_specs.states import TargetState
+from support.applying import names
+from support.broker import BrokerAddress, create_topic, produce
+from support.oracle import Oracle
+from support.rest_project import RestProject, sink, source
+from support.rig import Ends, committed_lines
+from support.wait import wait_until
+
+pytestmark = pytest.mark.oracle
+
+STEPS = ["StopOld", "Create", "CarryOffsets", "Resume", "DeleteOld"]
+
+
+@pytest.fixture(params=["with its Kafka", "REST alone"])
+def project(
+    request: pytest.FixtureRequest, oracle: Oracle, broker: BrokerAddress
+) -> Iterator[RestProject]:
+    kafka = {"bootstrap.servers": broker.bootstrap_servers}
+    alone = request.param == "REST alone"
+    name = f"orders-{secrets.token_hex(4)}"
+    made = RestProject(oracle.url, oracle.group_id, {} if alone else kafka, name=name)
+    yield made
+    made.specs = {}
+    assert made.apply().exit_code == 0
+
+
+def offsets(oracle: Oracle, name: str) -> dict[str, dict[str, int]]:
+    found = httpx.get(f"{oracle.url}/connectors/{name}/offsets").json()["offsets"]
+    return {canonical_partition(each["partition"]): each["offset"] for each in found}
+
+
+def test_a_source_goes_on_where_it_was(
+    project: RestProject, oracle: Oracle, broker: BrokerAddress, unique: str, tmp_path: Path
+) -> None:
+    file, kafka = tmp_path / "in", broker.bootstrap_servers
+    create_topic(kafka, unique)
+    file.write_text("".join(f"{n}\n" for n in range(100)))
+    old, new = f"{unique}-old", f"{unique}-new"
+    project.want(source(old, file, unique))
+    project.settle()
+    wait_until(lambda: len(list(committed_lines(kafka, unique))) == 100, what="100 lines")
+    project.specs = {}
+    project.want(replace(source(new, file, unique, **{"batch.size": "50"}), renamed_from=old))
+    plan = project.plan()
+    assert names(plan) == [f"{step} {new}" for step in STEPS]
+    project.settle()
+    with file.open("a") as more:
+        more.writelines(f"{n}\n" for n in range(100, 120))
+    wait_until(lambda: len(list(committed_lines(kafka, unique))) >= 120, what="120 lines")
+    assert list(committed_lines(kafka, unique)) == [str(n) for n in range(120)]
+    # A later connector of the old name begins anew
+    project.want(replace(source(old, file, unique), state=TargetState.STOPPED))
+    project.specs[new] = replace(project.specs[new], renamed_from=None)
+    project.settle()
+    assert offsets(oracle, old) == {}
+    assert offsets(oracle, new) != {}
+
+
+def test_a_sink_takes_its_groups_offsets_along(
+    project: RestProject, broker: BrokerAddress, unique: str, tmp_path: Path
+) -> None:
+    kafka, before, after = broker.bootstrap_servers, tmp_path / "before", tmp_path / "after"
+    create_topic(kafka, unique)
+    produce(kafka, unique, [(None, str(n).encode()) for n in range(10)])
+    old, new = f"{unique}-old", f"{unique}-new"
+    project.want(sink(old, before, unique))
+    project.settle()
+    wait_until(
+        lambda: before.exists() and len(before.read_text().splitlines()) == 10, what="10 records"
+    )
+    project.specs = {}
+    project.want(replace(sink(new, after, unique), renamed_from=old))
+    project.settle()
+    produce(kafka, unique, [(None, str(n).encode()) for n in range(10, 15)])
+    wait_until(
+        lambda: after.exists() and len(after.read_text().splitlines()) >= 5, what="5 records"
+    )
+    assert after.read_text().splitlines() == [str(n) for n in range(10, 15)]
+    assert Ends(kafka).committed(f"connect-{old}", unique) == 0
