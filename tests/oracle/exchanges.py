@@ -36,7 +36,7 @@ class Exchange:
 
 
 _NEVER_RAN = "the version of a connector that never ran is not known here"
-_NO_DEFINITIONS = "client properties have no definitions here, converter options no display names"
+_NO_DEFINITIONS = "client properties have no definitions here"
 
 _SOURCE = {"connector.class": "FileStreamSource", "topic": "{topic}", "file": "{missing}"}
 _SINK = {"connector.class": "FileStreamSink", "topics": "{topic}", "file": "{missing}"}
@@ -88,9 +88,12 @@ READS = (
     _differs("Apache has more", _ask("GET", "/connector-plugins?connectorsOnly=false")),
     _ask("GET", "/connector-plugins/FileStreamSource/config"),
     _ask("GET", "/connector-plugins/FileStreamSink/config"),
-    _differs(
-        _NO_DEFINITIONS,
-        _ask("GET", "/connector-plugins/StringConverter/config"),
+    _ask("GET", "/connector-plugins/StringConverter/config"),
+    _ask("GET", "/connector-plugins/org.apache.kafka.connect.json.JsonConverter/config"),
+    _ask("GET", "/connector-plugins/ByteArrayConverter/config"),
+    _ask(
+        "GET",
+        "/connector-plugins/org.apache.kafka.connect.file.FileStreamSourceConnector/config",
     ),
 )
 
@@ -222,17 +225,25 @@ CONFIGS = (
             {**_SINK, "name": "new", "consumer.override.max.poll.records": "5"},
         ),
     ),
-    _differs(
-        _NO_DEFINITIONS,
-        _ask(
-            "PUT",
-            "/connector-plugins/FileStreamSink/config/validate",
-            {
-                **_SINK,
-                "name": "new",
-                "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-            },
-        ),
+    _ask(
+        "PUT",
+        "/connector-plugins/FileStreamSink/config/validate",
+        {
+            **_SINK,
+            "name": "new",
+            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        },
+    ),
+    _ask(
+        "PUT",
+        "/connector-plugins/FileStreamSource/config/validate",
+        {
+            **_SOURCE,
+            "name": "new",
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "key.converter.schemas.enable": "maybe",
+            "key.converter.decimal.format": "x",
+        },
     ),
 )
 

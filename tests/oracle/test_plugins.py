@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -163,3 +163,28 @@ def test_passwords_are_those_that_the_worker_tells(oracle: Oracle, tmp_path: Pat
         {},
     )
     assert live.password_keys["a"] == {"consumer.override.ssl.key.password"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "org.apache.kafka.connect.json.JsonConverter",
+        "StringConverter",
+        "ByteArray",
+        "FileStreamSource",
+        f"{FILE}SinkConnector",
+    ],
+)
+def test_keys_as_rest_shows_them(rest: RestPlugins, name: str) -> None:
+    theirs, ours = (
+        [_comparable(key) for key in each.keys(name) or ()] for each in (rest, InstalledPlugins())
+    )
+    assert ours == theirs
+
+
+def _comparable(key: Mapping[str, object]) -> dict[str, object]:
+    """Documentation is in words of our own, and versions are those of two programs."""
+    found = {field: value for field, value in key.items() if field != "documentation"}
+    if str(found["name"]).endswith("plugin.version"):
+        del found["default_value"]
+    return found

@@ -22,6 +22,7 @@ from connect_runtime.api import (
     OneOf,
     Read,
     Schema,
+    Width,
     Write,
 )
 from connect_runtime.connectors.built_in import VERSION
@@ -37,6 +38,10 @@ CONFIG = with_converter_type(
         True,
         importance=Importance.HIGH,
         doc="Include schemas within each of the serialized values and keys.",
+        group="Schemas",
+        order=0,
+        width=Width.MEDIUM,
+        display_name="Enable Schemas",
     )
     .define(
         "schemas.cache.size",
@@ -44,6 +49,10 @@ CONFIG = with_converter_type(
         1000,
         importance=Importance.HIGH,
         doc="The maximum number of schemas that can be cached in this converter instance.",
+        group="Schemas",
+        order=1,
+        width=Width.MEDIUM,
+        display_name="Schema Cache Size",
     )
     .define(
         "decimal.format",
@@ -53,6 +62,10 @@ CONFIG = with_converter_type(
         importance=Importance.LOW,
         doc="Controls which format this converter will serialize decimals in. This value is case"
         " insensitive and can be either 'BASE64' (default) or 'NUMERIC'",
+        group="Serialization",
+        order=0,
+        width=Width.MEDIUM,
+        display_name="Decimal Format",
     )
     .define(
         "replace.null.with.default",
@@ -61,6 +74,10 @@ CONFIG = with_converter_type(
         importance=Importance.LOW,
         doc="Whether to replace fields that have a default value and that are null to the default"
         " value. When set to true, the default value is used, otherwise null is used.",
+        group="Serialization",
+        order=1,
+        width=Width.MEDIUM,
+        display_name="Replace null with default",
     )
 )
 

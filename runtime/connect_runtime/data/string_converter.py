@@ -20,6 +20,7 @@ from connect_runtime.api import (
     Importance,
     Read,
     Schema,
+    Width,
     Write,
 )
 from connect_runtime.api.java_text import java_text
@@ -33,6 +34,8 @@ CONFIG = with_converter_type(
         "UTF-8",
         importance=Importance.HIGH,
         doc="The name of the Java character set to use for encoding strings as byte arrays.",
+        width=Width.MEDIUM,
+        display_name="Encoding",
     )
 )
 
