@@ -222,7 +222,9 @@ def test_keys_come_in_connects_order(worker: WorkerConfig) -> None:
     assert names.index("key.converter.schemas.enable") < names.index(
         "value.converter.schemas.enable"
     )
-    assert infos.groups == ("Common", "Transforms", "Predicates", "Error Handling")
+    # Those of the converters' options as the real worker has them: in a HashMap's order
+    of_options = ("Serialization", "Schemas")
+    assert infos.groups == ("Common", "Transforms", "Predicates", "Error Handling", *of_options)
 
 
 class Preflight(SourceConnector):

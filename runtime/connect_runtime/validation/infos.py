@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from connect_runtime.api import ConfigDef, ConfigKey, ConfigType, ConfigValue
 from connect_runtime.api.configdef import config_text
+from connect_specs.java_map import in_hash_map_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +94,12 @@ def value_info(value: ConfigValue, type: ConfigType | None) -> ValueInfo:
 def prefixed(
     prefix: str, definitions: ConfigDef, values: Mapping[str, ConfigValue]
 ) -> tuple[ConfigInfo, ...]:
-    """The options of a part, such as a converter, under the names that a config gives them."""
+    """The options of a part, such as a converter, under the names that a config gives them.
+
+    In the order that a Java HashMap gives them, as Connect does.
+    """
     found = []
-    for key in definitions:
+    for key in in_hash_map_order(definitions.keys).values():
         info = value_info(values[key.name], key.type)
         found.append(
             ConfigInfo(

@@ -167,4 +167,10 @@ def _with(infos: ConfigInfos, more: list[ConfigInfo]) -> ConfigInfos:
     known = {info.value.name for info in infos.configs if info.value is not None}
     added = [info for info in more if info.value is not None and info.value.name not in known]
     count = sum(1 for info in added if info.value is not None and info.value.errors)
-    return replace(infos, error_count=infos.error_count + count, configs=(*infos.configs, *added))
+    groups = (info.key.group for info in added if info.key is not None and info.key.group)
+    return replace(
+        infos,
+        error_count=infos.error_count + count,
+        groups=tuple(dict.fromkeys((*infos.groups, *groups))),
+        configs=(*infos.configs, *added),
+    )
