@@ -41,7 +41,6 @@ from connect_reconciler.plan.actions import (
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before, unmet
-from connect_reconciler.plan.rename import base_config
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil, veil
 from connect_runtime.herder.values import ConnectorStatus
@@ -104,19 +103,19 @@ class Steps:
             self.waits.pop(name, None)
         if not done:
             course.failed()
-        left = "" if done else self._left(name, results, course)
+        left = "" if done else self._left(state, results, course)
         return ConnectorReport(name, tuple(results), left)
 
     def hidden(self, name: str, text: str) -> str:
         """`text` without the connector's secrets."""
         spec, live = self._desired.connectors.get(name), self._live.connectors.get(name)
-        base = None if spec is None else base_config(spec, self._live)
+        old = None if spec is None else self._live.connectors.get(spec.renamed_from or "")
         return hide(
             text,
             self._cover(name),
             {} if spec is None else spec.config,
             {} if live is None else live.config,
-            base or {},
+            {} if old is None else old.config,
         )
 
     def _carried_out(
@@ -253,11 +252,18 @@ class Steps:
         text = "; ".join(problem.what for problem in error.diagnostics)
         return self.hidden(action.connector, text)
 
-    def _left(self, name: str, results: Sequence[ActionResult], course: Course) -> str:
-        """In which state a connector is left."""
+    def _left(self, state: ConnectorState, results: Sequence[ActionResult], course: Course) -> str:
+        """In which state a connector is left, and the one that is renamed to it."""
         if all(result.outcome is Outcome.SKIPPED for result in results):
             return "as it was"
         reachable = course.ended_by is None
+        left = self._where(state.name, reachable=reachable)
+        if state.old is None:
+            return left
+        old = self._where(state.old.name, reachable=reachable)
+        return f"{left}; {state.old.name}, which is renamed to it: {old}"
+
+    def _where(self, name: str, *, reachable: bool) -> str:
         try:
             found = self._edges.read_back(name) if reachable else None
         except ConnectError:

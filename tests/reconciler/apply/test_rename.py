@@ -221,7 +221,12 @@ def test_a_refused_create_leaves_the_old_one_to_the_next_apply() -> None:
         raise RequestError(400, "the file is not there")
 
     cluster.create = refuse  # type: ignore[method-assign]
-    assert world.apply(desired, cluster=cluster).exit_code is ExitCode.FAILED
+    report = world.apply(desired, cluster=cluster)
+    assert report.exit_code is ExitCode.FAILED
+    assert report.connectors[0].left == (
+        "it is not there; old, which is renamed to it: stopped; the next apply brings it back to"
+        " running"
+    )
     assert world.observe(desired).connectors["old"].target is STOPPED
     back = replace(case.spec, name="old", config={**SOURCE, "name": "old"}, renamed_from=None)
     assert names(world.plan(desired_of(back))) == ["Forget new", "Resume old"]
