@@ -18,12 +18,14 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from connect_reconciler.doctor.look import examine
+from connect_reconciler.observe.rest_status import status_over_rest
 from connect_reconciler.plan.actions import UpdateConfig
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import status_topic
-from connect_runtime.storage.snapshots import State, Status
+from connect_runtime.storage.snapshots import State, Status, TaskId
+from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Unreachable
 from connect_specs.states import TargetState
 from support.broker import BrokerAddress, create_topic, produce
@@ -103,6 +105,85 @@ def test_changes_through_rest(project: RestProject, topic: str, tmp_path: Path) 
     project.settle()
     wait_until(lambda: lines(out)[-3:] == ["7", "8", "9"], what="three records again")
     assert len(lines(out)) == 13
+
+
+def test_a_rename_carries_the_offsets(project: RestProject, topic: str, tmp_path: Path) -> None:
+    old, new = f"{topic}-old", f"{topic}-new"
+    out, again = tmp_path / "out.txt", tmp_path / "again.txt"
+    project.want(sink(old, out, topic))
+    project.settle()
+    wait_until(lambda: project.observe().connectors[old].offsets, what="committed offsets")
+    del project.specs[old]
+    project.want(replace(sink(new, again, topic), renamed_from=old))
+    assert [type(action).__name__ for action in project.plan().actions] == [
+        "StopOld",
+        "Create",
+        "CarryOffsets",
+        "Resume",
+        "DeleteOld",
+    ]
+    project.settle()
+    live = project.observe()
+    assert (old in live.connectors, live.connectors[new].target) == (False, RUNNING)
+    assert lines(again) == []
+
+
+def test_what_was_changed_by_hand(
+    project: RestProject, worker: list[Oracle], topic: str, tmp_path: Path
+) -> None:
+    spec = sink(topic, tmp_path / "out.txt", topic)
+    project.want(spec)
+    project.settle()
+    assert not project.drift().drifted
+    changed = {**spec.config, "file": str(tmp_path / "other.txt")}
+    stored = httpx.get(f"{worker[0].url}/connectors/{topic}/config").json()
+    httpx.put(f"{worker[0].url}/connectors/{topic}/config", json=stored | changed)
+    (finding,) = (each for each in project.drift().findings if each.connector == topic)
+    assert (finding.key, finding.whose) == ("file", "theirs")
+    assert (finding.since is not None) is bool(project.kafka)
+    project.settle()
+    assert not project.drift().drifted
+
+
+def test_a_rollback_brings_back_config_state_and_offsets(
+    worker: list[Oracle], client: dict[str, str], topic: str, tmp_path: Path
+) -> None:
+    project = RestProject(worker[0].url, worker[0].group_id, client, name="rolled")
+    out = tmp_path / "out.txt"
+    project.want(sink(topic, out, topic))
+    project.settle()
+    wait_until(lambda: project.observe().connectors[topic].offsets, what="committed offsets")
+    before = project.observe().connectors[topic]
+    rewound = replace(
+        sink(topic, tmp_path / "other.txt", topic), state=STOPPED, pin=pin_at("back", topic, 4)
+    )
+    project.want(rewound)
+    report = project.settle()
+    assert project.roll_back(report.apply_id).exit_code == 0
+    after = project.observe().connectors[topic]
+    assert (after.config, after.target, after.offsets) == (
+        before.config,
+        RUNNING,
+        before.offsets,
+    )
+    project.specs = {}
+    project.settle()
+
+
+def test_statuses_over_rest(worker: list[Oracle], topic: str, tmp_path: Path) -> None:
+    project = RestProject(worker[0].url, worker[0].group_id, name="statuses")
+    missing = tmp_path / "missing" / "out.txt"
+    spec = sink(topic, tmp_path / "out.txt", topic)
+    project.want(replace(spec, config={**spec.config, "file": str(missing)}))
+    assert project.apply().exit_code == 1
+    config, status = status_over_rest(project.project.target or RestTarget(""))
+    assert config.connectors[topic].target is RUNNING
+    assert status.tasks[TaskId(topic, 0)].state is State.FAILED
+    assert str(missing) in (status.tasks[TaskId(topic, 0)].trace or "")
+    report = examine(project.project, {})
+    assert [each.diagnostic.code for each in report.findings] == ["doctor.failed"]
+    project.specs = {}
+    project.settle()
 
 
 def test_a_killed_worker_that_comes_back(

@@ -12,10 +12,16 @@ from pathlib import Path
 from connect_reconciler.apply.report import ApplyReport
 from connect_reconciler.apply.run import apply_plan
 from connect_reconciler.cli.apply_edges import edges_for
+from connect_reconciler.cli.history import journal_of, ledger_of
+from connect_reconciler.cli.rollback import later_applies
+from connect_reconciler.drift.compare import compare
+from connect_reconciler.drift.model import Drift
+from connect_reconciler.observe.history import observe_with_history
 from connect_reconciler.observe.observe import observe
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.plan.rollback import rollback_plan, way_back
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget
 from connect_specs.diagnostics import Location
 from connect_specs.names import ClusterTopics
@@ -64,6 +70,23 @@ class RestProject:
         made = plan or self.plan()
         with edges_for(project, desired, self.kafka, lambda: False) as edges:
             return apply_plan(made, desired, project, edges, observe=self.observe)
+
+    def drift(self) -> Drift:
+        return compare(self.desired, observe_with_history(self.project, self.desired, self.kafka))
+
+    def roll_back(self, apply_id: str) -> ApplyReport:
+        """The way back from an apply; only with Kafka, which has the journal."""
+        project, ledger = self.project, ledger_of(self.project, self.kafka)
+        later = later_applies(ledger, journal_of(ledger, project, apply_id))
+        before = ledger.before(apply_id)
+        way = way_back(apply_id, before, later, self.desired, self.observe())
+
+        def look() -> Live:
+            return observe(project, way.desired, self.kafka)
+
+        plan = rollback_plan(way, look(), group_id=self.group_id, worker={})
+        with edges_for(project, way.desired, self.kafka, lambda: False) as edges:
+            return apply_plan(plan, way.desired, project, edges, observe=look)
 
     def settle(self) -> ApplyReport:
         """One apply that must do all of it, and leave nothing to do."""

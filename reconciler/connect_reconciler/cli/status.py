@@ -1,7 +1,8 @@
 """`connect status`: what each connector is asked to do, and what it does.
 
 Read from the topics, so it works whoever runs them; a connector that nobody runs is not shown as
-running, whatever its last status says. Configs are not shown: they hold secrets.
+running, whatever its last status says. Apache's clusters are asked over REST. Configs hold secrets
+and are not shown.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from connect_runtime.herder.decide import View
     from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
     from connect_runtime.storage.snapshots import ConnectorState, TaskId
-    from connect_specs.desired import Project
+    from connect_specs.desired import Project, RestTarget
 
 _ELECTION_S = 3.0
 
@@ -40,7 +41,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
         return
     if leader is None:
         progress("no runtime is up: nothing runs now")
-    waiting = None if leader is None else _waiting(leader)
+    waiting = None if leader is None or project.target is not None else _waiting(leader)
     rows = [_row(view, name, leader, waiting, found) for name, found in statuses.items()]
     result(draw(rows) if rows else "there are no connectors")
 
@@ -51,12 +52,9 @@ def _read(project: Project, properties: Mapping[str, str]) -> tuple[str | None, 
     from connect_runtime.kafka.election import find_leader
     from connect_runtime.storage import config_topic, status_topic
     from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
-    from connect_specs.diagnostics import Diagnostic, Invalid
 
-    if not properties:
-        what = "the state of a Connect cluster is read from its Kafka, which connect.yaml omits"
-        hint = "add cluster.kafka with its bootstrap.servers"
-        raise Invalid(Diagnostic("project.kafka-needed", what, str(project.file), hint=hint))
+    if project.target is not None:
+        return _read_over_rest(project.target)
     topics = project.topics
     kafka = KafkaView(properties)
     kafka.cluster_id()
@@ -64,6 +62,16 @@ def _read(project: Project, properties: Mapping[str, str]) -> tuple[str | None, 
     leader = find_leader(properties, project.group_id, topics.config, _ELECTION_S)
     found = status_topic.reduce_all(StatusSnapshot(), kafka.records(topics.status))
     return leader.identity if leader else None, View(config=config, status=found)
+
+
+def _read_over_rest(target: RestTarget) -> tuple[str, View]:
+    """Whoever answers stands for all workers: Connect's own leader is not told."""
+    from connect_reconciler.cluster.rest_client import shown_url
+    from connect_reconciler.observe.rest_status import status_over_rest
+    from connect_runtime.herder.decide import View
+
+    config, found = status_over_rest(target)
+    return shown_url(target), View(config=config, status=found)
 
 
 def _statuses(

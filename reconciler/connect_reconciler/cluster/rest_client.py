@@ -57,7 +57,7 @@ class RestClient:
         self._sleep = sleep
         url = httpx.URL(target.url)
         # A user and password in the URL are sent, and never shown.
-        self._shown = str(url.copy_with(username=None, password=None))
+        self._shown = shown_url(target)
         self._may_want_certificate = url.scheme == "https" and target.cert_file is None
         auth = None if target.user is None else httpx.BasicAuth(target.user, target.password or "")
         self._client = httpx.Client(
@@ -203,6 +203,11 @@ class RestClient:
         if self._may_want_certificate:
             hint += " or wants a certificate of ours: cert_file and key_file"
         return Unreachable(Diagnostic("cluster.unreachable", what, self._shown, _why(error), hint))
+
+
+def shown_url(target: RestTarget) -> str:
+    """Its address without a user and password."""
+    return str(httpx.URL(target.url).copy_with(username=None, password=None))
 
 
 def connector_path(name: str, *rest: str) -> str:

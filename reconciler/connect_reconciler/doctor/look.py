@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from connect_reconciler.cluster.choose import rest_client
-from connect_reconciler.cluster.rest_client import RestClient, connector_path
+from connect_reconciler.cluster.rest_client import RestClient, connector_path, shown_url
 from connect_reconciler.doctor.compare import compare, failed, left_over
 from connect_reconciler.doctor.facts import Finding, Places, RestSide, TopicsSide
 from connect_reconciler.doctor.kafka import brokers_of, group_mixing, topic_facts
@@ -201,4 +201,4 @@ def _tell_rest(side: RestSide, looked_at: list[str]) -> None:
 
 
 def _address(project: Project) -> str:
-    return project.group_id if project.target is None else project.target.url
+    return project.group_id if project.target is None else shown_url(project.target)

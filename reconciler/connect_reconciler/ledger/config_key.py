@@ -16,8 +16,8 @@ import orjson
 
 from connect_reconciler.ledger.journal import Ending, Journal, Step
 from connect_reconciler.ledger.topic import LedgerSnapshot, LedgerUnreadable, reduce_all
-from connect_reconciler.ledger.values import FORMAT
-from connect_reconciler.plan.actions import Create, Pause, Resume, Stop, UpdateConfig
+from connect_reconciler.ledger.values import FORMAT, parts_of
+from connect_reconciler.plan.actions import Create, Pause, Resume, Stop, StopOld, UpdateConfig
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.herder.errors import RequestError
@@ -28,6 +28,7 @@ from connect_specs.states import TargetState
 
 _WRITES_CONFIG = (Create.__name__, UpdateConfig.__name__)
 _LETS_RUN = (Pause.__name__, Resume.__name__)
+_STOPS = (Stop.__name__, StopOld.__name__)
 
 
 class Keeper(Protocol):
@@ -65,22 +66,24 @@ class ConfigKeyLedger:
         self, step: Step, records: Sequence[NewRecord] = (), *, then: Sequence[NewRecord] = ()
     ) -> None:
         self.correct(records)
-        name = step.connector
         with self._lock:
-            self._then[name] = _folded(self._snapshot, then)
-        owned = self.state.connectors.get(name)
-        holds = step.action == Stop.__name__ and owned is not None and owned.held_from is not None
-        if holds or step.action in _LETS_RUN:
-            self._write(name, running=holds)
+            self._then |= dict.fromkeys(_named(step, then), _folded(self._snapshot, then))
+        for name in _named(step, records):
+            owned = self.state.connectors.get(name)
+            holds = step.action in _STOPS and owned is not None and owned.held_from is not None
+            if holds or step.action in _LETS_RUN:
+                self._write(name, running=holds)
 
     def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None:
-        name = step.connector
         self.correct(records)
+        names = _named(step, records)
         with self._lock:
-            self._then.pop(name, None)
+            for name in names:
+                self._then.pop(name, None)
             if step.action in _WRITES_CONFIG:
-                self._kept[name] = dump_entry(name, self.state)
-        self._write(name)
+                self._kept[step.connector] = dump_entry(step.connector, self.state)
+        for name in names:
+            self._write(name)
 
     def correct(self, records: Sequence[NewRecord]) -> None:
         """Takes note; it is written with the connector's next change."""
@@ -220,6 +223,11 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
+
+
+def _named(step: Step, records: Sequence[NewRecord]) -> tuple[str, ...]:
+    """The connectors that a step is about: its own, and those of its records."""
+    return tuple(dict.fromkeys([step.connector, *(parts_of(each.key)[1] for each in records)]))
 
 
 def _folded(snapshot: LedgerSnapshot, records: Sequence[NewRecord]) -> LedgerSnapshot:

@@ -12,12 +12,12 @@ from connect_reconciler.drift.history import history_of
 from connect_reconciler.drift.model import Seen
 from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_key_given
 from connect_reconciler.observe.known_plugins import known_plugins
-from connect_reconciler.observe.observe import observe_view
+from connect_reconciler.observe.observe import observe, observe_view
 from connect_reconciler.plan.live import Live, TopicPartition
 from connect_runtime.kafka.groups import idle_groups
 from connect_runtime.storage.log import LogRecord
 from connect_specs.desired import Desired, Project
-from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
+from connect_specs.diagnostics import Unreachable
 from connect_specs.names import ledger_group
 
 _PREFIX = "connect-"
@@ -26,9 +26,8 @@ _PREFIX = "connect-"
 def observe_with_history(project: Project, desired: Desired, client: Mapping[str, str]) -> Seen:
     """Live, since when it is so, and what nobody has any more. Raises as `observe` does."""
     if not client:
-        what = "what was applied last is kept in the cluster's Kafka, which connect.yaml omits"
-        hint = "add cluster.kafka with its bootstrap.servers; `connect plan` shows what differs"
-        raise Invalid(Diagnostic("project.kafka-needed", what, str(project.file), hint=hint))
+        # REST tells neither when things were written nor what deleted connectors left
+        return Seen(observe(project, desired, client))
     view = _Keeping(client)
     with known_plugins(project, client) as plugins:
         live = observe_view(
