@@ -14,7 +14,7 @@ from connect_reconciler.apply.progress import Event
 from connect_reconciler.apply.readback import ConfigTopic
 from connect_reconciler.apply.report import ApplyReport
 from connect_reconciler.apply.run import apply_plan
-from connect_reconciler.apply.waiting import Clock
+from connect_reconciler.apply.waiting import Clock, Limits
 from connect_reconciler.cluster.port import Cluster
 from connect_reconciler.ledger.lease import Lease
 from connect_reconciler.ledger.ledger import Ledger, read_ledger
@@ -84,6 +84,8 @@ class Applying:
     events: list[Event] = field(default_factory=list)
     parallelism: int = 1
     fail_fast: bool = False
+    limits: Limits = field(default_factory=Limits)
+    lag: Callable[[str], int | None] = lambda name: None
 
     def observe(self, desired: Desired) -> Live:
         return observe_view(
@@ -123,8 +125,10 @@ class Applying:
                 stop=stop,
                 parallelism=self.parallelism,
                 fail_fast=self.fail_fast,
+                limits=self.limits,
                 clock=self.time.clock(),
             ),
+            lag=self.lag,
         )
         return apply_plan(plan, desired, PROJECT, edges, observe=lambda: self.observe(desired))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from connect_reconciler.apply.edges import FATAL, Edges
-from connect_reconciler.apply.health import Judged, Verdict, Watch, watch
+from connect_reconciler.apply.health import Judged, Verdict, Watch, watch, watch_lag
 from connect_reconciler.apply.progress import Waiting
 from connect_reconciler.apply.report import ConnectorReport, Health
 from connect_reconciler.apply.steps import Steps
@@ -37,14 +37,16 @@ def await_health(
         return not pending
 
     try:
-        edges.patience.until(look, limits.health_s)
+        # The time that all must run comes on top of the time until they do
+        edges.patience.until(look, limits.health_s + limits.settle_s)
+        edges.lease.keep()
         health, why = Health.TIMED_OUT, ""
         if settings.stop():
             health = Health.NOT_AWAITED
     except FATAL as error:
         health, why = Health.NOT_AWAITED, str(error)
     for name, state in pending.items():
-        detail = why or steps.hidden(name, state.judged.detail)
+        detail = why or steps.hidden(name, state.missing)
         found[name] = replace(found[name], health=health, health_detail=detail)
     return found
 
@@ -67,6 +69,11 @@ def _look(name: str, state: Watch, edges: Edges) -> tuple[Watch, bool]:
         if silent:
             detail = f"task {silent[0]} has no status yet"
             return Watch(state.before, Judged(Verdict.UNSETTLED, detail), now), False
+    if state.judged.verdict is Verdict.RUNNING and status and status.type == "sink":
+        limits = edges.settings.limits
+        # Between two of its commits a sink seems to stand still
+        if limits.settle_s >= limits.commits_s and (final or state.lag is None):
+            return watch_lag(state, edges.lag(name), now, final=final)
     return state, final
 
 

@@ -85,7 +85,8 @@ class Holding(Protocol):
 class Edges:
     """Everything that is not a value: the cluster, the ledger's pen, the lease and a way to look.
 
-    `read_back` tells config and target state of one connector as they are now.
+    `read_back` tells config and target state of one connector as they are now, `lag` how many
+    records a sink is behind, None where that is not known.
     """
 
     cluster: Cluster
@@ -93,6 +94,7 @@ class Edges:
     lease: Holding
     read_back: ReadBack
     settings: Settings
+    lag: Callable[[str], int | None] = lambda name: None
 
     @property
     def patience(self) -> Patience:

@@ -6,7 +6,7 @@ therefore counts at once only where it says something new, and else when it has 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
@@ -61,11 +61,19 @@ def still_running(status: ConnectorStatus | None) -> str:
 @dataclass(frozen=True, slots=True)
 class Watch:
     """One connector that is waited for. `before` is its status from before the change; `since` is
-    when the newest verdict was first seen."""
+    when the newest verdict was first seen, `lag` how far it was behind then, if that is known.
+    `grew` says that it fell further behind."""
 
     before: ConnectorStatus | None
     judged: Judged = Judged(Verdict.UNSETTLED)
     since: float = 0.0
+    lag: int | None = None
+    grew: str = ""
+
+    @property
+    def missing(self) -> str:
+        """What is missing, in words."""
+        return self.judged.detail or self.grew
 
 
 def watch(
@@ -74,12 +82,24 @@ def watch(
     """The watch after one more look, and whether its verdict is final."""
     judged = judge(status)
     if judged != state.judged:
-        state = Watch(state.before, judged, now)
+        state = Watch(state.before, judged, now, grew=state.grew)
     if judged.verdict is Verdict.UNSETTLED:
         return state, False
     if judged.verdict is Verdict.FAILED and _failures(status) - _failures(state.before):
         return state, True
     return state, now - state.since >= settle_s
+
+
+def watch_lag(state: Watch, lag: int | None, now: float, *, final: bool) -> tuple[Watch, bool]:
+    """The same for a sink that runs, once its lag was read again. One that grows is given another
+    while: after a pause there is much to catch up with."""
+    if state.lag is None or lag is None:
+        return replace(state, lag=lag), final and lag is None
+    if not final:
+        return state, False
+    if lag <= state.lag:
+        return state, True
+    return replace(state, since=now, lag=lag, grew=f"lag grows: {state.lag:,} → {lag:,}"), False
 
 
 def last_line(trace: str | None) -> str:

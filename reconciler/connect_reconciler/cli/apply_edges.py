@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from connect_reconciler.apply.edges import Edges, Settings
+from connect_reconciler.apply.lag import lag_of
 from connect_reconciler.apply.readback import ConfigTopic
 from connect_reconciler.apply.rest_edges import edges_over_rest
 from connect_reconciler.apply.waiting import Limits
@@ -22,11 +23,14 @@ from connect_reconciler.cluster.choose import open_cluster
 from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.ledger.lease import Lease
 from connect_reconciler.ledger.ledger import Ledger
-from connect_reconciler.observe.kafka_view import fingerprint_key_given
+from connect_reconciler.observe.kafka_view import KafkaView, fingerprint_key_given
 from connect_runtime.kafka.log import KafkaLogs
 
 if TYPE_CHECKING:
     from connect_specs.desired import Desired, Project
+
+
+_COMMITS, _COMMITS_MS = "offset.flush.interval.ms", "60000"
 
 
 @contextmanager
@@ -49,7 +53,11 @@ def edges_for(
         parallelism=chosen.parallelism,
         fail_fast=chosen.fail_fast,
         rolls_back=chosen.rolls_back,
-        limits=Limits(health_s=chosen.health_timeout, settle_s=chosen.healthy_for),
+        limits=Limits(
+            health_s=chosen.health_timeout,
+            settle_s=chosen.healthy_for,
+            commits_s=int(project.worker.get(_COMMITS, _COMMITS_MS)) / 1000,
+        ),
     )
     with ExitStack() as stack:
         if project.target is not None and not properties:
@@ -69,4 +77,5 @@ def edges_for(
         read_back = ConfigTopic(logs.reader(project.topics.config))
         stack.callback(read_back.close)
         settings = replace(settings, progress=stack.enter_context(telling()))
-        yield Edges(cluster, ledger, lease, read_back, settings)
+        lag = lag_of(cluster, KafkaView(properties).log_ranges)
+        yield Edges(cluster, ledger, lease, read_back, settings, lag)
