@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from connect_reconciler.cli.apply_output import render_report, report_json
 from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.drift.compare import compare
-from connect_reconciler.drift.history import History
 from connect_reconciler.drift.json_lines import finding_line
+from connect_reconciler.drift.model import Seen
 from connect_reconciler.drift.render import drift_markdown, drift_text
 from connect_reconciler.observe import validity
 from connect_reconciler.observe.traces import without_secrets
@@ -132,7 +132,7 @@ def test_no_secret_in_plans_applies_ledger_drift_and_logs(
     with _logged() as logged:
         for desired in (first, second, second):
             live = world.observe(desired)
-            drift = compare(desired, live, History())
+            drift = compare(desired, Seen(live))
             shown = [drift_text(drift), drift_markdown(drift), *map(finding_line, drift.findings)]
             plan = world.plan(desired)
             shown += renderings(plan)
