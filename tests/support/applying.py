@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event as Flag
 
 from connect_reconciler.apply.edges import Edges, Settings
 from connect_reconciler.apply.progress import Event
@@ -62,7 +63,9 @@ class HeldLease(Lease):
 
     def __init__(self) -> None:
         self.gone = False
-        self._broken = None
+        self._broken = self._taken_by = None
+        self._released = Flag()
+        self._released.set()
 
     @property
     def lost(self) -> bool:
