@@ -99,8 +99,8 @@ def _large(folder: Path, bootstrap: str, options: argparse.Namespace) -> dict[st
     """Medians over the rounds; the first apply is done once."""
     project = Project(folder, bootstrap, options.large, _CHANGED)
     found: dict[str, list[float]] = defaultdict(list)
-    found["create"].append(project.start())
     try:
+        found["create"].append(project.start())
         for number in range(options.rounds):
             project.change(101 + number)
             for name, measure in (
