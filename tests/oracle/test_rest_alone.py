@@ -21,6 +21,7 @@ from connect_specs.states import TargetState
 from support.applying import names
 from support.broker import BrokerAddress, create_topic, produce
 from support.connect_jars import VERSIONS
+from support.masking import masking
 from support.oracle import Oracle
 from support.rest_project import RestProject, pin_at, sink, source
 from support.wait import wait_until
@@ -133,6 +134,25 @@ def test_created_with_offsets_and_a_state(
     project.want(replace(spec, state=RUNNING))
     project.settle()
     wait_until(lambda: lines(out)[-2:] == ["8", "9"], what="two records")
+
+
+@pytest.mark.parametrize("worker", ["3.6.2"], indirect=True, scope="module")
+def test_masks_where_the_whole_config_is_written(
+    worker: Oracle, project: RestProject, topic: str, tmp_path: Path
+) -> None:
+    """Before 3.8 a pin is recorded by writing the whole config: with the spec's true values."""
+    key = "consumer.override.ssl.key.password"
+    spec = sink(topic, tmp_path / "out.txt", topic, **{key: "hunter2"})
+    with masking(worker.url, [key], "****") as (url, sent):
+        masked = replace(project, url=url, specs={})
+        masked.want(replace(spec, state=STOPPED, pin=pin_at("from", topic, 3)))
+        masked.settle()
+        assert masked.observe().ledger.pins.keys() == {(topic, "from")}
+        stored = config_of(worker, topic)
+        assert (stored[key], "hunter2" in stored[LEDGER_KEY]) == ("hunter2", False)
+        assert not [body for body in sent if "****" in body]
+        masked.specs = {}
+        masked.settle()
 
 
 @pinned_version

@@ -6,6 +6,7 @@ Distributed mode, with topics, group and port of its own, so that several can ru
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from ssl import SSLContext
 from typing import Self
 
 import httpx
@@ -49,6 +50,7 @@ class Oracle:
     pid: int
     started: float
     command: tuple[str, ...]
+    verify: SSLContext | bool = True
 
     @property
     def config_topic(self) -> str:
@@ -72,11 +74,12 @@ class Oracle:
         exactly_once: bool = True,
         settings: Mapping[str, str] | None = None,
         version: str = KAFKA_VERSION,
+        verify: SSLContext | bool = True,
     ) -> Self:
         """Starts a worker and returns when it answers for its connectors, within 60 s.
 
-        `settings` are worker properties that replace or add to the ones here. Raises
-        AssertionError with the end of its log if it does not get there.
+        `settings` are worker properties that replace or add to the ones here, `verify` what its
+        TLS is checked with. Raises AssertionError with the end of its log if it does not get there.
         """
         java = find_java()
         assert java is not None, "Java not found"
@@ -85,6 +88,7 @@ class Oracle:
         url = f"http://{LOOPBACK}:{free_port()}"
         properties = _properties(folder, bootstrap_servers, group_id, url, exactly_once)
         properties.update(settings or {})
+        url = properties["listeners"]
         worker_file = folder / "worker.properties"
         worker_file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         command = [
@@ -96,15 +100,22 @@ class Oracle:
             "org.apache.kafka.connect.cli.ConnectDistributed",
             str(worker_file),
         ]
-        return cls._spawned(command, url, group_id, folder)
+        return cls._spawned(command, url, group_id, folder, verify)
 
     @classmethod
-    def _spawned(cls, command: Sequence[str], url: str, group_id: str, folder: Path) -> Self:
+    def _spawned(
+        cls,
+        command: Sequence[str],
+        url: str,
+        group_id: str,
+        folder: Path,
+        verify: SSLContext | bool,
+    ) -> Self:
         log = folder / "worker.log"
         pid = spawn(command, log=log)
         started = start_time(pid)
         assert started is not None, f"the worker ended at once: {_tail(log)}"
-        worker = cls(url, group_id, folder, pid, started, tuple(command))
+        worker = cls(url, group_id, folder, pid, started, tuple(command), verify)
         try:
             wait_until(worker.answers, what=f"{url}/connectors to be 200", timeout_s=60)
         except BaseException:
@@ -114,14 +125,17 @@ class Oracle:
 
     def again(self) -> Self:
         """The same worker once more, at the same address, after it was killed or stopped."""
-        return self._spawned(self.command, self.url, self.group_id, self.folder)
+        return self._spawned(self.command, self.url, self.group_id, self.folder, self.verify)
 
     def answers(self) -> bool:
         """Whether it has started and takes part in its cluster."""
         log = self.folder / "worker.log"
         assert is_alive(self.pid, self.started), f"the worker ended: {_tail(log)}"
         try:
-            return httpx.get(f"{self.url}/connectors", timeout=5).status_code == 200
+            return (
+                httpx.get(f"{self.url}/connectors", timeout=5, verify=self.verify).status_code
+                == 200
+            )
         except httpx.TransportError:
             return False
 

@@ -29,13 +29,15 @@ from connect_specs.names import ClusterTopics
 
 @dataclass
 class RestProject:
-    """`kafka` holds client properties; empty: REST alone. `specs` are as of now."""
+    """`kafka` holds client properties; empty: REST alone. `specs` are as of now. `reached` says how
+    the cluster is reached, if it takes more than `url`."""
 
     url: str
     group_id: str
     kafka: Mapping[str, str] = field(default_factory=dict)
     name: str = "orders"
     specs: dict[str, DesiredConnector] = field(default_factory=dict)
+    reached: RestTarget | None = None
 
     @property
     def project(self) -> Project:
@@ -45,7 +47,7 @@ class RestProject:
             group_id=self.group_id,
             topics=ClusterTopics.of(self.group_id),
             kafka=self.kafka or None,
-            target=RestTarget(self.url),
+            target=self.reached or RestTarget(self.url),
             worker={},
             specs=(),
         )

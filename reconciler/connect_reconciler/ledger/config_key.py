@@ -19,6 +19,7 @@ from connect_reconciler.ledger.topic import LedgerSnapshot, LedgerUnreadable, re
 from connect_reconciler.ledger.values import FORMAT, parts_of
 from connect_reconciler.plan.actions import Create, Pause, Resume, Stop, StopOld, UpdateConfig
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
+from connect_reconciler.plan.rename import renamed_from
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.rest import wire
@@ -167,7 +168,12 @@ def load_ledger(
         except LedgerUnreadable as error:
             refused(error, name)
             continue
-        pins |= {(name, pin): each for pin, each in applied.items()}
+        # A rename is over once the old name is gone, which cannot be written while the new one runs
+        pins |= {
+            (name, pin): each
+            for pin, each in applied.items()
+            if renamed_from(pin) is None or renamed_from(pin) in configs
+        }
     return LedgerState(connectors, pins)
 
 

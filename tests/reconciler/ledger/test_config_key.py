@@ -6,10 +6,16 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from connect_reconciler.ledger.config_key import ConfigKeyLedger, dump_entry, load_entry
+from connect_reconciler.ledger.config_key import (
+    ConfigKeyLedger,
+    dump_entry,
+    load_entry,
+    load_ledger,
+)
 from connect_reconciler.ledger.journal import Step
 from connect_reconciler.ledger.topic import LedgerUnreadable, owned_record, pin_record
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
+from connect_reconciler.plan.rename import rename_pin
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import OffsetEntry
@@ -77,6 +83,15 @@ def test_a_target_state_is_not_kept() -> None:
 def test_what_cannot_be_read_is_named(text: str) -> None:
     with pytest.raises(LedgerUnreadable, match=LEDGER_KEY):
         load_entry("a", text)
+
+
+def test_a_rename_is_over_once_the_old_name_is_gone() -> None:
+    record = rename_pin("old")
+    entry = dump_entry("a", LedgerState({"a": OWNED}, {("a", record): PIN, ("a", "p"): PIN}))
+    configs = {"a": {LEDGER_KEY: entry}}
+    assert load_ledger(configs, pytest.fail).pins.keys() == {("a", "p")}  # type: ignore[arg-type]
+    both = load_ledger(configs | {"old": {}}, pytest.fail)  # type: ignore[arg-type]
+    assert both.pins.keys() == {("a", "p"), ("a", record)}
 
 
 def test_a_config_holds_what_its_action_is_going_to_record(
