@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 _NOT_ALLOWED = (401, 403, 407)
 _CONFLICT = 409
+# A worker's answer where its leader could not write and took back what it had: to be asked again.
+_NOT_WRITTEN = "Failed to write to config topic"
 # Answers of a proxy that had passed the request on.
 _GATEWAY = (502, 504)
 
@@ -142,6 +144,8 @@ class RestClient:
                 ) from error
 
         def again(response: httpx.Response) -> float:
+            if response.status_code == 500 and _error_text(response).startswith(_NOT_WRITTEN):
+                return self._retries.rebalance_s
             if response.status_code != _CONFLICT or final():
                 return 0
             return self._retries.rebalance_s

@@ -112,8 +112,9 @@ def steps_of(cases: Sequence[Case]) -> int:
     return doom.calls
 
 
-def kill_and_repeat(cases: Sequence[Case], at: int, *, before: bool) -> None:
+def kill_and_repeat(cases: Sequence[Case], at: int, *, before: bool, parallelism: int = 1) -> None:
     world, desired = build(cases)
+    world.parallelism = parallelism
     doom = Doom(at, before=before)
     cluster = DoomedCluster(world.kafka)
     cluster.doom = doom
@@ -206,6 +207,12 @@ RICH = (
 def test_every_point_of_a_rich_plan(before: bool) -> None:
     for at in range(1, steps_of(RICH) + 1):
         kill_and_repeat(RICH, at, before=before)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_every_point_with_several_connectors_under_way(before: bool) -> None:
+    for at in range(1, steps_of(RICH) - 2):
+        kill_and_repeat(RICH, at, before=before, parallelism=8)
 
 
 def test_killed_twice_it_still_goes_back_to_where_it_was() -> None:

@@ -104,6 +104,16 @@ def test_a_change_that_failed_is_not_asked_again(ask: Over) -> None:
     assert len(transport.requests) == 1
 
 
+def test_a_leader_that_could_not_write_is_asked_again(ask: Over) -> None:
+    text = (
+        "Failed to write to config topic; this may be due to a transient error and the request can"
+        " be safely retried"
+    )
+    cluster, transport = ask(told(500, text), httpx.Response(204))
+    cluster.pause("a")
+    assert len(transport.requests) == 2
+
+
 def test_a_taken_name_is_no_rebalance(ask: Over) -> None:
     cluster, transport = ask(
         told(409, "Connector a already exists"), httpx.Response(200, json={"name": "a"})

@@ -1,0 +1,73 @@
+"""What an apply left half done: a line for each action, judged by what is there now."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_reconciler.plan.journal import Before, HalfDone, Unfinished
+from connect_reconciler.plan.live import LedgerState, Live, LiveConnector
+from connect_reconciler.plan.unfinished import took_place, unfinished
+from connect_reconciler.plan.values import Plain, Secret
+from connect_specs.desired import OffsetEntry
+from connect_specs.states import TargetState
+
+RUNNING, STOPPED = TargetState.RUNNING, TargetState.STOPPED
+CONFIG = {"name": "a", "file": "x"}
+AT = (OffsetEntry({"f": "x"}, {"at": 7}),)
+ELSEWHERE = (OffsetEntry({"f": "x"}, {"at": 9}),)
+PAST = Before({"name": Plain("a"), "file": Plain("x")}, RUNNING, offsets=AT)
+OTHER = Before({"name": Plain("a"), "file": Plain("y")}, RUNNING, offsets=ELSEWHERE)
+HIDDEN = Before({"name": Plain("a"), "file": Secret("f00")}, RUNNING)
+
+
+def live(
+    target: TargetState | None, *steps: HalfDone, offsets: tuple[OffsetEntry, ...] = AT
+) -> Live:
+    connectors = {}
+    if target is not None:
+        connectors["a"] = LiveConnector("a", "source", CONFIG, target, offsets)
+    journal = Unfinished("id-1", "alex@ci pid 7 since T", steps)
+    return Live(connectors, LedgerState(unfinished=(journal,), fingerprint_key=b"key"))
+
+
+@pytest.mark.parametrize(
+    ("action", "target", "past", "expected"),
+    [
+        ("Create", RUNNING, Before(None), True),
+        ("Create", None, Before(None), False),
+        ("Delete", None, PAST, True),
+        ("Delete", RUNNING, PAST, False),
+        ("Stop", STOPPED, PAST, True),
+        ("Stop", RUNNING, PAST, False),
+        ("Resume", RUNNING, PAST, True),
+        ("Pause", RUNNING, PAST, False),
+        ("UpdateConfig", RUNNING, OTHER, True),
+        ("UpdateConfig", RUNNING, PAST, False),
+        ("UpdateConfig", RUNNING, HIDDEN, True),
+        ("AlterOffsets", STOPPED, OTHER, True),
+        ("AlterOffsets", STOPPED, PAST, False),
+        ("ResetOffsets", STOPPED, PAST, False),
+        ("ResetOffsets", STOPPED, HIDDEN, None),
+        ("Restart", RUNNING, PAST, None),
+        ("Stop", None, PAST, None),
+        ("UpdateConfig", RUNNING, None, None),
+    ],
+)
+def test_whether_it_took_place(
+    action: str, target: TargetState | None, past: Before | None, expected: bool | None
+) -> None:
+    assert took_place(HalfDone("a", action, past), live(target)) is expected
+
+
+def test_a_line_for_each() -> None:
+    steps = (HalfDone("a", "AlterOffsets", PAST), HalfDone("a", "Create"), HalfDone("b", "Create"))
+    assert [each.what for each in unfinished(live(STOPPED, *steps))] == [
+        "apply id-1 by alex@ci pid 7 since T ended in the middle of `alter offsets a`: it did not"
+        " take place",
+        "apply id-1 by alex@ci pid 7 since T ended in the middle of `create a`: it took place",
+        "apply id-1 by alex@ci pid 7 since T ended in the middle of `create b`: it did not take"
+        " place",
+    ]
+    assert [each.what for each in unfinished(live(STOPPED))] == [
+        "apply id-1 by alex@ci pid 7 since T ended early; this plan goes on from where it stopped"
+    ]
