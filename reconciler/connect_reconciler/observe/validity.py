@@ -236,7 +236,8 @@ def _unread(
 def _without_effect(each: _Written) -> Iterator[Diagnostic]:
     """What our runtime takes, and does not act on."""
     for what in without_effect(each.config):
-        yield Diagnostic("config.without-effect", f"{each.spec.name}: {what}", each.spec.where)
+        place = each.place(what.partition(" ")[0])
+        yield Diagnostic("config.without-effect", f"{each.spec.name}: {what}", place)
 
 
 def _unknown_class(project: Project, name: str, each: _Written) -> Diagnostic:
