@@ -10,6 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +18,12 @@ import httpx
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from connect_reconciler.cli import apply_edges
+from connect_reconciler.cluster.rest_client import Retries
 from connect_reconciler.doctor.look import examine
 from connect_reconciler.observe.rest_status import status_over_rest
 from connect_reconciler.plan.actions import UpdateConfig
+from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.log import KafkaLogs
@@ -186,36 +190,69 @@ def test_statuses_over_rest(worker: list[Oracle], topic: str, tmp_path: Path) ->
     project.settle()
 
 
-def test_a_killed_worker_that_comes_back(
+def test_a_worker_killed_and_started_in_the_middle_of_an_apply(
     project: RestProject, worker: list[Oracle], topic: str, tmp_path: Path
 ) -> None:
-    """Killed while an apply waits for tasks to end; the next apply finishes what it began."""
+    """The apply waits for it, and does the rest."""
     out = tmp_path / "out.txt"
+    plan = rewind(project, topic, out)
+    with killed_while_stopping(worker, topic, start_again=True):
+        report = project.apply(plan)
+    assert report.exit_code == 0, report
+    assert project.plan().empty
+    wait_until(lambda: lines(out)[-3:] == ["7", "8", "9"], what="three records again")
+
+
+def test_a_worker_killed_in_the_middle_of_an_apply(
+    project: RestProject,
+    worker: list[Oracle],
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The apply ends; the next one, once the worker is back, finishes what it began."""
+    monkeypatch.setattr(apply_edges, "PATIENT", Retries(connect_s=0.5))
+    out = tmp_path / "out.txt"
+    plan = rewind(project, topic, out)
+    with killed_while_stopping(worker, topic, start_again=False):
+        assert project.apply(plan).exit_code != 0
+    worker[0] = worker[0].again()
+    project.settle()
+    assert project.observe().connectors[topic].target is RUNNING
+    wait_until(lambda: lines(out)[-3:] == ["7", "8", "9"], what="three records again")
+
+
+def rewind(project: RestProject, topic: str, out: Path) -> Plan:
+    """The plan that takes a running sink three records back."""
     project.want(sink(topic, out, topic))
     project.settle()
     wait_until(lambda: project.observe().connectors[topic].offsets, what="committed offsets")
     project.want(replace(sink(topic, out, topic), pin=pin_at("back", topic, 7)))
-    plan = project.plan()
+    return project.plan()
+
+
+@contextmanager
+def killed_while_stopping(
+    worker: list[Oracle], connector: str, *, start_again: bool
+) -> Iterator[None]:
+    """The worker gets SIGKILL when the connector does not run any more."""
 
     def stopped() -> bool:
-        url = f"{worker[0].url}/connectors/{topic}/status"
-        return httpx.get(url).json()["connector"]["state"] != "RUNNING"
+        answer = httpx.get(f"{worker[0].url}/connectors/{connector}/status").json()
+        return bool(answer["connector"]["state"] == "STOPPED")
 
     def kill() -> None:
-        wait_until(stopped, what="the stop")
+        wait_until(stopped, what="the stop", every_s=0.01)
         worker[0].kill()
+        if start_again:
+            worker[0] = worker[0].again()
 
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        first = project.apply(plan)
+        yield
     finally:
-        killer.join(60)
-        worker[0] = worker[0].again()
-    assert first.exit_code != 0
-    project.settle()
-    assert project.observe().connectors[topic].target is RUNNING
-    wait_until(lambda: lines(out)[-3:] == ["7", "8", "9"], what="three records again")
+        killer.join(90)
 
 
 def test_a_worker_that_is_down_is_said(worker: list[Oracle], client: dict[str, str]) -> None:

@@ -20,7 +20,7 @@ from connect_reconciler.cli.choices import Choices
 from connect_reconciler.cli.leasing import lease_for, who
 from connect_reconciler.cli.telling import telling
 from connect_reconciler.cluster.choose import open_cluster
-from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.cluster.rest_client import PATIENT, RestClient
 from connect_reconciler.ledger.lease import Lease
 from connect_reconciler.ledger.ledger import Ledger
 from connect_reconciler.observe.kafka_view import KafkaView, fingerprint_key_given
@@ -62,10 +62,10 @@ def edges_for(
     with ExitStack() as stack:
         if project.target is not None and not properties:
             settings = replace(settings, progress=stack.enter_context(telling()))
-            client = stack.enter_context(RestClient(project.target))
+            client = stack.enter_context(RestClient(project.target, retries=PATIENT))
             yield edges_over_rest(client, desired, settings, fingerprint_key_given())
             return
-        cluster = open_cluster(project, properties)
+        cluster = open_cluster(project, properties, PATIENT)
         stack.callback(cluster.close)
         logs = KafkaLogs(properties)
         stack.callback(logs.close)

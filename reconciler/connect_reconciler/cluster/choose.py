@@ -36,13 +36,16 @@ _ASK_S = 3.0
 _ANSWER_S = 15.0
 
 
-def open_cluster(project: Project, client: Mapping[str, str]) -> Cluster:
-    """The cluster, by whichever way leads there. `client` holds properties under Java's names.
+def open_cluster(
+    project: Project, client: Mapping[str, str], retries: Retries | None = None
+) -> Cluster:
+    """The cluster, by whichever way leads there. `client` holds properties under Java's names,
+    `retries` how long a Connect cluster is waited for.
 
     Raises LeaseRefused while another process leads without REST, Unreachable.
     """
     if project.target is not None:
-        return HttpCluster(RestClient(project.target))
+        return HttpCluster(RestClient(project.target, retries=retries))
     deadline = time.monotonic() + _CHOOSE_S
     while True:
         leader = _leader(project, client)

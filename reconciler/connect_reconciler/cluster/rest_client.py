@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -33,13 +33,19 @@ _GATEWAY = (502, 504)
 @dataclass(frozen=True, slots=True)
 class Retries:
     """All in seconds. `rebalance_s`: how long 409 is asked again; `read_s`: how long a read that
-    failed is, because a worker answers 500 to some while a rebalance is pending.
+    failed is, because a worker answers 500 to some while a rebalance is pending; `connect_s`: how
+    long a worker that takes no connection is, which nothing was sent to then.
     """
 
     rebalance_s: float = 30.0
     read_s: float = 3.0
+    connect_s: float = 0.0
     every_s: float = 0.1
     every_most_s: float = 2.0
+
+
+# In the middle of a change: a worker that is started again takes some seconds to be back
+PATIENT = Retries(read_s=10.0, connect_s=20.0)
 
 
 class RestClient:
@@ -96,9 +102,7 @@ class RestClient:
 
         def ask() -> httpx.Response | None:
             try:
-                return self._client.get(path)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                raise self._unreachable(error) from error
+                return self._sent("GET", path)
             except httpx.TransportError as error:
                 unanswered.append(error)
                 return None
@@ -132,9 +136,7 @@ class RestClient:
 
         def ask() -> httpx.Response:
             try:
-                return self._client.request(method, path, content=content, headers=headers)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                raise self._unreachable(error) from error
+                return self._sent(method, path, content, headers)
             except httpx.TransportError as error:
                 if _tls_refusal(error) is not None:
                     raise self._unreachable(error) from error
@@ -156,6 +158,25 @@ class RestClient:
             why = f"HTTP {response.status_code}"
             raise OutcomeUnknown(Diagnostic("cluster.no-answer", what, self._shown, why))
         return self._json(response)
+
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """What answered, as soon as anyone takes the connection. Raises Unreachable for nobody."""
+        begun, wait = self._clock(), self._retries.every_s
+        while True:
+            try:
+                return self._client.request(method, path, content=content, headers=headers)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                late = self._clock() - begun + wait > self._retries.connect_s
+                if late or _tls_refusal(error) is not None:
+                    raise self._unreachable(error) from error
+            self._sleep(wait)
+            wait = min(2 * wait, self._retries.every_most_s)
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Whether the condition came true in time."""

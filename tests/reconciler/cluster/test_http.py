@@ -9,7 +9,7 @@ import pytest
 
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.port import OutcomeUnknown
-from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.cluster.rest_client import RestClient, Retries
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Unreachable
@@ -135,6 +135,25 @@ def test_a_proxy_that_gave_up_is_unknown_too(ask: Over) -> None:
     cluster, _ = ask(httpx.Response(504, text="Gateway Time-out"))
     with pytest.raises(OutcomeUnknown):
         cluster.delete("a")
+
+
+def test_a_worker_that_comes_back_is_waited_for(clock: Clock) -> None:
+    gone = httpx.ConnectError("refused")
+    transport = Scripted(gone, gone, httpx.Response(204))
+    client = RestClient(
+        RestTarget("http://connect:8083"),
+        retries=Retries(connect_s=5),
+        transport=transport,
+        clock=lambda: clock.now,
+        sleep=clock.sleep,
+    )
+    with client:
+        client.change("PUT", "/connectors/a/stop")
+        assert len(transport.requests) == 3
+        transport.answers = [gone]
+        with pytest.raises(Unreachable):
+            client.read("/connectors")
+    assert 3 < clock.now <= 6
 
 
 def test_nobody_there(ask: Over) -> None:
