@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from connect_reconciler.apply.readback import Found
 from connect_reconciler.plan.journal import Before
-from connect_reconciler.plan.live import LedgerState
+from connect_reconciler.plan.live import LedgerState, Owned
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import Veil, veil
+from connect_reconciler.plan.sensitive import Veil, fingerprint, veil
 from connect_specs.states import TargetState
 
 
@@ -15,14 +18,27 @@ def before_of(
 ) -> Before:
     """The connector as it is now, secrets as fingerprints."""
     owned = ledger.connectors.get(name)
+    config = None if found is None else without_reserved(found.config)
+    if owned is not None and config is not None:
+        cover = replace(cover, named=cover.named | _known_secret(owned, config, cover))
     target = None if found is None else found.target
     if owned is not None and owned.held_from is not None and target is TargetState.STOPPED:
         target = owned.held_from
     return Before(
-        config=None if found is None else veil(without_reserved(found.config), cover),
+        config=None if config is None else veil(config, cover),
         target=target,
         owner=None if owned is None else owned.project,
         prevent_delete=owned is not None and owned.prevent_delete,
         pins=tuple(sorted(pin for of, pin in ledger.pins if of == name)),
         renamed_from=renamed_from,
+    )
+
+
+def _known_secret(owned: Owned, config: Mapping[str, str], cover: Veil) -> frozenset[str]:
+    """Keys that a spec of before called sensitive: it may be gone, or say so no more."""
+    return frozenset(
+        key
+        for key, text in config.items()
+        if cover.key is not None
+        and owned.config.get(key) == fingerprint(cover.key, cover.connector, key, text)
     )

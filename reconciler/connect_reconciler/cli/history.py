@@ -83,7 +83,13 @@ def _list(ledger: LedgerSnapshot, project: Project, *, as_json: bool) -> None:
         result(f"no apply of project {project.name} is known")
         return
     rows = [
-        (each.id, when(each.since_ms), ending(each), counts_text(counts_of(each, steps)), each.by)
+        (
+            each.id,
+            when(each.since_ms),
+            ending(each),
+            counts_text(counts_of(each, steps)),
+            each.by.partition(" since ")[0],
+        )
         for each, steps in found
     ]
     result(table(("APPLY", "BEGAN", "ENDED", "ACTIONS", "BY"), rows))

@@ -193,6 +193,8 @@ def test_a_secret_in_an_answer_is_hidden(world: Applying, cluster: FakeCluster) 
     detail = report.connectors[0].results[0].detail
     assert detail == "Invalid value (hidden) for configuration db.password"
     assert "hunter2" not in repr(report)
+    kept = world.kafka.records(TOPICS.ledger)
+    assert not [record for record in kept if b"hunter2" in (record.value or b"")]
 
 
 @pytest.mark.parametrize("took_place", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -172,6 +173,18 @@ def test_a_secret_that_is_gone_is_an_error_and_one_that_is_known_is_found(world:
     way, plan = back(world, second, old)
     apply(world, way.desired, plan)
     assert (FakeCluster(world.kafka).config("a") or {})["db.password"] == "hunter2"
+
+
+def test_what_a_spec_called_sensitive_stays_so_without_the_spec(world: Applying) -> None:
+    named = replace(spec("a", {**SINK, "plain": "hunter2"}), sensitive=("plain",))
+    apply(world, desired_of(named))
+    deleted = apply(world, desired_of())
+    assert ledger(world).before(deleted)["a"].config is not None
+    kept = world.kafka.records(TOPICS.ledger)
+    assert not [record for record in kept if b"hunter2" in (record.value or b"")]
+    way, plan = back(world, deleted, desired_of(named))
+    apply(world, way.desired, plan)
+    assert (FakeCluster(world.kafka).config("a") or {})["plain"] == "hunter2"
 
 
 def test_a_guard_holds(world: Applying) -> None:
