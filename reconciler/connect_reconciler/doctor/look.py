@@ -192,12 +192,17 @@ def _ledger(project: Project, client: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _tell_topics(side: TopicsSide, looked_at: list[str]) -> None:
-    count = len(side.config.connectors)
-    looked_at.append(f"Kafka {side.cluster_id}: {len(side.topics)} topics, {count} connectors")
+    topics, connectors = len(side.topics), len(side.config.connectors)
+    counts = f"{_count(topics, 'topic')}, {_count(connectors, 'connector')}"
+    looked_at.append(f"Kafka {side.cluster_id}: {counts}")
 
 
 def _tell_rest(side: RestSide, looked_at: list[str]) -> None:
-    looked_at.append(f"REST, Connect {side.version}: {len(side.infos)} connectors")
+    looked_at.append(f"REST, Connect {side.version}: {_count(len(side.infos), 'connector')}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _address(project: Project) -> str:

@@ -15,6 +15,10 @@ _CONNECTS = ("config", "offsets", "status")
 
 def check_topics(project: Project, side: TopicsSide) -> Iterator[Finding]:
     """Each topic that the cluster has, and Connect's own that it lacks."""
+    if project.target is None and not side.topics:
+        what = "the cluster has no topics yet: the first apply or `connect up` makes them"
+        yield Finding("warning", Diagnostic("doctor.new-cluster", what, project.group_id))
+        return
     for kind in ("config", "offsets", "status", "assignments", "ledger"):
         name = getattr(project.topics, kind)
         facts = side.topics.get(name)

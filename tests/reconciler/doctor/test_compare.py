@@ -22,7 +22,7 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
     TaskId,
 )
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, RestTarget
 from connect_specs.states import TargetState
 from support.applying import PROJECT
 
@@ -122,6 +122,9 @@ def test_statuses_that_are_left_over() -> None:
     ]
 
 
+LEDGER = (PROJECT.topics.ledger, TopicFacts(PROJECT.topics.ledger, 1, 1, "compact"))
+
+
 def facts(kind: str, **changes: object) -> Callable[[], TopicsSide]:
     def made() -> TopicsSide:
         names = PROJECT.topics
@@ -147,11 +150,18 @@ def facts(kind: str, **changes: object) -> Callable[[], TopicsSide]:
         (facts("offsets", partitions=25), []),
         (facts("ledger", partitions=2), ["doctor.partitions"]),
         (facts("offsets", replication=1), ["doctor.replication"]),
-        (lambda: replace(TOPICS, topics={}), ["doctor.no-topic"] * 3),
+        (lambda: replace(TOPICS, topics={}), ["doctor.new-cluster"]),
+        (lambda: replace(TOPICS, topics=dict([LEDGER])), ["doctor.no-topic"] * 3),
     ],
 )
 def test_topics_as_they_must_be(side: Callable[[], TopicsSide], found: list[str]) -> None:
     assert [each.diagnostic.code for each in check_topics(PROJECT, side())] == found
+
+
+def test_a_cluster_of_apaches_has_topics() -> None:
+    project = replace(PROJECT, target=RestTarget("http://connect:8083"))
+    found = [each.diagnostic.code for each in check_topics(project, replace(TOPICS, topics={}))]
+    assert found == ["doctor.no-topic"] * 3
 
 
 @pytest.mark.parametrize(
