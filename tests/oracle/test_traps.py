@@ -1,0 +1,164 @@
+"""Traps that other tools for Connect fell into, on a real Connect worker."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from connect_reconciler.observe.validity import checked
+from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.loader import load_connectors
+from connect_specs.states import TargetState
+from support.broker import BrokerAddress, create_topic, produce, read_to_end
+from support.oracle import Oracle
+from support.rest_project import RestProject, sink
+from support.wait import wait_until
+
+pytestmark = pytest.mark.oracle
+
+RUNNING, PAUSED = TargetState.RUNNING, TargetState.PAUSED
+
+
+@pytest.fixture
+def client(broker: BrokerAddress) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap_servers}
+
+
+@pytest.fixture
+def topic(broker: BrokerAddress, unique: str) -> str:
+    """Ten records that are no JSON."""
+    create_topic(broker.bootstrap_servers, unique)
+    produce(broker.bootstrap_servers, unique, [(None, f"line {n}".encode()) for n in range(10)])
+    return unique
+
+
+@pytest.fixture(params=["kafka", "rest-alone"])
+def project(
+    request: pytest.FixtureRequest, oracle: Oracle, client: dict[str, str]
+) -> Iterator[RestProject]:
+    kafka = client if request.param == "kafka" else {}
+    made = RestProject(oracle.url, oracle.group_id, kafka, name=f"traps-{secrets.token_hex(4)}")
+    yield made
+    made.specs = {}
+    assert made.apply().exit_code == 0
+
+
+def states(oracle: Oracle, name: str) -> list[str]:
+    """The connector's state and those of its tasks, as the worker tells them."""
+    found = httpx.get(f"{oracle.url}/connectors/{name}/status", timeout=10).json()
+    return [found["connector"]["state"], *(task["state"] for task in found["tasks"])]
+
+
+def broken(name: str, out: Path, topic: str) -> DesiredConnector:
+    """A sink whose task fails at the first record."""
+    converter = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
+    return sink(name, out, topic, **converter)
+
+
+def test_config_and_state_change_in_one_run(
+    project: RestProject, oracle: Oracle, topic: str, tmp_path: Path
+) -> None:
+    """The trap: of a config and a state that change together, the state waits for the next run."""
+    project.want(sink(topic, tmp_path / "out.txt", topic))
+    project.settle()
+    other = str(tmp_path / "other.txt")
+    spec = sink(topic, tmp_path / "out.txt", topic)
+    project.want(replace(spec, config={**spec.config, "file": other}, state=PAUSED))
+    project.settle()
+    assert states(oracle, topic) == ["PAUSED", "PAUSED"]
+    stored = httpx.get(f"{oracle.url}/connectors/{topic}/config", timeout=10).json()
+    assert stored["file"] == other
+
+
+def test_from_failed_to_paused_and_back_to_running(
+    project: RestProject, oracle: Oracle, topic: str, tmp_path: Path
+) -> None:
+    """The trap: a pause does not change what FAILED, and a resume does not restart failed tasks."""
+    out = tmp_path / "out.txt"
+    project.want(broken(topic, out, topic))
+    assert project.apply().exit_code == 1
+    assert states(oracle, topic) == ["RUNNING", "FAILED"]
+
+    project.want(replace(broken(topic, out, topic), state=PAUSED))
+    project.settle()
+    wait_until(lambda: states(oracle, topic) == ["PAUSED", "PAUSED"], what="FAILED to be PAUSED")
+
+    project.want(replace(sink(topic, out, topic), state=RUNNING))
+    project.settle()
+    assert states(oracle, topic) == ["RUNNING", "RUNNING"]
+    wait_until(lambda: out.exists() and len(out.read_text().splitlines()) == 10, what="10 lines")
+
+
+def test_numbers_and_names_in_a_spec_are_what_connect_stores(
+    project: RestProject, oracle: Oracle, topic: str, tmp_path: Path, client: dict[str, str]
+) -> None:
+    """The trap: 10 or "10", and a name both in the spec and in its config, differ for ever.
+
+    Each such difference is another write of the config, and each write restarts the tasks.
+    """
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        f"name: {topic}\n"
+        "config:\n"
+        f"  name: {topic}\n"
+        "  connector.class: FileStreamSink\n"
+        f"  topics: {topic}\n"
+        f"  file: {tmp_path / 'out.txt'}\n"
+        "  tasks.max: 1\n"
+        "  consumer.override.max.poll.records: 10\n"
+        "  errors.log.enable: true\n"
+        "  key.converter: org.apache.kafka.connect.storage.StringConverter\n"
+        "  value.converter: org.apache.kafka.connect.storage.StringConverter\n"
+    )
+    project.want(*load_connectors([file], tmp_path).values())
+    project.settle()
+    written = len(read_to_end(client["bootstrap.servers"], oracle.config_topic))
+    assert project.plan().empty
+    assert project.apply().exit_code == 0
+    assert len(read_to_end(client["bootstrap.servers"], oracle.config_topic)) == written
+
+
+def test_validation_needs_a_name_and_leaves_references_to_the_worker(
+    project: RestProject, oracle: Oracle, topic: str, tmp_path: Path
+) -> None:
+    """The trap: validate wants a `name`, and judges an unresolved `${…}` by its letters."""
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        f"name: {topic}\n"
+        "config:\n"
+        "  connector.class: FileStreamSink\n"
+        f"  topics: {topic}\n"
+        "  tasks.max: ${env:TASKS}\n"
+    )
+    (spec,) = load_connectors([file], tmp_path).values()
+    asked = httpx.put(
+        f"{oracle.url}/connector-plugins/FileStreamSink/config/validate",
+        json={key: value for key, value in spec.config.items() if key != "name"},
+        timeout=30,
+    ).json()
+    refused = {each["value"]["name"] for each in asked["configs"] if each["value"]["errors"]}
+    assert refused == {"name", "tasks.max"}
+
+    desired = Desired(project.name, {topic: spec})
+    live = checked(project.observe(), project.project, desired, project.kafka)
+    assert live.errors == ()
+    (told,) = [each for each in live.warnings if each.code == "config.not-checkable"]
+    assert told.what.endswith(f"not checked: {topic} (tasks.max)")
+
+
+def test_what_was_deleted_in_between_is_no_failure(
+    project: RestProject, oracle: Oracle, topic: str, tmp_path: Path
+) -> None:
+    """The trap: 404 when deleting is an error, and what was known of it is mended by hand."""
+    project.want(sink(topic, tmp_path / "out.txt", topic))
+    project.settle()
+    project.specs = {}
+    deleted = httpx.delete(f"{oracle.url}/connectors/{topic}", timeout=30)
+    assert deleted.status_code == 204
+    assert project.apply().exit_code == 0
+    assert project.plan().empty
