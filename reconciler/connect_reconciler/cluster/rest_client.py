@@ -24,8 +24,12 @@ T = TypeVar("T")
 
 _NOT_ALLOWED = (401, 403, 407)
 _CONFLICT = 409
-# A worker's answer where its leader could not write and took back what it had: to be asked again.
-_NOT_WRITTEN = "Failed to write to config topic"
+# What a worker that did nothing says with a 500: its leader could not write, and took back what it
+# had; or a rebalance is due. To be asked again.
+_NOT_DONE = (
+    "Failed to write to config topic",
+    "Request cannot be completed because a rebalance is expected",
+)
 # Answers of a proxy that had passed the request on.
 _GATEWAY = (502, 504)
 
@@ -146,7 +150,7 @@ class RestClient:
                 ) from error
 
         def again(response: httpx.Response) -> float:
-            if response.status_code == 500 and _error_text(response).startswith(_NOT_WRITTEN):
+            if response.status_code == 500 and _error_text(response).startswith(_NOT_DONE):
                 return self._retries.rebalance_s
             if response.status_code != _CONFLICT or final():
                 return 0
