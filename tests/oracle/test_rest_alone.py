@@ -1,6 +1,6 @@
 """Real Connect workers that are reached by REST alone: every change, and what a plan says after it.
 
-What versions differ in runs on the oldest that is supported, the pinned one and the newest tried.
+What versions differ in runs on the oldest that is supported and the newest tried.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from support.wait import wait_until
 
 pytestmark = pytest.mark.oracle
 
-every_version = pytest.mark.parametrize(
-    "worker", sorted({*VERSIONS, KAFKA_VERSION}), indirect=True, scope="module"
-)
+# The pinned one is the worker of the other modules
+other_versions = pytest.mark.parametrize("worker", VERSIONS, indirect=True, scope="module")
 pinned_version = pytest.mark.parametrize("worker", [KAFKA_VERSION], indirect=True, scope="module")
 
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
@@ -77,7 +76,7 @@ def config_of(worker: Oracle, name: str) -> dict[str, str]:
     return found
 
 
-@every_version
+@other_versions
 def test_a_story(worker: Oracle, project: RestProject, topic: str, tmp_path: Path) -> None:
     out, other, into = tmp_path / "out.txt", tmp_path / "other.txt", tmp_path / "in.txt"
     into.write_text("one\ntwo\n")
@@ -119,7 +118,7 @@ def test_a_story(worker: Oracle, project: RestProject, topic: str, tmp_path: Pat
     assert httpx.get(f"{worker.url}/connectors/{src}").status_code == 404
 
 
-@every_version
+@other_versions
 def test_created_with_offsets_and_a_state(
     worker: Oracle, project: RestProject, topic: str, tmp_path: Path
 ) -> None:
@@ -174,7 +173,7 @@ def test_what_is_not_ours_is_left_alone(
     other.settle()
 
 
-@every_version
+@other_versions
 def test_the_ledger_in_a_config_is_no_setting(
     worker: Oracle, project: RestProject, topic: str, tmp_path: Path
 ) -> None:

@@ -190,6 +190,7 @@ def test_statuses_over_rest(worker: list[Oracle], topic: str, tmp_path: Path) ->
     project.settle()
 
 
+@pytest.mark.parametrize("project", ["kafka"], indirect=True)
 def test_a_worker_killed_and_started_in_the_middle_of_an_apply(
     project: RestProject, worker: list[Oracle], topic: str, tmp_path: Path
 ) -> None:
@@ -203,6 +204,7 @@ def test_a_worker_killed_and_started_in_the_middle_of_an_apply(
     wait_until(lambda: lines(out)[-3:] == ["7", "8", "9"], what="three records again")
 
 
+@pytest.mark.parametrize("project", ["rest-alone"], indirect=True)
 def test_a_worker_killed_in_the_middle_of_an_apply(
     project: RestProject,
     worker: list[Oracle],
