@@ -17,6 +17,8 @@ from connect_reconciler.ledger.ledger import Ledger
 
 goes_on = threading.Event()
 
+_LOOK_S = 0.1
+
 
 def main(moment: str, words: Sequence[str]) -> None:
     """Runs the command with the one ledger call of `moment` watched."""
@@ -39,7 +41,9 @@ def main(moment: str, words: Sequence[str]) -> None:
 def _pause(moment: str) -> None:
     sys.stdout.write(f"at {moment}\n")
     sys.stdout.flush()
-    goes_on.wait()
+    # The kernel may give the signal to another thread, and Python's handler waits for this one
+    while not goes_on.wait(_LOOK_S):
+        pass
 
 
 if __name__ == "__main__":
