@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_reconciler.ledger.journal import (
@@ -123,6 +123,7 @@ def test_an_ended_apply_is_not_unfinished() -> None:
     assert read(journal_record(TOPIC, JOURNAL), journal_record(TOPIC, ended)).state.unfinished == ()
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.text(), st.text()), min_size=2, max_size=2, unique=True))
 def test_no_two_names_share_a_key(names: list[tuple[str, str]]) -> None:
     printable = [(a, b) for a, b in names if (a + b).encode("utf-8", "ignore").decode() == a + b]
