@@ -75,10 +75,7 @@ def left_offsets(desired: Desired, seen: Seen) -> Iterator[Finding]:
         )
     for name, count in sorted(seen.left_groups.items()):
         if name not in known and name not in live.orphan_offsets:
-            detail = (
-                f"the consumer group connect-{name} holds {_partitions(count)};"
-                " it may be of another Connect cluster on this Kafka"
-            )
+            detail = f"the consumer group connect-{name} holds {_partitions(count)}"
             yield Finding(Kind.LEFT_OFFSETS, name, detail=detail)
 
 

@@ -6,19 +6,19 @@ Reads only. The records are those that observing reads anyway, kept for a moment
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from connect_reconciler.drift.history import history_of
 from connect_reconciler.drift.model import Seen
 from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_key_given
 from connect_reconciler.observe.known_plugins import known_plugins
 from connect_reconciler.observe.observe import observe, observe_view
-from connect_reconciler.plan.live import Live, TopicPartition
+from connect_reconciler.plan.live import TopicPartition
 from connect_runtime.kafka.groups import idle_groups
+from connect_runtime.storage.config_topic import subject
 from connect_runtime.storage.log import LogRecord
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import Unreachable
-from connect_specs.names import ledger_group
 
 _PREFIX = "connect-"
 
@@ -42,23 +42,25 @@ def observe_with_history(project: Project, desired: Desired, client: Mapping[str
     history = history_of(
         kept.get(topics.config, ()), kept.get(topics.offsets, ()), kept.get(topics.ledger, ())
     )
-    left = _left_groups(project, live, client, view)
+    once = {found[1] for each in kept.get(topics.config, ()) if (found := subject(each.key))}
+    left = _left_groups(once - live.connectors.keys(), client, view)
     return Seen(live, history, left, view.groups_hidden)
 
 
-def _left_groups(
-    project: Project, live: Live, client: Mapping[str, str], view: View
-) -> dict[str, int]:
-    """The partitions of each idle group `connect-<name>` of which there is no connector."""
+def _left_groups(gone: Set[str], client: Mapping[str, str], view: View) -> dict[str, int]:
+    """The partitions of each idle group `connect-<name>` of a connector that was here once.
+
+    Other Connect clusters on the same Kafka have groups named like that, too.
+    """
+    if not gone:
+        return {}
     try:
         idle = idle_groups(client)
     except Unreachable as error:
         if not _not_allowed(error):
             raise
         return {}
-    own = {project.group_id, ledger_group(project.group_id)}
-    names = [group.removeprefix(_PREFIX) for group in idle if group.startswith(_PREFIX)]
-    names = [name for name in names if _PREFIX + name not in own and name not in live.connectors]
+    names = sorted(name for name in gone if _PREFIX + name in idle)
     committed = view.group_offsets([_PREFIX + name for name in names]) if names else {}
     counts = {name: len(committed.get(_PREFIX + name, {})) for name in names}
     return {name: count for name, count in counts.items() if count}
