@@ -15,6 +15,7 @@ from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.loader import load_connectors
 from connect_specs.states import TargetState
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
+from support.command import Command
 from support.oracle import Oracle
 from support.rest_project import RestProject, sink
 from support.wait import wait_until
@@ -162,3 +163,32 @@ def test_what_was_deleted_in_between_is_no_failure(
     assert deleted.status_code == 204
     assert project.apply().exit_code == 0
     assert project.plan().empty
+
+
+def test_failed_tasks_are_restarted_by_a_verb(
+    oracle: Oracle, broker: BrokerAddress, topic: str, tmp_path: Path
+) -> None:
+    """Restart of failed tasks, and their traces in the status: by hand, never by itself."""
+    connect = Command(tmp_path / "project")
+    connect.write(
+        "connect.yaml",
+        "project: p\n"
+        "cluster:\n"
+        f"  group.id: {oracle.group_id}\n"
+        f"  target: {{rest: '{oracle.url}'}}\n"
+        f"  kafka: {{bootstrap.servers: '{broker.bootstrap_servers}'}}\n",
+    )
+    folder = tmp_path / "not-there-yet"
+    config = sink(topic, folder / "out.txt", topic).config
+    created = httpx.put(f"{oracle.url}/connectors/{topic}/config", json=dict(config), timeout=30)
+    assert created.status_code == 201
+    try:
+        wait_until(lambda: states(oracle, topic)[1:] == ["FAILED"], what="its task to fail")
+        assert str(folder / "out.txt") in connect("status").stdout
+        folder.mkdir()
+        assert states(oracle, topic) == ["RUNNING", "FAILED"]
+        restarted = connect("restart", topic)
+        assert restarted.returncode == 0, restarted.stderr
+        wait_until(lambda: states(oracle, topic) == ["RUNNING", "RUNNING"], what="it to run")
+    finally:
+        httpx.delete(f"{oracle.url}/connectors/{topic}", timeout=30)
