@@ -42,6 +42,7 @@ def _rename(rig: Rig, old: str, new: str, file: Path) -> None:
 def test_no_line_is_lost_or_doubled(
     rig: Rig, unique: str, turns: Sequence[str], runtime: bool
 ) -> None:
+    """The offsets of a rename, carried whenever the apply is killed."""
     rig.no_specs()
     up = rig.running or rig.up()
     old, new, sink, copy = (f"{unique}-{role}" for role in ("in", "renamed", "out", "copy"))

@@ -83,6 +83,7 @@ def cluster(connect: Command, broker: BrokerAddress, unique: str) -> Cluster:
 
 
 def test_what_hands_did(cluster: Cluster) -> None:
+    """Drift has an exit code of its own, 4; what is only pending is 0."""
     code, found, _ = cluster.drift()
     assert code == 0
     assert [(each["whose"], each["what"]) for each in found] == [("ours", "apply creates it")]
@@ -142,6 +143,7 @@ def test_a_kafka_that_is_not_there(connect: Command) -> None:
 
 
 def test_watching_tells_what_is_new_and_what_is_gone(cluster: Cluster) -> None:
+    """Drift is looked for without an end."""
     assert cluster.connect("apply", "--yes").returncode == 0
     watching = subprocess.Popen(
         [*CONNECT, "drift", "--watch", "--every", "0.2s", "--json"],

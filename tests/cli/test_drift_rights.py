@@ -28,6 +28,7 @@ def project_of(folder: Path, client: dict[str, str]) -> Command:
 
 
 def test_reading_topics_alone_is_enough(tmp_path: Path) -> None:
+    """Drift is told from topics alone: no REST, no worker, and rights to read only."""
     with guarded_broker(tmp_path / "kafka", ["reader", "nobody"]) as kafka:
         owner = project_of(tmp_path / "owner", kafka.open)
         reader = project_of(tmp_path / "reader", kafka.client("reader"))

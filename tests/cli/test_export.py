@@ -75,6 +75,7 @@ def test_several_need_a_folder_and_names_must_be_there(project: Command) -> None
 
 
 def test_what_is_live(project: Command, broker: BrokerAddress, unique: str) -> None:
+    """From the live cluster to a spec: exported."""
     kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
     project.write("connect.yaml", f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}}}\n")
     logs = KafkaLogs({"bootstrap.servers": broker.bootstrap_servers})

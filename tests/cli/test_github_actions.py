@@ -83,6 +83,7 @@ def comment(job: dict[str, str], folder: Path) -> subprocess.CompletedProcess[st
 def test_a_pull_request_is_planned_commented_applied_and_looked_after(
     project: Command, job: dict[str, str], github: FakeGitHub
 ) -> None:
+    """One comment on a pull request, updated in its place; then apply, then drift."""
     folder = project.folder
     planned = step(job, folder, "connect-plan/plan.sh")
     assert planned.returncode == 0, planned.stderr
@@ -184,6 +185,7 @@ def test_the_newest_plan_of_the_reviewed_commit_is_found(
 def test_one_issue_says_that_there_is_drift(
     tmp_path: Path, job: dict[str, str], github: FakeGitHub
 ) -> None:
+    """Drift is looked for on a schedule; one issue is opened, updated and closed."""
     github.issue(labels=["connect-drift"], title="a pull request", pull_request={})
     report = tmp_path / "drift.md"
 

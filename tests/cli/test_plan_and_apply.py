@@ -57,6 +57,7 @@ def test_plan_apply_plan_is_empty(project: Command) -> None:
 
 
 def test_apply_needs_someone_to_ask_or_yes(project: Command) -> None:
+    """The gate before automation: nothing changes without a person's yes, or `--yes`."""
     done = project("apply")
     assert done.returncode == 2
     assert "error[apply.nobody-to-ask]" in done.stderr
@@ -107,6 +108,7 @@ def test_a_saved_plan_refuses_a_secret_that_changed(
 def test_a_saved_plan_is_applied_as_it_is_or_not_at_all(
     project: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What was approved is what is applied, also when an edit or the cluster is in between."""
     monkeypatch.setenv("CONNECT_FINGERPRINT_KEY", "a key of this test")
     saved = project("plan", "--out", "saved.plan")
     assert saved.returncode == 0
@@ -150,6 +152,7 @@ def test_a_plan_is_for_one_environment(project: Command, monkeypatch: pytest.Mon
 
 
 def test_json_is_one_document_for_plan_and_apply(project: Command) -> None:
+    """One JSON document, and no secret in it."""
     planned = json.loads(project("plan", "--json").stdout)
     assert planned["changes"] is True
     assert planned["summary"]["create"] == 1
@@ -169,6 +172,7 @@ def test_a_kafka_that_is_not_there_is_3_within_10_s(connect: Command) -> None:
 
 
 def test_verbs_on_one_connector_without_a_runtime(project: Command) -> None:
+    """Offsets are read, altered and reset by hand, also while no runtime is up."""
     project("apply", "--yes")
     offsets = '{"offsets": [{"partition": {"filename": "/dev/null"}, "offset": {"position": 7}}]}'
     altered = project("offsets", "alter", "lines", given=offsets)

@@ -33,6 +33,7 @@ def test_plugins_are_listed_without_a_runtime(project: Command) -> None:
 
 
 def test_a_lock_is_written_checked_and_told_apart(project: Command) -> None:
+    """The lock file of plugins' keys."""
     missing = project("plugins", "lock", "--check")
     assert missing.returncode == 4
     assert not (project.folder / "plugins.lock.json").exists()
@@ -58,6 +59,7 @@ def test_a_lock_is_written_checked_and_told_apart(project: Command) -> None:
 
 
 def test_validate_checks_configs_of_a_cluster_by_its_lock(connect: Command) -> None:
+    """Keys and types are checked offline, with no cluster and no credentials."""
     target = "target: {rest: 'http://127.0.0.1:1'}"
     connect.write("connect.yaml", f"project: p\ncluster: {{group.id: g, {target}}}\n")
     spec = connect.write(

@@ -27,6 +27,7 @@ def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
 
 
 def test_a_denied_plan_is_shown_and_not_applied(project: Command) -> None:
+    """A policy denies or warns; a saved plan is judged again."""
     project.write("policies/rule.yaml", RULE.format(verdict="warn"))
     warned = project("plan", "--out", "saved.plan")
     assert warned.returncode == 0, warned.stderr

@@ -90,6 +90,7 @@ def test_two_projects_do_not_touch_each_others_connectors(projects: Projects) ->
 
 
 def test_a_guard_takes_two_applies_to_lift(projects: Projects) -> None:
+    """Protection against deletion: lifted first, then the file goes."""
     project = projects("orders")
     project.write("connectors/a.yaml", spec("lines", guard="true"))
     applied(project)

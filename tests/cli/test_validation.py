@@ -29,6 +29,7 @@ def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
 
 
 def test_the_diff_is_shown_with_what_is_wrong_and_nothing_is_applied(project: Command) -> None:
+    """The trap: no diff is shown where validation fails."""
     planned = project("plan", "--out", "saved.plan")
     assert planned.returncode == 2
     assert planned.stdout.startswith("Plan: 1 to create; 1 error")

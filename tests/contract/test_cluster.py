@@ -114,6 +114,7 @@ def test_what_is_not_there(cluster: Cluster) -> None:
 
 
 def test_created_in_each_state(cluster: Cluster, herder: ConnectHerder) -> None:
+    """Created running, paused or directly stopped."""
     for state in TargetState:
         name = f"a-{state}"
         cluster.create(name, {**SOURCE, "name": name}, state)
@@ -135,6 +136,7 @@ def test_a_config_is_replaced_as_a_whole(cluster: Cluster) -> None:
 
 
 def test_target_states_follow(cluster: Cluster, herder: ConnectHerder) -> None:
+    """Running, paused and stopped: what is asked for is what is recorded."""
     cluster.create("a", SOURCE, RUNNING)
     for ask, state in ((cluster.pause, PAUSED), (cluster.stop, STOPPED), (cluster.resume, RUNNING)):
         ask("a")

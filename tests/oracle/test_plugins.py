@@ -105,6 +105,7 @@ config:
 
 
 def test_a_plan_says_what_the_worker_says_and_where(oracle: Oracle, tmp_path: Path) -> None:
+    """The cluster validates configs while it is planned: unknown, wrong, not checkable."""
     file = tmp_path / "a.yaml"
     file.write_text(SPEC)
     desired = Desired("p", load_connectors([file], tmp_path))

@@ -45,6 +45,7 @@ def offsets(oracle: Oracle, name: str) -> dict[str, dict[str, int]]:
 def test_a_source_goes_on_where_it_was(
     project: RestProject, oracle: Oracle, broker: BrokerAddress, unique: str, tmp_path: Path
 ) -> None:
+    """A rename carries the source's offsets."""
     file, kafka = tmp_path / "in", broker.bootstrap_servers
     create_topic(kafka, unique)
     file.write_text("".join(f"{n}\n" for n in range(100)))
@@ -72,6 +73,7 @@ def test_a_source_goes_on_where_it_was(
 def test_a_sink_takes_its_groups_offsets_along(
     project: RestProject, broker: BrokerAddress, unique: str, tmp_path: Path
 ) -> None:
+    """A rename carries the offsets of the sink's group."""
     kafka, before, after = broker.bootstrap_servers, tmp_path / "before", tmp_path / "after"
     create_topic(kafka, unique)
     produce(kafka, unique, [(None, str(n).encode()) for n in range(10)])

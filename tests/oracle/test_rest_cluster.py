@@ -175,6 +175,7 @@ def test_a_rollback_brings_back_config_state_and_offsets(
 
 
 def test_statuses_over_rest(worker: list[Oracle], topic: str, tmp_path: Path) -> None:
+    """A failed task's trace, over REST."""
     project = RestProject(worker[0].url, worker[0].group_id, name="statuses")
     missing = tmp_path / "missing" / "out.txt"
     spec = sink(topic, tmp_path / "out.txt", topic)
@@ -269,6 +270,7 @@ def test_a_worker_that_is_down_is_said(worker: list[Oracle], client: dict[str, s
 def test_masked_secrets(
     worker: list[Oracle], topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A REST API that masks secrets: each key is changed or not, and no mask is written back."""
     mask = "••••••"
     monkeypatch.setenv("CONNECT_FINGERPRINT_KEY", "00ff" * 16)
     given = {"consumer.override.ssl.key.password": "hunter2", "db.pin": "1234"}
@@ -316,6 +318,7 @@ def test_many_connectors_in_one_apply(
 def test_the_doctor(
     worker: list[Oracle], client: dict[str, str], topic: str, tmp_path: Path
 ) -> None:
+    """What topics and REST say is cross-checked."""
     project = RestProject(worker[0].url, worker[0].group_id, client, name="examined")
     project.want(replace(sink(topic, tmp_path / "out.txt", topic), state=STOPPED))
     project.settle()

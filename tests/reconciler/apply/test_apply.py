@@ -330,6 +330,7 @@ def runs(world: Applying) -> FakeCluster:
 
 
 def test_it_waits_until_everything_runs(world: Applying) -> None:
+    """An apply waits until its connectors and their tasks are healthy."""
     cluster = runs(world)
     cluster.statuses["a"] = [
         None,

@@ -169,6 +169,7 @@ cases = st.tuples(*(case(name) for name in NAMES))
 @given(cases, st.data())
 @settings(max_examples=300, deadline=None)
 def test_a_killed_apply_converges(found: Sequence[Case], data: st.DataObject) -> None:
+    """The journal: an apply is killed, and the next one finishes what it began."""
     calls = steps_of(found)
     at = data.draw(st.integers(1, calls), label="the last call")
     kill_and_repeat(found, at, before=data.draw(st.booleans(), label="before its effect"))

@@ -50,6 +50,7 @@ def test_lag(
 def test_an_apply_waits_until_a_sink_catches_up(
     grows_until: float, health: Health, detail: str
 ) -> None:
+    """The health gate: a sink's lag may not grow."""
     world = Applying(key=b"key", limits=Limits(settle_s=5, commits_s=5))
     world.kafka.create_topics()
     cluster = FakeCluster(world.kafka, runs_tasks=True)

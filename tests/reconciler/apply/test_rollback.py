@@ -108,6 +108,7 @@ SECOND = desired_of(
 
 
 def test_there_and_back_and_there_again(world: Applying) -> None:
+    """A rollback takes config, state and offsets back."""
     apply(world, FIRST)
     world.kafka.groups["connect-moved"] = {("t", 0): 70}
     before = picture(world, FIRST)

@@ -82,6 +82,7 @@ def test_two_sides_that_agree() -> None:
     ],
 )
 def test_each_difference(rest: RestSide, found: list[str]) -> None:
+    """What topics and REST say of one thing, cross-checked."""
     assert codes(TOPICS, rest) == found
 
 

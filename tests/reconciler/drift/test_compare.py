@@ -228,6 +228,7 @@ CASES: dict[str, tuple[World, list[str]]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_whose_is_it(case: str) -> None:
+    """Three ways: last applied, desired and live; drift is ours, theirs or both."""
     world, expected = CASES[case]
     found = world.drift()
     assert [short(finding) for finding in found.findings] == expected
@@ -305,6 +306,7 @@ def test_since_when_and_whether_an_apply_did_it() -> None:
 
 
 def test_what_belongs_to_nobody_any_more() -> None:
+    """Connectors that are unmanaged, and offsets that deleted connectors left."""
     entry = OffsetEntry({"filename": "/x"}, {"position": 6})
     live = Live(
         ledger=LedgerState({"theirs": owned(project="other"), "b": owned(project="other")}),

@@ -200,6 +200,7 @@ def test_an_error_of_the_validation_itself_tells_nothing_of_the_config(
 def test_what_a_reference_stands_for_is_neither_judged_nor_shown(
     tmp_path: Path, answered: Any
 ) -> None:
+    """An unresolved reference is not checkable here; one that the worker resolved is hidden."""
     text = SPEC.replace("many", "${env:TASKS}").replace(
         "  topics: orders", "  topics: orders\n  connection.host: ${file:/run/secrets:host}"
     )

@@ -195,6 +195,7 @@ def test_a_key(
     consequence: str,
     words: str,
 ) -> None:
+    """What the change of a key does: nothing, a restart, a new group, records again."""
     told, said = changed(tmp_path, base, key, old, new)[key]
     assert told == consequence
     assert words in said

@@ -83,6 +83,7 @@ def _added(old: Any, new: Any) -> set[tuple[str, Any]]:
 
 @pytest.mark.parametrize("file", OLD_FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_old_files_load_for_ever_and_mean_the_same(file: Path) -> None:
+    """The plan for machines has versions: a file of an old one keeps its meaning."""
     old = json.loads(file.read_text())
     assert old["format_version"] == int(file.parent.name[1:])
     new = plan_document(load_plan(file.read_text()))

@@ -31,6 +31,7 @@ NEW = replace(
 
 
 def test_what_differs_is_told_key_by_key() -> None:
+    """What an upgrade changes against the lock file of plugins."""
     assert plugin_changes(PluginSet((OLD,)), PluginSet((NEW,))) == (
         PluginChange(
             "com.example.Sink",

@@ -81,6 +81,7 @@ def test_every_kind_is_counted_and_named() -> None:
 
 
 def test_what_can_hurt_is_first() -> None:
+    """Deletes, and what deletes or rewinds, come first in the terminal too."""
     change = UpdateConfig(connector="a", reason="r", config={}, changes=())
     rename = DeleteOld(connector="b", reason="r", old="c", reset=True)
     delete = Delete(connector="d", reason="r")

@@ -72,6 +72,7 @@ def test_names_choose(
     exclude: tuple[str, ...],
     expected: list[str] | None,
 ) -> None:
+    """`--target` and `--exclude`, with globs."""
     if expected is None:
         with pytest.raises(Invalid):
             plan_of(world, *targets, exclude=exclude)

@@ -226,6 +226,7 @@ def test_a_move(
     effect: str,
     direction: str,
 ) -> None:
+    """Moves of source offsets in human units: bytes, rows, time; else opaque."""
     text, told = source_effect(partition, old, new)
     assert effect in text
     assert told == direction

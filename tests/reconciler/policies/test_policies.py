@@ -95,6 +95,7 @@ def policy(expression: str, verdict: str = "deny", **more: str) -> Policy:
     ],
 )
 def test_what_a_policy_sees(expression: str, broken_by: list[str]) -> None:
+    """A policy is code over the changes of a plan."""
     if "change.config[" in expression:
         expression = f'has(change.config) && "connector.class" in change.config && {expression}'
     judged = judge(plan(DELETE, REWIND, CHANGE, RESET, CREATE), [policy(expression)], 0)

@@ -107,6 +107,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def test_a_small_plan_word_for_word() -> None:
+    """The summary line first, then deletes and rewinds, then errors, then the rest."""
     batch = FieldChange("batch.size", Plain("1"), Plain("2"), "restart")
     topics = FieldChange("topics", Plain("a"), Plain("a|b"), "redelivery", "also reads b")
     secret = FieldChange("password", Secret("ab"), Secret("cd"))
@@ -190,6 +191,7 @@ def test_a_secret_leaves_no_trace_of_itself() -> None:
 
 
 def test_5000_new_connectors_fit_and_what_is_left_out_is_counted() -> None:
+    """The trap: GitHub refuses a comment of more than 65,536 characters, so there is none."""
     actions = [_create(f"c{number}") for number in range(5000)]
     text = render_markdown(_plan(*actions), "plan.html of this job")
     assert len(text) < LIMIT
@@ -205,6 +207,7 @@ def test_5000_new_connectors_fit_and_what_is_left_out_is_counted() -> None:
 
 
 def test_deletes_rewinds_and_errors_stay_when_the_rest_goes() -> None:
+    """Deletes and rewinds first, however much has to go."""
     actions: list[Action] = []
     for number in range(5000):
         actions.append(_create(f"c{number}", keys=20))
