@@ -1,0 +1,76 @@
+"""A target state that only REST tells: from a status that says one, never from a passing one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.observe.known_plugins import Installed
+from connect_reconciler.observe.rest import observe_rest
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.planner import make_plan
+from connect_specs.desired import Desired, DesiredConnector, RestTarget
+from connect_specs.diagnostics import Location
+from connect_specs.states import TargetState
+from support.applying import names
+
+CONFIG = {"name": "a", "connector.class": "FileStreamSink", "topics": "t"}
+SPEC = DesiredConnector("a", CONFIG, Location("a.yaml"), TargetState.PAUSED)
+DESIRED = Desired("orders", {"a": SPEC})
+
+
+def observed(*states: str) -> Live:
+    """A cluster whose one connector has these states, one look after the other; the last stays."""
+    left: Iterator[str] = iter(states)
+    now, seconds = states[-1], 0.0
+
+    def status() -> dict[str, object]:
+        state = next(left, now)
+        return {"name": "a", "type": "sink", "connector": _part(state), "tasks": []}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        info = {"name": "a", "config": CONFIG, "tasks": [], "type": "sink"}
+        query = request.url.query.decode()
+        match request.url.path:
+            case "/":
+                found: object = {"version": "4.1.0", "kafka_cluster_id": "c"}
+            case "/connectors" if query:
+                found = {"a": {"info": info, "status": status()}}
+            case "/connectors":
+                found = ["a"]
+            case "/connectors/a/status":
+                found = status()
+            case _:
+                found = {"offsets": []}
+        return httpx.Response(200, json=found)
+
+    def sleep(wait: float) -> None:
+        nonlocal seconds
+        seconds += wait
+
+    transport = httpx.MockTransport(answer)
+    target = RestTarget("http://connect.test")
+    with RestClient(target, transport=transport, clock=lambda: seconds, sleep=sleep) as client:
+        return observe_rest(
+            DESIRED, client, now_ms=lambda: 0, fingerprint_key=None, plugins=Installed()
+        )
+
+
+def _part(state: str) -> dict[str, str]:
+    return {"state": state, "worker_id": "w"}
+
+
+@pytest.mark.parametrize("passing", ["UNASSIGNED", "RESTARTING"])
+def test_unassigned_and_restarting_are_no_difference(passing: str) -> None:
+    """The trap: a passing status is compared with the state in the spec, and work is restarted."""
+    live = observed(passing, passing, "PAUSED")
+    assert live.connectors["a"].target is TargetState.PAUSED
+    assert make_plan(DESIRED, live, group_id="g").empty
+
+
+def test_another_state_is_a_difference() -> None:
+    live = observed("UNASSIGNED", "RUNNING")
+    assert names(make_plan(DESIRED, live, group_id="g")) == ["Adopt a", "Pause a"]
