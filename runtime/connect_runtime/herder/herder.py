@@ -217,7 +217,8 @@ class Herder:
         if self._leading and not self._log.usable:
             self._log.claim(leader_transactional_id(self._group_id))
             self._refresh()
-        while not self._events.empty():
+        # no more than there are now: whoever asks on and on must not keep the election waiting
+        for _ in range(self._events.qsize()):
             self._take(self._events.get_nowait())
         self._settle(now)
 
@@ -313,7 +314,8 @@ class Herder:
     # --- the end ---
 
     def _refuse_the_rest(self) -> None:
-        while not self._events.empty():
+        # no more than there are now: whoever asks on and on must not keep the election waiting
+        for _ in range(self._events.qsize()):
             event = self._events.get_nowait()
             if isinstance(event, Request):
                 event.answer.set_exception(NotLeader(None))

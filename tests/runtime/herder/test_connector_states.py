@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 
 import pytest
 
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.errors import NotLeader, RequestError
+from connect_runtime.herder.events import Request
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_specs.desired import OffsetEntry
@@ -645,3 +647,24 @@ def test_an_error_in_a_request_does_not_end_the_herder(cluster: MemoryCluster) -
         wait_until(lambda: "c" in cluster.status.connectors, what="a status", timeout_s=5)
     finally:
         connect.stop()
+
+
+# --- many requests ---
+
+
+def test_requests_that_never_end_do_not_keep_the_herder_from_its_election(
+    cluster: MemoryCluster,
+) -> None:
+    runtime = cluster.leader()
+    asked: list[int] = []
+
+    def ask() -> None:
+        asked.append(len(asked))
+        if len(asked) < 1000:
+            runtime.herder._events.put(Request(ask, Future()))
+
+    runtime.herder._events.put(Request(ask, Future()))
+    runtime.tick()
+    assert asked == [0]
+    runtime.tick()
+    assert asked == [0, 1]
