@@ -9,6 +9,7 @@ import pytest
 
 from connect_runtime.kafka.embedded import EmbeddedBroker
 from support.broker import BrokerAddress, cluster_at
+from support.guarded_broker import GuardedBroker, guarded_broker
 from support.oracle import Oracle
 
 
@@ -38,6 +39,13 @@ def oracle(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> I
         yield worker
     finally:
         worker.stop()
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]:
+    """A Kafka with an authorizer and logins, started by the first test that asks."""
+    with guarded_broker(tmp_path_factory.mktemp("guarded")) as started:
+        yield started
 
 
 @pytest.fixture

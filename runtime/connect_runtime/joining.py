@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.kafka.election import find_leader
 from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.rights import READ, WRITE, check_rights
 from connect_runtime.worker_config import TopicSettings, WorkerConfig
 from connect_specs.diagnostics import ConnectError
 
@@ -30,7 +31,15 @@ def find_cluster(config: WorkerConfig) -> str:
 
 
 def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
-    """Creates the topics that are missing, and checks the others. Raises Failed."""
+    """Creates the topics that are missing, and checks the others. Raises Failed, and Unreachable
+    where a leader would lack a right."""
+    topics = config.topics
+    used = (topics.config, topics.offsets, topics.status, topics.assignments)
+    check_rights(
+        config.client,
+        topics=dict.fromkeys(used, (READ, WRITE)),
+        groups={config.group_id: (READ,)},
+    )
     ours = TopicSettings(1, config.config_topic.replication_factor, {})
     for topic, settings, key, purpose in (
         (

@@ -55,6 +55,9 @@ class FakeKafka:
     def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
         return {group: dict(self.groups.get(group, {})) for group in groups}
 
+    def ensure_visible(self, topics: Iterable[str]) -> None:
+        """Everything is."""
+
     def log_ranges(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogRange]:
         return {at: self.ranges[at] for at in partitions if at in self.ranges}
 

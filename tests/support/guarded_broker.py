@@ -1,4 +1,7 @@
-"""A Kafka with an authorizer: whoever comes by SASL may do what ACLs allow, others may do all."""
+"""A Kafka with an authorizer: whoever logs in may do what ACLs allow, others may do all.
+
+Listeners for a password in the clear, for a password over TLS, and for a client's certificate.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,41 @@ from unittest.mock import patch
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 
 from connect_runtime.kafka import embedded
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.embedded import EmbeddedBroker
 from connect_runtime.kafka.ports import free_port
+from support.certificates import Authority
 
-_PASSWORD = "of-a-test"
-_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+PASSWORD = "of-a-test"
+USERS = ("planner", "applier", "leader", "reader", "nobody")
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 _GUARD = """\
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_PLAINTEXT
-sasl.enabled.mechanisms=PLAIN
-listener.name.guarded.plain.sasl.jaas.config={login} {users};
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{protocols}
+listener.name.guarded.sasl.enabled.mechanisms=PLAIN
+listener.name.guarded.plain.sasl.jaas.config={plain} {users};
+listener.name.sealed.sasl.enabled.mechanisms=SCRAM-SHA-256
+listener.name.sealed.scram-sha-256.sasl.jaas.config={scram};
+ssl.keystore.type=PEM
+ssl.keystore.location={keystore}
+ssl.truststore.type=PEM
+ssl.truststore.location={authority}
+listener.name.mutual.ssl.client.auth=required
 """
+_PROTOCOLS = {"GUARDED": "SASL_PLAINTEXT", "SEALED": "SASL_SSL", "MUTUAL": "SSL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,53 +55,116 @@ class GuardedBroker:
     """`open` are client properties of somebody who may do everything."""
 
     open: dict[str, str]
-    port: int
+    ports: dict[str, int]
+    authority: Authority
 
-    def client(self, user: str) -> dict[str, str]:
+    def client(self, user: str, password: str = PASSWORD) -> dict[str, str]:
         """Client properties of a user, who may do nothing yet."""
         return {
-            "bootstrap.servers": f"127.0.0.1:{self.port}",
+            "bootstrap.servers": f"127.0.0.1:{self.ports['GUARDED']}",
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": f'{_LOGIN} username="{user}" password="{_PASSWORD}";',
+            "sasl.jaas.config": f'{_PLAIN} username="{user}" password="{password}";',
         }
+
+    def sealed(self, user: str, password: str = PASSWORD) -> dict[str, str]:
+        """The same over TLS, by SCRAM; nothing says yet whose certificates are trusted."""
+        return {
+            "bootstrap.servers": f"127.0.0.1:{self.ports['SEALED']}",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.jaas.config": f'{_SCRAM} username="{user}" password="{password}";',
+        }
+
+    def mutual(self) -> dict[str, str]:
+        """Over TLS, with no login yet."""
+        return {
+            "bootstrap.servers": f"127.0.0.1:{self.ports['MUTUAL']}",
+            "security.protocol": "SSL",
+        }
+
+    def let_in(self, user: str) -> None:
+        """Gives a user a password for SCRAM."""
+        scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+        given = UserScramCredentialUpsertion(user, scram, PASSWORD.encode())
+        client = admin(self.open)
+        client.alter_user_scram_credentials([given])[user].result(timeout=15)
 
     def allow(self, user: str, resource: str, prefix: str, *operations: str) -> None:
         """Lets a user do this to all topics or groups whose names begin so."""
-        bindings = [
-            AclBinding(
-                ResourceType[resource],
-                prefix,
-                ResourcePatternType.PREFIXED,
-                f"User:{user}",
-                "*",
-                AclOperation[operation],
-                AclPermissionType.ALLOW,
-            )
-            for operation in operations
-        ]
+        self.set_rights(
+            [binding(user, resource, prefix, each, prefixed=True) for each in operations]
+        )
+
+    def set_rights(self, bindings: Iterable[AclBinding]) -> None:
+        """Adds these rights."""
         # held in a variable: a client that is collected never answers
         client = admin(self.open)
-        for answer in client.create_acls(bindings).values():
-            answer.result()
+        for answer in client.create_acls(list(bindings)).values():
+            answer.result(timeout=15)
+
+    def take_rights(self, bindings: Iterable[AclBinding]) -> None:
+        """Takes these rights away."""
+        client = admin(self.open)
+        for answer in client.delete_acls([_filter(each) for each in bindings]).values():
+            answer.result(timeout=15)
+
+
+def binding(
+    user: str, resource: str, name: str, operation: str, *, prefixed: bool = False
+) -> AclBinding:
+    """A user's right to one operation on what is called, or begins, so."""
+    return AclBinding(
+        ResourceType[resource],
+        name,
+        ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
+
+
+def _filter(right: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        right.restype,
+        right.name,
+        right.resource_pattern_type,
+        right.principal,
+        right.host,
+        right.operation,
+        right.permission_type,
+    )
 
 
 @contextmanager
-def guarded_broker(folder: Path, users: Iterable[str]) -> Iterator[GuardedBroker]:
+def guarded_broker(folder: Path) -> Iterator[GuardedBroker]:
     """The broker, for as long as the context lasts."""
-    port = free_port()
-    logins = " ".join(f'user_{user}="{_PASSWORD}"' for user in users)
+    authority = Authority.make(folder / "certificates")
+    own = authority.sign("broker")
+    keystore = folder / "certificates" / "broker-store.pem"
+    keystore.write_text(own.key.read_text() + own.certificate.read_text())
+    ports: dict[str, int] = {}
+    for name in _PROTOCOLS:
+        ports[name] = free_port(other_than=list(ports.values()))
+    more = "".join(f",{name}://{{host}}:{port}" for name, port in ports.items())
     properties = embedded._PROPERTIES.replace(
-        "listeners=PLAINTEXT://{host}:{port},",
-        f"listeners=PLAINTEXT://{{host}}:{{port}},GUARDED://{{host}}:{port},",
-        1,
+        "CONTROLLER://{host}:{controller_port}\n",
+        f"CONTROLLER://{{host}}:{{controller_port}}{more}\n",
     ).replace(
         "advertised.listeners=PLAINTEXT://{host}:{port}",
-        f"advertised.listeners=PLAINTEXT://{{host}}:{{port}},GUARDED://{{host}}:{port}",
-    ) + _GUARD.format(login=_LOGIN, users=logins)
+        f"advertised.listeners=PLAINTEXT://{{host}}:{{port}}{more}",
+    ) + _GUARD.format(
+        protocols=",".join(f"{name}:{protocol}" for name, protocol in _PROTOCOLS.items()),
+        plain=_PLAIN,
+        users=" ".join(f'user_{user}="{PASSWORD}"' for user in USERS),
+        scram=_SCRAM,
+        keystore=keystore,
+        authority=authority.own.certificate,
+    )
     with patch.object(embedded, "_PROPERTIES", properties):
         broker = EmbeddedBroker.start(folder)
     try:
-        yield GuardedBroker({"bootstrap.servers": broker.bootstrap_servers}, port)
+        yield GuardedBroker({"bootstrap.servers": broker.bootstrap_servers}, ports, authority)
     finally:
         broker.stop()

@@ -17,7 +17,7 @@ from connect_reconciler.apply.readback import ConfigTopic
 from connect_reconciler.apply.rest_edges import edges_over_rest
 from connect_reconciler.apply.waiting import Limits
 from connect_reconciler.cli.choices import Choices
-from connect_reconciler.cli.leasing import lease_for, who
+from connect_reconciler.cli.leasing import check_lease_rights, lease_for, who
 from connect_reconciler.cli.telling import telling
 from connect_reconciler.cluster.choose import open_cluster
 from connect_reconciler.cluster.rest_client import PATIENT, RestClient
@@ -65,6 +65,7 @@ def edges_for(
             client = stack.enter_context(RestClient(project.target, retries=PATIENT))
             yield edges_over_rest(client, desired, settings, fingerprint_key_given())
             return
+        check_lease_rights(project, properties)
         cluster = open_cluster(project, properties, PATIENT)
         stack.callback(cluster.close)
         logs = KafkaLogs(properties)

@@ -64,7 +64,7 @@ def show_and_apply(
     if plan.actions and not yes and not _agreed():
         progress("not applied")
         return ExitCode.FAILED
-    report = _carry_out(plan, project, desired, properties, choices, lease)
+    report = _carry_out(plan, project, desired, live, properties, choices, lease)
     _tell(report, document, as_json=as_json)
     return report.exit_code
 
@@ -78,19 +78,25 @@ def _carry_out(
     plan: Plan,
     project: Project,
     desired: Desired,
+    live: Live,
     properties: Mapping[str, str],
     choices: Choices,
     lease: Lease | None,
 ) -> ApplyReport:
+    from connect_reconciler.apply.rights import rights_to_move
     from connect_reconciler.apply.run import apply_plan
     from connect_reconciler.cli.apply_edges import edges_for
     from connect_reconciler.cli.signals import told_to_stop
     from connect_reconciler.observe.observe import observe
+    from connect_runtime.kafka.rights import check_rights
 
     with (
         told_to_stop() as told,
         edges_for(project, desired, properties, told.is_set, choices, lease) as edges,
     ):
+        if not edges.cluster.runs_tasks:
+            topics, groups = rights_to_move(plan, desired, live, project)
+            check_rights(properties, topics=topics, groups=groups)
         return apply_plan(
             plan,
             desired,

@@ -13,6 +13,7 @@ from connect_reconciler.ledger.ledger import PURPOSE
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.election import Election, find_leader, members_of
 from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.rights import READ, WRITE, check_rights
 from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.names import ledger_group, ledger_transactional_id
 
@@ -30,6 +31,16 @@ _HOLDER_S = 2.0
 def who() -> str:
     """This process, as others see it in the group and in the journal."""
     return identity(time.time_ns() // 1_000_000)
+
+
+def check_lease_rights(project: Project, properties: Mapping[str, str]) -> None:
+    """Raises Unreachable where this login may not hold the lease or write the ledger: before
+    anything is written for an apply that could not record it."""
+    check_rights(
+        properties,
+        topics={project.topics.ledger: (READ, WRITE)},
+        groups={ledger_group(project.group_id): (READ,)},
+    )
 
 
 def lease_for(
@@ -65,6 +76,7 @@ def taken_over(project: Project, properties: Mapping[str, str]) -> Iterator[Leas
     if not properties:
         what = "over REST alone there is no lease, and nothing to take over"
         raise Invalid(Diagnostic("apply.no-lease", what, str(project.file)))
+    check_lease_rights(project, properties)
     logs = KafkaLogs(properties)
     try:
         logs.ensure_compacted(project.topics.ledger, 1, PURPOSE, key="cluster.topics.ledger")

@@ -17,9 +17,11 @@ from connect_reconciler.cluster.port import Cluster
 from connect_reconciler.cluster.rest_client import RestClient, Retries
 from connect_reconciler.ledger.lease import LeaseRefused, identity
 from connect_runtime.herder.assembly import ConnectHerder, Edges
+from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election, Leader, find_leader
+from connect_runtime.kafka.errors import is_denied
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.validation.validate import check
@@ -127,9 +129,16 @@ def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | Non
         )
         stack.callback(herder.stop)
         herder.start()
-        if not _wait(lambda: herder.herder.leading, _JOIN_S):
+        if not _wait(lambda: _leads(herder.herder), _JOIN_S):
             return None
         return InProcessCluster(herder.verbs, stack.pop_all().close)
+
+
+def _leads(herder: Herder) -> bool:
+    """Raises what stands in the way, if it is a right that this login lacks: it will not pass."""
+    if herder.obstacle is not None and is_denied(herder.obstacle):
+        raise herder.obstacle
+    return herder.leading
 
 
 def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:

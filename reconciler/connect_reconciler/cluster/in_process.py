@@ -12,7 +12,9 @@ from typing import TypeVar
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.herder.verbs import Verbs
+from connect_runtime.kafka.errors import is_denied
 from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import ConnectError
 from connect_specs.states import TargetState
 
 T = TypeVar("T")
@@ -60,13 +62,25 @@ class InProcessCluster:
         return self._verbs.offsets(name)
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
-        return self._verbs.alter_offsets(name, offsets)
+        return _explained(lambda: self._verbs.alter_offsets(name, offsets))
 
     def reset_offsets(self, name: str) -> str:
-        return self._verbs.reset_offsets(name)
+        return _explained(lambda: self._verbs.reset_offsets(name))
 
     def close(self) -> None:
         self._close()
+
+
+def _explained(ask: Callable[[], T]) -> T:
+    """With the right that is missing, which Connect's text leaves out."""
+    try:
+        return ask()
+    except RequestError as error:
+        cause = error.__cause__
+        if not isinstance(cause, ConnectError) or not is_denied(cause):
+            raise
+        why = f"{error.message}: {cause} ({cause.diagnostics[0].why})"
+        raise RequestError(error.status, why) from cause
 
 
 def _found(ask: Callable[[], T]) -> T | None:

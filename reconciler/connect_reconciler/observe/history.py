@@ -14,6 +14,7 @@ from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_k
 from connect_reconciler.observe.known_plugins import known_plugins
 from connect_reconciler.observe.observe import observe, observe_view
 from connect_reconciler.plan.live import TopicPartition
+from connect_runtime.kafka.errors import is_denied
 from connect_runtime.kafka.groups import idle_groups
 from connect_runtime.storage.config_topic import subject
 from connect_runtime.storage.log import LogRecord
@@ -57,7 +58,7 @@ def _left_groups(gone: Set[str], client: Mapping[str, str], view: View) -> dict[
     try:
         idle = idle_groups(client)
     except Unreachable as error:
-        if not _not_allowed(error):
+        if not is_denied(error):
             raise
         return {}
     names = sorted(name for name in gone if _PREFIX + name in idle)
@@ -66,13 +67,8 @@ def _left_groups(gone: Set[str], client: Mapping[str, str], view: View) -> dict[
     return {name: count for name, count in counts.items() if count}
 
 
-def _not_allowed(error: Unreachable) -> bool:
-    """Whoever may read topics alone is told nothing of groups."""
-    return error.diagnostics[0].code == "kafka.not-allowed"
-
-
 class _Keeping(KafkaView):
-    """Keeps the records of the topics that were read through it, and does without groups."""
+    """Keeps the records of topics read through it, and does without the offsets of sinks."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         super().__init__(properties)
@@ -88,7 +84,15 @@ class _Keeping(KafkaView):
         try:
             return super().group_offsets(groups)
         except Unreachable as error:
-            if not _not_allowed(error):
+            if not is_denied(error):
                 raise
             self.groups_hidden = True
             return {}
+
+    def ensure_visible(self, topics: Iterable[str]) -> None:
+        try:
+            super().ensure_visible(topics)
+        except Unreachable as error:
+            if not is_denied(error):
+                raise
+            self.groups_hidden = True

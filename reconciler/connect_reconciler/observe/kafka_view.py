@@ -17,6 +17,7 @@ from connect_runtime.kafka.clients import check_reachable, consumer
 from connect_runtime.kafka.groups import list_offsets_of_groups
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.log_ends import log_ranges, offsets_for_times, topic_sizes
+from connect_runtime.kafka.rights import DESCRIBE, check_rights
 from connect_runtime.storage.log import LogRecord, Logs
 from connect_specs.diagnostics import Failed
 
@@ -35,11 +36,13 @@ class View(Protocol):
     """A Kafka cluster as observing sees it. `records` of a topic that does not exist are none.
 
     `topics` are all of them, with how many partitions they have. `offsets_at` wants times in ms,
-    and leaves out those after a partition's last record.
+    and leaves out those after a partition's last record. `ensure_visible` raises Unreachable where
+    Kafka hides one of these topics: it would leave them out of all answers, as if there were none.
     """
 
     def cluster_id(self) -> str: ...
     def records(self, topic: str) -> Sequence[LogRecord]: ...
+    def ensure_visible(self, topics: Iterable[str]) -> None: ...
     def group_offsets(
         self, groups: Iterable[str]
     ) -> Mapping[str, Mapping[TopicPartition, int]]: ...
@@ -77,6 +80,9 @@ class KafkaView:
 
     def records(self, topic: str) -> Sequence[LogRecord]:
         return records_of(self._logs, topic)
+
+    def ensure_visible(self, topics: Iterable[str]) -> None:
+        check_rights(self._properties, topics=dict.fromkeys(topics, (DESCRIBE,)))
 
     def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
         wanted = sorted(groups)

@@ -19,7 +19,7 @@ from connect_reconciler.observe.classes import kinds_of, live_kind, password_key
 from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_key_given
 from connect_reconciler.observe.known_plugins import known_plugins
 from connect_reconciler.observe.logs import with_logs
-from connect_reconciler.observe.offsets import offsets_of, sink_groups
+from connect_reconciler.observe.offsets import offsets_of, sink_groups, topics_of_sinks
 from connect_reconciler.observe.rest import observe_rest
 from connect_reconciler.plan.live import (
     Live,
@@ -103,6 +103,7 @@ def observe_view(
         for name, state in found.config.connectors.items()
     }
     groups = sink_groups(project, desired, found.config, live_kinds, kinds, ledger)
+    view.ensure_visible(topics_of_sinks(groups, desired, found.config))
     committed = view.group_offsets(set(groups.values())) if groups else {}
     offsets = offsets_of(found.offsets, live_kinds, groups, committed)
     task_states = _task_states(found.status)

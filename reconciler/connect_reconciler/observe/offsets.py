@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 from connect_reconciler.plan.kinds import kind_of
 from connect_reconciler.plan.live import Kind, LedgerState, TopicPartition
+from connect_reconciler.plan.positions import sink_topics
 from connect_runtime.storage import offsets_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot
 from connect_specs.desired import Desired, OffsetEntry, Project
 from connect_specs.names import sink_group
 from connect_specs.offsets import canonical_partition
+
+# Not, for one, a variable that only a worker fills in.
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def sink_groups(
@@ -36,6 +41,16 @@ def sink_groups(
         if name not in live.connectors and kind_of(spec.config, None, kinds) == "sink":
             found[name] = sink_group(name, spec.config, project.worker)
     return found
+
+
+def topics_of_sinks(
+    groups: Iterable[str], desired: Desired, live: ConfigSnapshot
+) -> tuple[str, ...]:
+    """The topics that these sinks name, in what they run with and in their specs."""
+    configs = [live.connectors[name].config for name in groups if name in live.connectors]
+    configs += [desired.connectors[name].config for name in groups if name in desired.connectors]
+    named = {topic for config in configs for topic in sink_topics(config, ())}
+    return tuple(sorted(topic for topic in named if _TOPIC_NAME.fullmatch(topic)))
 
 
 def offsets_of(

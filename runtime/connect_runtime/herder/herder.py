@@ -103,6 +103,7 @@ class Herder:
         self._won: int | None = None
         self._fenced_until = 0.0
         self._opened = False
+        self._obstacle: ConnectError | None = None
         self._not_before = 0.0
         self._term = 0
         self.view = View(worker_id=worker.settings.worker_id)
@@ -137,6 +138,11 @@ class Herder:
     def opened(self) -> bool:
         """Whether the topics were read to their end once."""
         return self._opened
+
+    @property
+    def obstacle(self) -> ConnectError | None:
+        """What stood in a step's way last."""
+        return self._obstacle
 
     # --- for what runs on the herder's thread ---
 
@@ -184,6 +190,7 @@ class Herder:
             step()
             return
         except ConnectError as error:
+            self._obstacle = error
             why = "; ".join(filter(None, (each.why for each in error.diagnostics)))
             _log.warning("%s%s; this is tried again", error, f" ({why})" if why else "")
         except Exception:

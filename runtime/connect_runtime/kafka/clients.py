@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from connect_runtime.kafka.client_config import ClientConfig, client_config
-from connect_runtime.kafka.errors import AUTHENTICATION, TELLING, error_of, reason
+from connect_runtime.kafka.errors import AUTHENTICATION, TELLING, TLS, error_of, reason
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
 
 __all__ = ["ClientConfig", "admin", "check_reachable", "client_config", "consumer", "producer"]
@@ -79,22 +79,29 @@ def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
     try:
         found = answer.result(timeout=0)
     except KafkaException as error:
-        raise _silence(address, [*seen, error_of(error)]) from None
+        raise _silence(properties, [*seen, error_of(error)]) from None
     except TimeoutError:
-        raise _silence(address, seen) from None
+        raise _silence(properties, seen) from None
     return str(found.cluster_id)
 
 
-def _silence(address: str, seen: list[KafkaError]) -> Unreachable:
+def _silence(properties: Mapping[str, str], seen: list[KafkaError]) -> Unreachable:
     """Nobody answers, for the newest reason that tells something."""
     telling = [error for error in seen if error.code() in TELLING]
+    if telling and (telling[-1].code() in TLS or "SSL" in telling[-1].str()):
+        hint = "Check ssl.truststore.location and ssl.keystore.location, with ssl.*.type PEM."
+        ignored = [name for name in client_config(properties).unsupported if name[:4] == "ssl."]
+        if ignored:
+            hint += f" These have no effect: {', '.join(ignored)}."
+    else:
+        hint = "Check bootstrap.servers and security.protocol, and whether the broker runs."
     return Unreachable(
         Diagnostic(
             "kafka.unreachable",
             "Kafka cannot be reached",
-            address,
+            properties["bootstrap.servers"],
             reason(telling[-1]) if telling else "it does not answer",
-            "Check bootstrap.servers and security.protocol, and whether the broker runs.",
+            hint,
         )
     )
 

@@ -9,7 +9,7 @@ import re
 
 from confluent_kafka import KafkaError, KafkaException
 
-from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Unreachable
 
 END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
 MAX_POLL_EXCEEDED = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001
@@ -84,6 +84,9 @@ TELLING = frozenset(
         KafkaError._SSL,  # noqa: SLF001
     }
 )
+# Client and broker do not agree on whom they trust.
+TLS = frozenset({KafkaError._SSL})  # noqa: SLF001
+
 # How the broker refuses to touch the offsets of a group that has members.
 GROUP_IN_USE = frozenset(
     {
@@ -104,7 +107,13 @@ NO_SUCH_TOPIC = frozenset(
     }
 )
 
+# The code of a refusal, and its last words, whatever was refused.
+DENIED = "kafka.not-allowed"
+RIGHTS_HINT = "docs/security.md lists the least rights of each verb"
+
 _BROKER_PREFIX = re.compile(r"^(\w+://)?[^\s/]+/(bootstrap|\d+): ")
+# Names settings of librdkafka, where users write Java's.
+_OWN_ADVICE = re.compile(r", verify that ssl\.ca\.location is .*$")
 _STATE_SUFFIX = re.compile(r" \(after \d+ms in state .*\)$")
 
 
@@ -114,8 +123,13 @@ def error_of(exception: KafkaException) -> KafkaError:
 
 
 def reason(error: KafkaError) -> str:
-    """The error's own text, without librdkafka's inner state."""
-    return _STATE_SUFFIX.sub("", _BROKER_PREFIX.sub("", error.str()))
+    """The error's own text, without librdkafka's inner state and advice."""
+    return _OWN_ADVICE.sub("", _STATE_SUFFIX.sub("", _BROKER_PREFIX.sub("", error.str())))
+
+
+def is_denied(error: ConnectError) -> bool:
+    """Whether it says that Kafka does not allow this login what was asked."""
+    return any(each.code == DENIED for each in error.diagnostics)
 
 
 def as_failure(error: KafkaError, what: str, where: str) -> Unreachable | Failed:
@@ -125,7 +139,7 @@ def as_failure(error: KafkaError, what: str, where: str) -> Unreachable | Failed
             Diagnostic("kafka.authentication", "Kafka refuses the login", where, reason(error))
         )
     if error.code() in REFUSED:
-        return Unreachable(Diagnostic("kafka.not-allowed", what, where, reason(error)))
+        return Unreachable(Diagnostic(DENIED, what, where, reason(error), RIGHTS_HINT))
     if error.code() in SILENT:
         return Unreachable(Diagnostic("kafka.unreachable", what, where, reason(error)))
     return Failed(Diagnostic("kafka.failed", what, where, reason(error)))

@@ -12,20 +12,13 @@ from connect_reconciler.cluster.choose import open_cluster
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.in_process import InProcessCluster
 from connect_reconciler.ledger.lease import LeaseRefused
-from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.worker import WorkerSettings
-from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election
-from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.sink_groups import SinkGroups
-from connect_runtime.rest.app import create_app
-from connect_runtime.rest.server import Bound, RestServer
-from connect_runtime.worker_config import from_project
 from connect_specs.desired import Project, RestTarget
 from connect_specs.diagnostics import Unreachable
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 from support.broker import BrokerAddress
+from support.leading import leading
 from support.wait import wait_until
 
 SOURCE = {"connector.class": "FileStreamSource", "file": "f", "topic": "t", "name": "a"}
@@ -67,31 +60,8 @@ def test_two_applies_never_lead_at_once(
 @pytest.fixture
 def leader(client: dict[str, str], unique: str) -> Iterator[str]:
     """A runtime that leads, without Spark; its URL."""
-    project = project_of(client, unique)
-    logs = KafkaLogs(client)
-    ensure_topics(from_project(project, None)[0], logs)
-    bound = Bound.at("127.0.0.1", 0)
-    url = f"http://127.0.0.1:{bound.port}"
-    herder = ConnectHerder(
-        url,
-        WorkerSettings(unique, project.topics, url, {}),
-        Edges(
-            logs=logs,
-            groups=SinkGroups(client),
-            election=Election(client, unique, project.topics.config, url),
-            launcher=None,
-            check=lambda name, config: None,
-            leader=lambda: url,
-        ),
-    )
-    rest = RestServer(create_app(lambda: herder.verbs, {}, cluster_id=str, commit="c"), bound)
-    rest.start()
-    herder.start()
-    wait_until(lambda: herder.herder.leading, what="the herder to lead")
-    yield url
-    herder.stop()
-    rest.stop()
-    logs.close()
+    with leading(project_of(client, unique), client) as url:
+        yield url
 
 
 def test_a_living_leader_is_asked_over_rest(

@@ -1,0 +1,58 @@
+"""Which rights does a plan need on sinks' groups and topics, where this process moves offsets?
+
+Pure. Kafka is asked before the first action: a sink whose offsets cannot be moved would be left
+stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from connect_reconciler.plan.actions import (
+    AlterOffsets,
+    CarryOffsets,
+    DeleteOld,
+    OffsetMove,
+    ResetOffsets,
+)
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.offset_moves import sink_partition
+from connect_reconciler.plan.plan import Plan
+from connect_runtime.kafka.rights import DELETE, READ, Rights
+from connect_specs.desired import Desired, Project
+from connect_specs.names import sink_group
+
+
+def rights_to_move(
+    plan: Plan, desired: Desired, live: Live, project: Project
+) -> tuple[Rights, Rights]:
+    """On topics, and on groups."""
+    topics: dict[str, tuple[str, ...]] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    for action in plan.actions:
+        if isinstance(action, DeleteOld):
+            old = live.connectors[action.old]
+            if action.reset and old.kind == "sink":
+                groups[sink_group(old.name, old.config, project.worker)] = (DELETE,)
+            continue
+        if not isinstance(action, (AlterOffsets, CarryOffsets, ResetOffsets)):
+            continue
+        named = set(_topics(action.moves))
+        if not named:
+            continue
+        config = desired.connectors[action.connector].config
+        group = sink_group(action.connector, config, project.worker)
+        if isinstance(action, ResetOffsets):
+            groups[group] = (DELETE,)
+            continue
+        topics |= dict.fromkeys(named, (READ,))
+        forgets = any(move.entry.offset is None for move in action.moves)
+        groups[group] = (READ, DELETE) if forgets else (READ,)
+    return topics, groups
+
+
+def _topics(moves: Iterable[OffsetMove]) -> Iterator[str]:
+    for move in moves:
+        at = sink_partition(move.entry.partition)
+        if at is not None:
+            yield at[0]

@@ -1,0 +1,89 @@
+"""May this login do what is about to be done? Asked beforehand, so that nothing is left half done.
+
+Kafka tells what an authorizer allows on topics and groups, not on transactional ids. Asking creates
+nothing. What does not exist yet is no answer: Kafka says that when it is to be created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeAlias
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation
+
+from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.errors import (
+    AUTHENTICATION,
+    DENIED,
+    RIGHTS_HINT,
+    SILENT,
+    as_failure,
+    error_of,
+)
+from connect_specs.diagnostics import Diagnostic, Unreachable
+
+# By name of a topic or group: the operations, as Kafka's ACLs call them
+Rights: TypeAlias = Mapping[str, Sequence[str]]
+
+READ, WRITE, DESCRIBE, DELETE = "Read", "Write", "Describe", "Delete"
+
+_REQUEST_S = 15.0
+_OPERATIONS = {
+    READ: AclOperation.READ,
+    WRITE: AclOperation.WRITE,
+    DESCRIBE: AclOperation.DESCRIBE,
+    DELETE: AclOperation.DELETE,
+}
+_HIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+
+
+def check_rights(
+    properties: Mapping[str, str], *, topics: Rights | None = None, groups: Rights | None = None
+) -> None:
+    """Raises Unreachable with every right that is missing."""
+    client = admin(properties)
+    asked: list[tuple[str, Rights, Mapping[str, Future[Any]]]] = []
+    if topics:
+        names = TopicCollection(list(topics))
+        answers = client.describe_topics(
+            names, include_authorized_operations=True, request_timeout=_REQUEST_S
+        )
+        asked.append(("topic", topics, answers))
+    if groups:
+        answers = client.describe_consumer_groups(
+            list(groups), include_authorized_operations=True, request_timeout=_REQUEST_S
+        )
+        asked.append(("group", groups, answers))
+    missing = [
+        Diagnostic(
+            DENIED,
+            f"this login lacks {' and '.join(lacking)} on this {kind}",
+            name,
+            hint=RIGHTS_HINT,
+        )
+        for kind, wanted, answers in asked
+        for name, lacking in _lacking(wanted, answers)
+    ]
+    if missing:
+        raise Unreachable(*missing)
+
+
+def _lacking(
+    wanted: Rights, answers: Mapping[str, Future[Any]]
+) -> Iterator[tuple[str, Sequence[str]]]:
+    for name, operations in wanted.items():
+        try:
+            allowed = answers[name].result().authorized_operations
+        except KafkaException as exception:
+            error = error_of(exception)
+            if error.code() in _HIDDEN:
+                yield name, operations
+            elif error.code() in AUTHENTICATION | SILENT:
+                raise as_failure(error, "What is allowed cannot be asked", name) from None
+            continue
+        # Whoever sees it may describe it: none at all means that this Kafka does not tell
+        lacking = [each for each in operations if _OPERATIONS[each] not in (allowed or ())]
+        if allowed and lacking:
+            yield name, lacking

@@ -1,0 +1,50 @@
+"""A runtime that leads, without Spark: what a verb finds where it asks over REST."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from connect_runtime.herder.assembly import ConnectHerder, Edges
+from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.joining import ensure_topics
+from connect_runtime.kafka.election import Election
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.rest.app import create_app
+from connect_runtime.rest.server import Bound, RestServer
+from connect_runtime.worker_config import from_project
+from connect_specs.desired import Project
+from support.wait import wait_until
+
+
+@contextmanager
+def leading(project: Project, client: Mapping[str, str]) -> Iterator[str]:
+    """Its URL, for as long as it leads."""
+    group_id, topics = project.group_id, project.topics
+    logs = KafkaLogs(client)
+    ensure_topics(from_project(project, None)[0], logs)
+    bound = Bound.at("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{bound.port}"
+    herder = ConnectHerder(
+        url,
+        WorkerSettings(group_id, topics, url, {}),
+        Edges(
+            logs=logs,
+            groups=SinkGroups(client),
+            election=Election(client, group_id, topics.config, url),
+            launcher=None,
+            check=lambda name, config: None,
+            leader=lambda: url,
+        ),
+    )
+    rest = RestServer(create_app(lambda: herder.verbs, {}, cluster_id=str, commit="c"), bound)
+    rest.start()
+    herder.start()
+    try:
+        wait_until(lambda: herder.herder.leading, what="the herder to lead")
+        yield url
+    finally:
+        herder.stop()
+        rest.stop()
+        logs.close()
