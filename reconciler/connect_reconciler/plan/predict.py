@@ -131,7 +131,7 @@ def predict(state: ConnectorState, action: Action) -> ConnectorState:
                 target=target,
                 held_from=held_from,
                 owner=state.project,
-                pins=pins_once_created(state.pins, old),
+                pins=pins_once_created(state.pins, old, target),
             )
         case Adopt():
             return replace(state, owner=state.project)

@@ -7,12 +7,13 @@ connector is created, `CARRIED` once it has the old one's offsets, gone when the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Live, LiveConnector, Owned
 from connect_reconciler.plan.reserved import without_reserved
 from connect_specs.desired import DesiredConnector
+from connect_specs.states import TargetState
 
 BEGUN, CARRIED = "begun", "carried"
 
@@ -107,11 +108,16 @@ def carried(pins: Mapping[str, AppliedPin], old: str) -> bool:
 
 
 def pins_once_created(
-    pins: Mapping[str, AppliedPin], old: str | None, now_ms: int = 0
+    pins: Mapping[str, AppliedPin], old: str | None, initial: TargetState, now_ms: int = 0
 ) -> dict[str, AppliedPin]:
-    """The pins of a connector that is created, to go on from `old` if that is given. The record of
-    an earlier rename goes."""
-    kept = {pin: applied for pin, applied in pins.items() if renamed_from(pin) is None}
+    """The pins of a connector that is created in this state, to go on from `old` if that is given.
+    The record of an earlier rename goes, and what is created to run lets go of its pins."""
+    held = initial is TargetState.STOPPED
+    kept = {
+        pin: replace(applied, held=applied.held and held)
+        for pin, applied in pins.items()
+        if renamed_from(pin) is None
+    }
     if old is not None:
         kept[rename_pin(old)] = AppliedPin(BEGUN, (), now_ms, held=True)
     return kept

@@ -290,6 +290,16 @@ def test_a_hold_that_was_overtaken_is_taken_back(world: Applying, cluster: FakeC
 # --- waiting ---
 
 
+def test_what_is_created_to_run_lets_go_of_its_pin(world: Applying, cluster: FakeCluster) -> None:
+    """Else a later stop would take its offsets back to where the pin once put them."""
+    parked = desired_of(spec("a", state=TargetState.STOPPED, pin=PIN))
+    assert world.apply(parked, cluster=cluster).exit_code is ExitCode.OK
+    cluster.delete("a")
+    assert world.apply(desired_of(spec("a", pin=PIN)), cluster=cluster).exit_code is ExitCode.OK
+    world.kafka.groups["connect-a"] = {("t", 0): 90}
+    assert names(world.plan(parked)) == ["Stop a"]
+
+
 def test_a_group_that_is_still_active_is_asked_again(world: Applying, cluster: FakeCluster) -> None:
     own(world, cluster, "a")
     refusals = iter([refused(ACTIVE), refused(ACTIVE)])
