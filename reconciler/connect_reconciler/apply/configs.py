@@ -59,10 +59,13 @@ def reveal_configs(plan: Plan, desired: Desired, live: Live) -> dict[str, dict[s
 
 
 def cover_of(desired: Desired, live: Live, name: str, key: bytes | None) -> Veil:
-    """What covers the connector's secrets in the ledger and in every text."""
-    spec = desired.connectors.get(name)
-    named = frozenset() if spec is None else frozenset(spec.sensitive)
-    return Veil(name, key, named | live.password_keys.get(name, frozenset()))
+    """What covers the connector's secrets in the ledger and in every text; under its old name, too,
+    what the spec that renames it calls sensitive."""
+    named = live.password_keys.get(name, frozenset())
+    for spec in desired.connectors.values():
+        if name in (spec.name, spec.renamed_from):
+            named |= frozenset(spec.sensitive) | live.password_keys.get(spec.name, frozenset())
+    return Veil(name, key, named)
 
 
 def _texts(

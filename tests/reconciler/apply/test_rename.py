@@ -257,6 +257,14 @@ def test_an_ignored_secret_moves_from_the_old_name_and_is_told_nowhere() -> None
     assert world.plan(desired).empty
 
 
+def test_what_only_the_new_spec_calls_sensitive_is_so_under_the_old_name() -> None:
+    case = Case({**SOURCE, "my.key": "hunter2"}, (line("f", 5),), owned=False)
+    world, _ = build(case)
+    assert world.apply(desired_of(replace(case.spec, sensitive=("my.*",)))).exit_code == 0
+    ledger = world.kafka.records(TOPICS.ledger)
+    assert not [each for each in ledger if b"hunter" in (each.value or b"")]
+
+
 def test_a_secret_of_the_old_name_is_not_in_an_error() -> None:
     case = Case({**SOURCE, "db.password": "hunter2"}, (line("f", 5),))
     world, _ = build(case)
