@@ -59,3 +59,29 @@ def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
     assert sorted(rig.states()) == ["a", "b"]
     # the pin stays used
     rig.assert_nothing_to_do()
+
+
+def test_the_way_back_is_one_of_the_same_environment(rig: Rig) -> None:
+    """Its plan is for that environment, and policies are asked about it."""
+    for file, text in {
+        "values/prod.yaml": "{}\n",
+        "policies/prod.yaml": "name: keep\n"
+        """deny: "plan.env == 'prod' && change.connector == 'b'"\n""",
+    }.items():
+        (rig.folder / file).parent.mkdir()
+        (rig.folder / file).write_text(text)
+    environment = ("--env", "prod")
+    rig("apply", "--yes", *environment)
+    rig.source("a", state="paused")
+    apply_id = json.loads(rig("apply", "--yes", "--json", *environment).stdout)["report"][
+        "apply_id"
+    ]
+    project = rig.folder / "connect.yaml"
+    project.write_text(project.read_text() + "policies: [policies/]\n")
+    rig("rollback", apply_id, "--yes", *environment)
+    assert rig.states()["a"][0] == "STOPPED"
+    rig("apply", "--yes", *environment)
+    policy = rig.folder / "policies" / "prod.yaml"
+    policy.write_text(policy.read_text().replace("'b'", "'a'"))
+    denied = rig("rollback", apply_id, "--yes", *environment, expect=2)
+    assert "keep" in denied.stderr + denied.stdout

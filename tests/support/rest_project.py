@@ -86,7 +86,7 @@ class RestProject:
         def look() -> Live:
             return observe(project, way.desired, self.kafka)
 
-        plan = rollback_plan(way, look(), group_id=self.group_id, worker={})
+        plan = rollback_plan(way, look(), group_id=self.group_id, env=None, worker={})
         with edges_for(project, way.desired, self.kafka, lambda: False) as edges:
             return apply_plan(plan, way.desired, project, edges, observe=look)
 

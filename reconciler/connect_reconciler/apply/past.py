@@ -8,6 +8,7 @@ from dataclasses import replace
 from connect_reconciler.apply.readback import Found
 from connect_reconciler.plan.journal import Before
 from connect_reconciler.plan.live import LedgerState, Owned
+from connect_reconciler.plan.rename import carried, rename_pin
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil, fingerprint, veil
 from connect_specs.states import TargetState
@@ -22,7 +23,8 @@ def before_of(
     if owned is not None and config is not None:
         cover = replace(cover, named=cover.named | _known_secret(owned, config, cover))
     target = None if found is None else found.target
-    if owned is not None and owned.held_from is not None and target is TargetState.STOPPED:
+    stopped = target is TargetState.STOPPED and not _went_on(ledger, name)
+    if stopped and owned is not None and owned.held_from is not None:
         target = owned.held_from
     return Before(
         config=None if config is None else veil(config, cover),
@@ -32,6 +34,12 @@ def before_of(
         pins=tuple(sorted(pin for of, pin in ledger.pins if of == name)),
         renamed_from=renamed_from,
     )
+
+
+def _went_on(ledger: LedgerState, name: str) -> bool:
+    """Whether another connector has its offsets by now, so that it is not to run any more."""
+    pin = rename_pin(name)
+    return any(carried({pin: each}, name) for (_, of), each in ledger.pins.items() if of == pin)
 
 
 def _known_secret(owned: Owned, config: Mapping[str, str], cover: Veil) -> frozenset[str]:

@@ -61,7 +61,9 @@ def rollback(
         before = ledger.before(apply_id)
         way = way_back(apply_id, before, later_applies(ledger, journal), files, seen)
         live = observed(project, way.desired, properties)
-        made = rollback_plan(way, live, group_id=project.group_id, worker=project.worker)
+        made = rollback_plan(
+            way, live, group_id=project.group_id, env=project.env, worker=project.worker
+        )
         plan = judged(made, project, live)
         if only_plan:
             if out is not None and not plan.errors:

@@ -15,6 +15,7 @@ from connect_reconciler.plan.journal import Before
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.plan.rename import carried, pins_of
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil, fingerprint, veil
 from connect_reconciler.plan.values import Plain, Secret
@@ -46,24 +47,30 @@ def way_back(
     Secrets are looked for where they may still be: on the cluster and in the specs of now.
     """
     renamed = {past.renamed_from: name for name, past in before.items() if past.renamed_from}
+    # An apply before may have begun the rename: what goes back to its old name goes with it
+    gone = {new for old, new in renamed.items() if old in before and before[old].config is not None}
     specs: dict[str, DesiredConnector] = {}
     errors: list[Diagnostic] = []
     lost: set[str] = set()
     for name, past in sorted(before.items()):
-        if past.config is None:
+        if past.config is None or name in gone:
             continue
         new = renamed.get(name)
         config, problems = _config(name, new, past, files, live)
+        problems += _half_renamed(name, new, live)
         if problems:
             errors += problems
             lost |= {name} | ({new} if new else set())
             continue
         back = new if new in live.connectors and name not in live.connectors else None
+        target = past.target
+        if new is not None and before[new].config is not None:
+            target = before[new].target
         specs[name] = DesiredConnector(
             name=name,
             config=config,
             where=Location(f"apply {apply_id}"),
-            state=past.target,
+            state=target,
             pin=None if back else _pin(name, past, apply_id, live),
             prevent_delete=past.prevent_delete,
             sensitive=tuple(
@@ -78,12 +85,17 @@ def way_back(
 
 
 def rollback_plan(
-    way: WayBack, live: Live, *, group_id: str, worker: Mapping[str, str] | None = None
+    way: WayBack,
+    live: Live,
+    *,
+    group_id: str,
+    env: str | None,
+    worker: Mapping[str, str] | None = None,
 ) -> Plan:
-    """The plan for it, in which no other connector occurs."""
+    """The plan for it, in which no other connector occurs. `env` is the project's environment."""
     owned = {name: each for name, each in live.ledger.connectors.items() if name in way.names}
     scoped = replace(live, ledger=replace(live.ledger, connectors=owned))
-    made = make_plan(way.desired, scoped, group_id=group_id, worker=worker)
+    made = make_plan(way.desired, scoped, group_id=group_id, worker=worker, env=env)
     # Deleting all that an apply created is what was asked for
     warnings = (each for each in made.warnings if each.code != "plan.no-specs")
     return replace(made, errors=(*way.errors, *made.errors), warnings=(*way.warnings, *warnings))
@@ -120,6 +132,16 @@ def _config(
             hint = f"put it into a spec of {name} and run this again: only fingerprints are kept"
             problems.append(Diagnostic("rollback.secret-gone", what, name, hint=hint))
     return found, problems
+
+
+def _half_renamed(old: str, new: str | None, live: Live) -> list[Diagnostic]:
+    """Both names are there, and the new one has gone on from the offsets of the old one."""
+    both = new in live.connectors and old in live.connectors
+    if new is None or not both or not carried(pins_of(live.ledger, new), old):
+        return []
+    what = f"{old} has not gone yet, although {new} goes on in its place"
+    hint = "finish the rename with `connect apply`, then run this again"
+    return [Diagnostic("rollback.rename-unfinished", what, new, hint=hint)]
 
 
 def _pin(name: str, past: Before, apply_id: str, live: Live) -> Pin | None:

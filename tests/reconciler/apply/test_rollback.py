@@ -17,7 +17,8 @@ from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
-from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster
+from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
+from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster, refused
 
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
 SINK = {"connector.class": "FileStreamSink", "topics": "t"}
@@ -75,7 +76,7 @@ def back(world: Applying, apply_id: str, files: Desired) -> tuple[WayBack, Plan]
     found = ledger(world)
     later = later_applies(found, found.applies[apply_id])
     way = way_back(apply_id, found.before(apply_id), later, files, world.observe(files))
-    return way, rollback_plan(way, world.observe(way.desired), group_id=GROUP_ID)
+    return way, rollback_plan(way, world.observe(way.desired), group_id=GROUP_ID, env=None)
 
 
 def roll_back(world: Applying, apply_id: str, files: Desired) -> str:
@@ -252,3 +253,48 @@ def test_another_projects_connector_is_left_alone(world: Applying) -> None:
     _, plan = back(world, second, desired_of())
     assert [error.code for error in plan.errors] == ["plan.owned-by-other"]
     assert plan.actions == ()
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before its effect", "after its effect"])
+def test_the_way_back_from_the_end_of_a_rename(world: Applying, before: bool) -> None:
+    """An apply was killed in the middle of a rename, and the next one ended it: whichever name the
+    way back leads to, it is one of the two, and goes on from its offsets."""
+    wanted = desired_of(spec("new", old="old"))
+    for call in range(1, 100):
+        world = Applying(key=b"key")
+        world.kafka.create_topics()
+        world.kafka.ranges["t", 0] = LogRange(0, 100)
+        apply(world, desired_of(spec("old")))
+        world.kafka.groups["connect-old"] = {("t", 0): 20}
+        cluster = DoomedCluster(world.kafka)
+        cluster.doom = Doom(call, before=before)
+        logs = DoomedLogs(world.kafka.logs, cluster.doom)
+        world.time.at += 10
+        try:
+            world.apply(wanted, cluster=cluster, ledger_logs=logs)
+        except Killed:
+            roll_back(world, apply(world, wanted), wanted)
+            live = world.observe(wanted).connectors
+            running = [each for each in live.values() if each.target is RUNNING]
+            assert [each.offsets for each in running] == [(at(20),)], call
+            continue
+        assert call > 10
+        return
+
+
+def test_a_rename_that_both_names_are_left_of_is_ended_first(world: Applying) -> None:
+    apply(world, desired_of(spec("old")))
+    wanted = desired_of(spec("new", old="old"))
+    cluster = FakeCluster(world.kafka)
+
+    def refuse(name: str) -> None:
+        raise refused(f"cannot delete {name}")
+
+    cluster.delete = refuse  # type: ignore[method-assign]
+    failed = world.apply(wanted, cluster=cluster).apply_id
+    _, plan = back(world, failed, wanted)
+    assert [error.code for error in plan.errors] == ["rollback.rename-unfinished"]
+    assert plan.actions == ()
+    apply(world, wanted)
+    roll_back(world, failed, wanted)
+    assert [*world.observe(wanted).connectors] == ["old"]
