@@ -19,11 +19,15 @@ from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.log_ends import log_ranges, topic_sizes
 from connect_runtime.storage import config_topic
+from connect_runtime.storage.snapshots import State
 from connect_specs.project import load_project
+from connect_specs.states import TargetState
 from support.broker import create_topic, produce
 from support.guarded_broker import GuardedBroker
 from support.leading import leading
 from support.rights import Right, commanded, listed
+from support.thread_cluster import thread_cluster
+from support.wait import wait_until
 
 # Each login has the rights of those before it too.
 LOGINS = ("planner", "applier", "leader")
@@ -252,6 +256,34 @@ def test_a_leader_resets_a_sink_with_the_right_to_delete_its_group(site: Site) -
     with site.allowed("leader", kept):
         code, out, errors = site.run("leader", "apply", "--yes")
         assert code == 0, out + errors
+
+
+def test_a_runtime_runs_tasks_with_write_on_the_topics_of_sources(site: Site) -> None:
+    group, lines = f"t{site.group}", f"{site.group}.lines"
+    rights = [right.at(group, lines) for right in listed()]
+    file, written = site.folder / "in.txt", site.folder / "out.txt"
+    file.write_text("last\n")
+    client = site.kafka.client("leader")
+    for prefix in ("producer", "consumer", "admin"):
+        client |= {f"{prefix}.{key}": value for key, value in site.kafka.client("leader").items()}
+    reads = {"name": "in", "connector.class": "FileStreamSource", "topic": lines, "file": str(file)}
+    writes = {"name": f"{site.group}-out", "connector.class": "FileStreamSink", "topics": lines}
+    writes["file"] = str(written)
+    with (
+        site.allowed("leader", rights),
+        thread_cluster(client["bootstrap.servers"], group, client) as runtime,
+    ):
+        runtime.verbs.create("in", reads, TargetState.RUNNING)
+        runtime.wait_for("in", State.RUNNING, State.FAILED)
+        status = runtime.verbs.status("in").tasks[0]
+        assert "Topic authorization failed" in (status.trace or "")
+        with site.allowed("leader", [Right("leader", "topic", lines, "Write")]):
+            runtime.verbs.restart("in", include_tasks=True, only_failed=True)
+            runtime.verbs.create(writes["name"], writes, TargetState.RUNNING)
+            wait_until(
+                lambda: written.exists() and written.read_text().endswith("last\n"),
+                what="the sink to write what the source read",
+            )
 
 
 def test_a_first_apply_needs_to_create_topics(site: Site) -> None:

@@ -13,6 +13,8 @@ from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Unreacha
 
 END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
 MAX_POLL_EXCEEDED = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001
+# A client is not in the state for what was called, such as a producer whose transaction failed.
+WRONG_STATE = KafkaError._STATE  # noqa: SLF001
 
 # What describing a group of Apache's Connect workers is answered with.
 NOT_A_CONSUMER_GROUP = KafkaError._INVALID_ARG  # noqa: SLF001

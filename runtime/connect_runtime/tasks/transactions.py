@@ -15,13 +15,14 @@ from confluent_kafka import KafkaError, KafkaException
 
 from connect_runtime.api import ConnectorError
 from connect_runtime.kafka import clients
-from connect_runtime.kafka.errors import FENCED, SILENT, error_of, reason
+from connect_runtime.kafka.errors import FENCED, SILENT, WRONG_STATE, error_of, reason
 from connect_runtime.storage.log import Fenced, NewRecord
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_specs.diagnostics import Diagnostic
 
 _INIT_TIMEOUT_S: Final = 60.0
+_REASON_TIMEOUT_S: Final = 5.0
 _SETTINGS: Final = {
     # no limits here: the size of transactions bounds what is queued
     "queue.buffering.max.messages": 0,
@@ -126,5 +127,16 @@ class Transactions:
         if error.code() in FENCED or any(e.code() in FENCED for e in self._failed):
             what = "a newer attempt of this task has taken over its transactional id"
             raise Fenced(Diagnostic(code="task.fenced", what=what)) from cause
-        first = self._failed[0] if self._failed else error
+        first = self._failed[0] if self._failed else self._first(error)
         raise ConnectorError(f"Unrecoverable exception trying to send: {reason(first)}") from cause
+
+    def _first(self, error: KafkaError) -> KafkaError:
+        """What the transaction failed on. Whatever is called after that only says that it did; a
+        commit, which cannot succeed any more, says why."""
+        if not self.open or error.code() != WRONG_STATE:
+            return error
+        try:
+            self._producer.commit_transaction(_REASON_TIMEOUT_S)
+        except KafkaException as raised:
+            return error_of(raised)
+        return error
