@@ -142,8 +142,8 @@ def test_a_planner_plans_and_drifts_and_touches_nothing(site: Site) -> None:
         assert code == 4, errors
         assert f"{site.group}.lines-0 4 → 1: delivers 3 records again" in out
         assert site.run("planner", "drift")[0] == 0
-        for verb in ("status", "history"):
-            assert site.run("planner", verb)[0] == 0
+        for verb in (["status"], ["history"], ["export", f"{site.group}-out"]):
+            assert site.run("planner", *verb)[0] == 0
         code, _, errors = site.run("planner", "apply", "--yes")
         assert code == 3
         assert f"{site.group}-ledger: this login lacks Write on this topic" in errors
