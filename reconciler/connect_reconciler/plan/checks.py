@@ -5,16 +5,17 @@ Decides from the same values as the plan; a connector with errors keeps its othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from connect_reconciler.plan.amounts import records
 from connect_reconciler.plan.diff import Changes, PinChange
+from connect_reconciler.plan.group_readers import Readers
 from connect_reconciler.plan.live import Kind, Live
 from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
 from connect_reconciler.plan.positions import Problem, position_problem
 from connect_reconciler.plan.rename import recorded_pin
-from connect_reconciler.plan.rename_checks import rename_error, rename_warning
+from connect_reconciler.plan.rename_checks import group_error, rename_error, rename_warning
 from connect_reconciler.plan.unfinished import unfinished
 from connect_specs.desired import Desired, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location
@@ -31,7 +32,13 @@ class Problems:
     unpinned: frozenset[str]
 
 
-def check_changes(changes: tuple[Changes, ...], desired: Desired, live: Live) -> Problems:
+def check_changes(
+    changes: tuple[Changes, ...],
+    desired: Desired,
+    live: Live,
+    worker: Mapping[str, str],
+    readers: Readers,
+) -> Problems:
     """All problems, in the order of the connectors."""
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = list(_whole_project(changes, desired, live))
@@ -41,6 +48,7 @@ def check_changes(changes: tuple[Changes, ...], desired: Desired, live: Live) ->
             _ownership(each, desired.project)
             or _protection(each)
             or rename_error(each, desired, live)
+            or group_error(each, worker, readers)
         )
         if refused is not None:
             errors.append(refused)

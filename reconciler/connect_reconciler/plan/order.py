@@ -47,6 +47,7 @@ from connect_reconciler.plan.actions import (
     UpdateConfig,
 )
 from connect_reconciler.plan.diff import Changes
+from connect_reconciler.plan.group_readers import Readers
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
@@ -60,11 +61,16 @@ from connect_specs.states import TargetState
 
 
 def ordered(
-    changes: Iterable[Changes], live: Live, *, project: str, worker: Mapping[str, str]
+    changes: Iterable[Changes],
+    live: Live,
+    readers: Readers,
+    *,
+    project: str,
+    worker: Mapping[str, str],
 ) -> tuple[Action, ...]:
     """The actions of all connectors, grouped by connector, each with what it relies on."""
     groups = [
-        (each.name, _with_preconditions(each, live, project, Wording(each, live, worker)))
+        (each.name, _with_preconditions(each, live, project, Wording(each, live, worker, readers)))
         for each in changes
     ]
     groups.sort(key=lambda group: (rank(group[1]), group[0]))
@@ -119,7 +125,7 @@ def _steps(changes: Changes, wording: Wording) -> Iterator[Action]:
 def _renaming(changes: Changes, wording: Wording) -> RenameWording | None:
     if changes.rename is None:
         return None
-    return RenameWording(changes, changes.rename, wording.live, wording.worker)
+    return RenameWording(changes, changes.rename, wording.live, wording.worker, wording.readers)
 
 
 def _own_steps(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from connect_reconciler.plan.checks import check_changes
 from connect_reconciler.plan.consequences.explain import explained
 from connect_reconciler.plan.diff import diff
+from connect_reconciler.plan.group_readers import readers_of
 from connect_reconciler.plan.limits import check_limits, check_masks, without_put_off
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.order import ordered
@@ -35,8 +36,9 @@ def make_plan(
     """
     part, live = narrowed(desired, live, scope or Scope())
     changes = diff(part, live)
-    problems = check_changes(changes, desired, live)
     known = worker or {}
+    readers = readers_of(changes, live, known)
+    problems = check_changes(changes, desired, live, known, readers)
     allowed = [
         replace(each, pin=None) if each.name in problems.unpinned else each
         for each in changes
@@ -45,7 +47,7 @@ def make_plan(
     told = [
         replace(each, config=explained(each, live, known, desired.consequences)) for each in allowed
     ]
-    actions = ordered(told, live, project=desired.project, worker=known)
+    actions = ordered(told, live, readers, project=desired.project, worker=known)
     return Plan(
         project=desired.project,
         group_id=group_id,

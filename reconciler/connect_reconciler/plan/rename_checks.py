@@ -5,11 +5,15 @@ That a name is renamed once, and has no spec any more, the loader sees to.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from connect_reconciler.plan.diff import Changes
+from connect_reconciler.plan.group_readers import Readers, other_readers
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.rename import Rename, begun, pins_of, renamed_from
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic
+from connect_specs.names import sink_group
 from connect_specs.states import TargetState
 
 _OTHER_KAFKA = "consumer.override.bootstrap.servers"
@@ -27,6 +31,26 @@ def rename_error(changes: Changes, desired: Desired, live: Live) -> Diagnostic |
         return None
     code, what, hint = problem
     return Diagnostic(code, what, spec.renamed_from_where or spec.where, hint=hint)
+
+
+def group_error(changes: Changes, worker: Mapping[str, str], readers: Readers) -> Diagnostic | None:
+    """The new name gets the old one's offsets and no others: in a group of its own, or the same."""
+    spec, rename = changes.spec, changes.rename
+    if spec is None or rename is None or rename.live is None or not changes.carries:
+        return None
+    if changes.kind != "sink" or rename.live.kind != "sink":
+        return None
+    group = sink_group(changes.name, changes.written or {}, worker)
+    others = other_readers(group, readers, changes.name, rename.old)
+    if not others or group == sink_group(rename.old, rename.live.config, worker):
+        return None
+    return Diagnostic(
+        "plan.rename-into-group",
+        f"{changes.name} is to read with the consumer group of {', '.join(others)}, whose offsets"
+        f" those of {rename.old} would replace",
+        spec.renamed_from_where or spec.where,
+        hint="rename it with a consumer group of its own",
+    )
 
 
 def rename_warning(changes: Changes, live: Live) -> Diagnostic | None:

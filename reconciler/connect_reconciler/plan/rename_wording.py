@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from connect_reconciler.plan.actions import CarryOffsets, Create, DeleteOld, OffsetMove, StopOld
 from connect_reconciler.plan.diff import Changes, field_changes
+from connect_reconciler.plan.group_readers import Readers, other_readers
 from connect_reconciler.plan.live import Live, LiveConnector
 from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
 from connect_reconciler.plan.rename import Rename, pins_of, renamed_from
@@ -26,6 +27,7 @@ class RenameWording:
     rename: Rename
     live: Live
     worker: Mapping[str, str]
+    readers: Readers
 
     def stop_old(self) -> StopOld:
         """Its offsets must stand still before they are carried."""
@@ -155,15 +157,9 @@ class RenameWording:
         return old is not None and old.kind == "sink" and self._group(old) == new
 
     def _shared_group(self, old: LiveConnector) -> bool:
-        """Whether another sink, the new name's or any, reads with the old one's group."""
-        if old.kind != "sink":
-            return False
-        others = (
-            each
-            for each in self.live.connectors.values()
-            if each.kind == "sink" and each.name not in (old.name, self.changes.name)
-        )
-        return self._same_group() or any(self._group(each) == self._group(old) for each in others)
+        """Whether another sink, the new name's or any, reads with the old one's group, or will."""
+        group = sink_group(old.name, old.config, self.worker)
+        return old.kind == "sink" and bool(other_readers(group, self.readers, old.name))
 
 
 def _label(partition: Partition) -> str:

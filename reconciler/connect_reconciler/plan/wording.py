@@ -26,6 +26,7 @@ from connect_reconciler.plan.actions import (
 from connect_reconciler.plan.consequences.explain import summary
 from connect_reconciler.plan.consequences.setting import Setting, first_start, sink_start
 from connect_reconciler.plan.diff import Changes, PinChange, managed_state
+from connect_reconciler.plan.group_readers import Readers
 from connect_reconciler.plan.live import Live, TopicPartition
 from connect_reconciler.plan.offset_moves import MoveContext, move, sink_partition, totals
 from connect_reconciler.plan.positions import position_text
@@ -42,6 +43,7 @@ class Wording:
     changes: Changes
     live: Live
     worker: Mapping[str, str]
+    readers: Readers
 
     def create(self, initial: TargetState, held_from: TargetState | None) -> Create:
         """Its first state is `initial`; `held_from` if it waits there for its offsets."""
