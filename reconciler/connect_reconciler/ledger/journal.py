@@ -24,6 +24,7 @@ from connect_reconciler.ledger.values import (
     target,
     text,
 )
+from connect_reconciler.plan.actions import AlterOffsets, CarryOffsets, DeleteOld, ResetOffsets
 from connect_reconciler.plan.journal import Before
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_runtime.storage.log import NewRecord
@@ -34,6 +35,9 @@ BEFORE = "before"
 
 # Kafka takes 1 MB a record, key and all.
 _PART_BYTES = 500_000
+
+_ONE_REQUEST = frozenset({AlterOffsets.__name__, ResetOffsets.__name__})
+_MOVES_OFFSETS = _ONE_REQUEST | {CarryOffsets.__name__, DeleteOld.__name__}
 
 StepEnd: TypeAlias = Literal["done", "failed", "unknown"]
 
@@ -148,6 +152,17 @@ def began(connector: str, value: bytes) -> tuple[Step, ...]:
     if b'"end":null' not in value:
         return ()
     return tuple(step for step in read_steps(connector, value) if step.end is None)
+
+
+def unmoved(steps: Sequence[Step]) -> frozenset[str]:
+    """The connectors whose offsets an apply set out to move, and the cluster refused it."""
+    ends: dict[str, set[bool]] = {}
+    for step in steps:
+        if step.action in _MOVES_OFFSETS:
+            # The others are several requests, of which some may have been granted
+            refused = step.end == "failed" and step.action in _ONE_REQUEST
+            ends.setdefault(step.connector, set()).add(refused)
+    return frozenset(name for name, refused in ends.items() if refused == {True})
 
 
 def before_record(topic: str, apply_id: str, connector: str, before: Before) -> NewRecord:

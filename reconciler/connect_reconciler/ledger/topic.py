@@ -20,6 +20,7 @@ from connect_reconciler.ledger.journal import (
     read_before,
     read_journal,
     read_steps,
+    unmoved,
 )
 from connect_reconciler.ledger.values import (
     decode,
@@ -67,9 +68,14 @@ class LedgerSnapshot:
         return tuple(sorted(found, key=lambda step: step.number))
 
     def before(self, apply_id: str) -> dict[str, Before]:
-        """How the connectors were that an apply touched, by name."""
+        """How the connectors were that an apply touched, by name; the offsets where it moved them,
+        or may have."""
+        refused = unmoved(self.steps(apply_id))
         raw = self.raw_before.get(apply_id, {})
-        found = {name: read_before(parts) for name, parts in raw.items()}
+        found = {
+            name: read_before({0: parts[0]} if name in refused and 0 in parts else parts)
+            for name, parts in raw.items()
+        }
         return {name: before for name, before in sorted(found.items()) if before is not None}
 
 

@@ -298,3 +298,22 @@ def test_a_rename_that_both_names_are_left_of_is_ended_first(world: Applying) ->
     apply(world, wanted)
     roll_back(world, failed, wanted)
     assert [*world.observe(wanted).connectors] == ["old"]
+
+
+def test_offsets_that_an_apply_could_not_move_stay(world: Applying) -> None:
+    """The connector has gone on since: to where it was then would be a rewind of its own."""
+    apply(world, desired_of(spec("a")))
+    world.kafka.groups["connect-a"] = {("t", 0): 20}
+    cluster = FakeCluster(world.kafka)
+
+    def refuse(name: str, offsets: object) -> str:
+        raise refused(f"{name} does not take these")
+
+    cluster.alter_offsets = refuse  # type: ignore[method-assign]
+    world.time.at += 10
+    failed = world.apply(desired_of(spec("a", pin=Pin("p", (at(3),)))), cluster=cluster)
+    assert failed.exit_code == 1
+    apply(world, desired_of(spec("a")))
+    world.kafka.groups["connect-a"] = {("t", 0): 90}
+    _, plan = back(world, failed.apply_id, desired_of(spec("a")))
+    assert plan.empty
