@@ -198,8 +198,8 @@ def test_right_after_a_create(load: Load, record_property: Record) -> None:
     killed = time.monotonic()
     config.close()
     assignments.close()
-    apply.communicate(timeout=60)
-    assert apply.returncode != 0
+    shown, told = apply.communicate(timeout=60)
+    assert apply.returncode != 0, shown + told
     gate.touch()
     load.recover(killed, record_property, load.source)
     load.rig.apply()

@@ -139,7 +139,8 @@ class Rig:
             timeout=timeout_s,
         )
         if expect is not None:
-            assert done.returncode == expect, f"{words}: {done.returncode}\n{done.stderr}"
+            told = done.stderr + done.stdout[-2000:]
+            assert done.returncode == expect, f"{words}: {done.returncode}\n{told}"
         return done
 
     def up(self) -> Up:

@@ -44,7 +44,7 @@ def await_health(
         if settings.stop():
             health = Health.NOT_AWAITED
     except FATAL as error:
-        health, why = Health.NOT_AWAITED, str(error)
+        health, why = Health.UNKNOWN, str(error)
     for name, state in pending.items():
         detail = why or steps.hidden(name, state.missing)
         found[name] = replace(found[name], health=health, health_detail=detail)

@@ -23,13 +23,15 @@ class Outcome(StrEnum):
 
 
 class Health(StrEnum):
-    """What was seen of a connector that is to run. `later`: no tasks run on this cluster now."""
+    """What was seen of a connector that is to run. `later`: no tasks run on this cluster now;
+    `unknown`: the cluster was gone before it could be seen; `not-awaited`: the user ended it."""
 
     NOT_ASKED = "not-asked"
     RUNNING = "running"
     LATER = "later"
     FAILED = "failed"
     TIMED_OUT = "timed-out"
+    UNKNOWN = "unknown"
     NOT_AWAITED = "not-awaited"
 
 
@@ -63,7 +65,7 @@ class ConnectorReport:
     def ok(self) -> bool:
         """Whether everything was done and nothing is known to be wrong."""
         done = all(result.outcome is Outcome.DONE for result in self.results)
-        return done and self.health not in (Health.FAILED, Health.TIMED_OUT)
+        return done and self.health not in (Health.FAILED, Health.TIMED_OUT, Health.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,10 @@ _HEALTH = {
     Health.LATER: LATER,
     Health.FAILED: "failed",
     Health.TIMED_OUT: "not running yet",
+    Health.UNKNOWN: "whether it runs is not known",
     Health.NOT_AWAITED: "not waited for",
 }
-_UNWELL = (Health.FAILED, Health.TIMED_OUT)
+_UNWELL = (Health.FAILED, Health.TIMED_OUT, Health.UNKNOWN)
 
 
 def render_report(report: ApplyReport) -> str:

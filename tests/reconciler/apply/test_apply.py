@@ -399,6 +399,24 @@ def test_what_does_not_come_up_is_said(world: Applying) -> None:
     assert report.connectors[0].health_detail == "task 0 is UNASSIGNED"
 
 
+def test_whether_it_runs_is_not_known_when_the_cluster_is_gone(world: Applying) -> None:
+    cluster = runs(world)
+    looks: list[str] = []
+
+    def status_of(name: str) -> ConnectorStatus | None:
+        looks.append(name)
+        if len(looks) > 2:
+            raise Unreachable(Diagnostic("cluster.unreachable", "connection refused"))
+        return None
+
+    cluster.status = status_of  # type: ignore[method-assign]
+    report = world.apply(desired_of(spec("a")), cluster=cluster)
+    assert [each.outcome for each in report.connectors[0].results] == [Outcome.DONE]
+    assert report.connectors[0].health is Health.UNKNOWN
+    assert "connection refused" in report.connectors[0].health_detail
+    assert report.exit_code is ExitCode.FAILED
+
+
 def test_a_stop_waits_until_the_tasks_are_gone(world: Applying) -> None:
     cluster = runs(world)
     own(world, cluster, "a")
