@@ -55,10 +55,14 @@ def _look(name: str, state: Watch, edges: Edges) -> tuple[Watch, bool]:
     # Heard between looks, or Kafka takes the lease away from a member that is silent for minutes.
     edges.lease.keep()
     try:
-        status = edges.cluster.status(name)
+        return _seen(name, state, edges)
     except RequestError:
         # A cluster that rebalances has no answer right now; the deadline bounds this.
         return state, False
+
+
+def _seen(name: str, state: Watch, edges: Edges) -> tuple[Watch, bool]:
+    status = edges.cluster.status(name)
     now = edges.settings.clock.now()
     state, final = watch(state, status, now, edges.settings.limits.settle_s)
     if final and state.judged.verdict is Verdict.RUNNING:

@@ -34,7 +34,7 @@ from connect_reconciler.plan.actions import (
     UpdateConfig,
     subject,
 )
-from connect_reconciler.plan.masked import same_config
+from connect_reconciler.plan.masked import masked_keys, same_config
 from connect_reconciler.plan.reserved import without_reserved
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import OffsetEntry
@@ -67,8 +67,9 @@ class Performer:
             case Create(initial_state=state):
                 has, is_there = self._has(name, config), self._is(name, state)
                 self._ask(lambda: cluster.create(name, config, state), lambda: has() and is_there())
-            case UpdateConfig():
-                self._ask(lambda: cluster.update_config(name, config), self._has(name, config))
+            case UpdateConfig(changes=changes):
+                has = self._has(name, config, frozenset(change.key for change in changes))
+                self._ask(lambda: cluster.update_config(name, config), has)
             case Stop() | StopOld():
                 self._ask(lambda: cluster.stop(name), self._is(name, TargetState.STOPPED))
                 self._wait_until_gone(name)
@@ -174,11 +175,17 @@ class Performer:
         if not self.patience.until(_answers(seen), self.patience.limits.unknown_s):
             raise unknown
 
-    def _has(self, name: str, config: Mapping[str, str]) -> Callable[[], bool]:
+    def _has(
+        self, name: str, config: Mapping[str, str], changed: frozenset[str] = frozenset()
+    ) -> Callable[[], bool]:
+        """`changed` keys must be seen: a mask looks the same before and after."""
+
         def has() -> bool:
             found = self.read_back(name)
-            now = None if found is None else without_reserved(found.config)
-            return now is not None and same_config({**now, "name": name}, {**config, "name": name})
+            if found is None or masked_keys(found.config) & changed:
+                return False
+            now = without_reserved(found.config)
+            return same_config({**now, "name": name}, {**config, "name": name})
 
         return has
 

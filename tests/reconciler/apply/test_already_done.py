@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from connect_reconciler.apply.perform import Performer
+from connect_reconciler.apply.readback import Found
 from connect_reconciler.apply.report import Outcome
+from connect_reconciler.apply.waiting import Limits, Patience
 from connect_reconciler.cluster.port import OutcomeUnknown
 from connect_reconciler.ledger.topic import owned_record
+from connect_reconciler.plan.actions import FieldChange, UpdateConfig
 from connect_reconciler.plan.live import Owned
+from connect_reconciler.plan.values import Plain, Secret
 from connect_specs.diagnostics import Diagnostic, ExitCode
 from connect_specs.states import TargetState
-from support.applying import Applying, desired_of
-from support.fake_cluster import TOPICS, FakeCluster, refused
+from support.applying import Applying, FakeTime, desired_of
+from support.fake_cluster import TOPICS, FakeCluster, FakeKafka, refused
 
 CONFIG = {"name": "a", "connector.class": "FileStreamSink", "topics": "t"}
 
@@ -69,3 +76,27 @@ def test_connects_own_timeout_is_read_again_too(world: Applying) -> None:
 
     cluster.delete = slow  # type: ignore[method-assign]
     assert world.apply(desired_of(), cluster=cluster).exit_code is ExitCode.OK
+
+
+@pytest.mark.parametrize(("key", "told"), [("topics", True), ("db.password", False)])
+def test_a_masked_secret_does_not_tell_whether_it_was_written(key: str, told: bool) -> None:
+    """What is not known to be written is written again; else the ledger would take it for live."""
+    found = Found({**CONFIG, "db.password": "****"}, TargetState.RUNNING)
+
+    class Silent(FakeCluster):
+        def update_config(self, name: str, config: Mapping[str, str]) -> None:
+            raise OutcomeUnknown(Diagnostic("cluster.no-answer", "no answer came"))
+
+    patience = Patience(FakeTime().clock(), Limits(), lambda: False)
+    performer = Performer(
+        Silent(FakeKafka()), lambda name: found, patience, lambda name, what: None
+    )
+    update = UpdateConfig(
+        connector="a", reason="", config={}, changes=(FieldChange(key, Plain("x"), Secret("")),)
+    )
+    wanted = {**CONFIG, "db.password": "new"}
+    if told:
+        assert performer.perform(update, wanted) == update
+    else:
+        with pytest.raises(OutcomeUnknown):
+            performer.perform(update, wanted)

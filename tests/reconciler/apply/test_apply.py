@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from connect_reconciler.apply.progress import Finished, Performed, Started
+from connect_reconciler.apply.readback import ConfigTopic, Found
 from connect_reconciler.apply.report import Health, Outcome
 from connect_reconciler.cluster.port import OutcomeUnknown
 from connect_reconciler.ledger.ledger import Ledger
@@ -350,6 +351,25 @@ def test_it_waits_until_everything_runs(world: Applying) -> None:
     ]
     report = world.apply(desired_of(spec("a")), cluster=cluster)
     assert report.connectors[0].health is Health.RUNNING
+    assert report.exit_code is ExitCode.OK
+
+
+def test_a_cluster_without_an_answer_while_it_is_watched_is_asked_again(
+    world: Applying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = [refused("a rebalance is expected", 409)]
+
+    class Rebalancing(ConfigTopic):
+        def __call__(self, name: str) -> Found | None:
+            if world.time.at > 0 and refusals:
+                raise refusals.pop()
+            return super().__call__(name)
+
+    monkeypatch.setattr("support.applying.ConfigTopic", Rebalancing)
+    cluster = runs(world)
+    cluster.statuses["a"] = [status(State.RUNNING, State.RUNNING)]
+    report = world.apply(desired_of(spec("a")), cluster=cluster)
+    assert refusals == []
     assert report.exit_code is ExitCode.OK
 
 
