@@ -16,6 +16,7 @@ from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
 from connect_reconciler.plan.positions import Problem, position_problem
 from connect_reconciler.plan.rename import recorded_pin
 from connect_reconciler.plan.rename_checks import group_error, rename_error, rename_warning
+from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_reconciler.plan.unfinished import unfinished
 from connect_specs.desired import Desired, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location
@@ -65,6 +66,7 @@ def check_changes(
         if wrong:
             unpinned.add(each.name)
         elif each.pin is not None:
+            warnings.extend(_pin_forgotten(each, pin, live))
             warnings.extend(_pin_warnings(each, pin, live))
     return Problems(tuple(errors), tuple(warnings), frozenset(blocked), frozenset(unpinned))
 
@@ -180,6 +182,23 @@ def _log_error(entry: OffsetEntry, live: Live) -> Problem | None:
         hint = f"write {log.latest} to pass over everything that is there"
         return "plan.beyond-end", what, hint
     return None
+
+
+def _pin_forgotten(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic]:
+    """A ledger in a config is gone with the config, or when the project gets another one."""
+    connector = changes.live
+    if changes.existence != "adopt" or connector is None:
+        return
+    if live.rest_alone or LEDGER_KEY in connector.config:
+        yield Diagnostic(
+            "plan.pin-perhaps-applied",
+            f"pin {pin.id} of {changes.name} is applied once more if it was before: no ledger says",
+            pin.where or changes.name,
+            why="whoever writes the whole config takes the ledger in it away"
+            if LEDGER_KEY not in connector.config
+            else f"the project keeps its ledger in a topic now, and no more under {LEDGER_KEY}",
+            hint="take the pin out of the spec if it was applied",
+        )
 
 
 def _pin_warnings(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic]:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.plan.live import LedgerState, Live, LiveConnector, Owned
+from connect_reconciler.plan.live import LedgerState, Live, LiveConnector, LogRange, Owned
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
@@ -78,10 +79,10 @@ def test_a_guard_is_written_with_a_config() -> None:
 
 
 def test_a_rewind_says_that_the_log_was_not_read() -> None:
-    plan = plan_of(replace(SINK, pin=BACK), there())
-    assert names(plan) == ["Adopt a", "Stop a", "AlterOffsets a", "Resume a"]
+    plan = plan_of(replace(SINK, pin=BACK), there(owned=Owned("orders", SINK.config, None)))
+    assert names(plan) == ["Stop a", "AlterOffsets a", "Resume a"]
     assert codes(plan) == []
-    (move,) = plan.actions[2].moves  # type: ignore[union-attr]
+    (move,) = plan.actions[1].moves  # type: ignore[union-attr]
     assert move.effect == (
         "t-0 10 → 3: delivers 7 records again, as far as they are still there:"
         " the log cannot be read here"
@@ -108,6 +109,18 @@ def test_before_3_7_a_connector_begins_running(spec: DesiredConnector, said: lis
     assert codes(plan_of(spec, Live(rest_alone=True, version="3.6.2"))) == said
     assert codes(plan_of(spec, Live(rest_alone=True, version="3.7.0"))) == []
     assert codes(plan_of(spec, Live(rest_alone=True, version=""))) == []
+
+
+def test_a_pin_of_what_no_ledger_names_may_have_been_applied() -> None:
+    """Somebody wrote the whole config, without our key in it; or the project got a Kafka since."""
+    pinned = replace(SINK, pin=BACK)
+    assert codes(plan_of(pinned, there())) == ["plan.pin-perhaps-applied"]
+    assert codes(plan_of(pinned, there(owned=Owned("orders", SINK.config, None)))) == []
+    kept = LiveConnector("a", "sink", {**SINK.config, LEDGER_KEY: "{}"}, RUNNING)
+    logs = {("t", 0): LogRange(0, 100)}
+    assert codes(plan_of(pinned, Live({"a": kept}, logs=logs))) == ["plan.pin-perhaps-applied"]
+    bare = replace(kept, config=SINK.config)
+    assert codes(plan_of(pinned, Live({"a": bare}, logs=logs))) == []
 
 
 def test_what_cannot_alter_offsets_is_named() -> None:
