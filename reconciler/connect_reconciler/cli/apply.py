@@ -54,6 +54,7 @@ def apply(
     from connect_reconciler.cli.leasing import taken_over
     from connect_reconciler.cli.plan import judged, observed, planned
     from connect_reconciler.cli.plan_output import read_saved
+    from connect_reconciler.plan.recount import recounted
     from connect_specs.loader import load_specs
 
     need_someone_to_ask(yes=yes)
@@ -72,7 +73,7 @@ def apply(
             plan = planned(project, desired, live, scope)
         else:
             # Whatever was allowed when it was made: it is now that it happens
-            plan = judged(read_saved(saved), project, live)
+            plan = judged(recounted(read_saved(saved), live, project.worker), project, live)
         return show_and_apply(
             plan, project, desired, live, properties, choices, yes=yes, as_json=as_json, lease=lease
         )
