@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.group_readers import Readers, other_readers
 from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.rename import Rename, begun, pins_of, renamed_from
+from connect_reconciler.plan.rename import Rename, begun, carried, pins_of, renamed_from
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.names import sink_group
@@ -54,8 +54,10 @@ def group_error(changes: Changes, worker: Mapping[str, str], readers: Readers) -
 
 
 def rename_warning(changes: Changes, live: Live) -> Diagnostic | None:
-    """There is nothing to rename, and the connector begins anew."""
+    """There is nothing to rename, and the connector begins anew; or a rename is taken back late."""
     spec = changes.spec
+    if changes.existence == "delete":
+        return _taken_back(changes.name, live)
     if spec is None or spec.renamed_from is None or changes.rename is not None:
         return None
     old = spec.renamed_from
@@ -68,6 +70,19 @@ def rename_warning(changes: Changes, live: Live) -> Diagnostic | None:
         spec.renamed_from_where or spec.where,
         hint="take renamed_from out if that is what you want",
     )
+
+
+def _taken_back(name: str, live: Live) -> Diagnostic | None:
+    pins = pins_of(live.ledger, name)
+    for old in filter(None, map(renamed_from, sorted(pins))):
+        if carried(pins, old) and old in live.connectors and old in live.ledger.connectors:
+            return Diagnostic(
+                "plan.rename-taken-back",
+                f"{name} goes on from the offsets of {old}: what it did since, {old} does again",
+                name,
+                hint=f"rename {name} back with renamed_from, once its own rename is finished",
+            )
+    return None
 
 
 _Problem = tuple[str, str, str]
