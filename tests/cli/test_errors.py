@@ -129,3 +129,14 @@ def test_an_error_names_keys_and_never_a_value(connect: Command) -> None:
     assert done.returncode == 2
     assert "db.password" in done.stdout
     assert "hunter2" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["offsets", "list", "a"]])
+def test_a_kafka_that_does_not_answer_is_3_and_told_once(
+    connect: Command, words: list[str]
+) -> None:
+    connect.write("connect.yaml", PROJECT)
+    done = connect(*words)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("error[") == 1
+    assert "localhost:1: Kafka cannot be reached" in done.stderr

@@ -147,6 +147,9 @@ def test_a_plan_is_for_one_environment(project: Command, monkeypatch: pytest.Mon
     refused = project("apply", "saved.plan", "--env", "test", "--yes")
     assert refused.returncode == 5
     assert "the plan is for environment prod" in refused.stderr
+    assert "hint: apply it with --env prod\n" in refused.stderr
+    file = project.folder / "saved.plan"
+    assert f"saved: `connect --env prod apply {file}` does exactly this" in made.stderr
     applied = project("apply", "saved.plan", "--env", "prod", "--yes")
     assert applied.returncode == 0, applied.stderr
 

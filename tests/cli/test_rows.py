@@ -1,7 +1,7 @@
 """Rows and rates: what a person reads of a connector, and what stays unknown."""
 
 from connect_reconciler.cli.rates import Rates
-from connect_reconciler.cli.rows import Row, changes, draw, row_of
+from connect_reconciler.cli.rows import Row, changes, draw, row_of, short_of_slots
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State, TaskId
 
@@ -27,6 +27,13 @@ def test_a_row_counts_tasks_and_says_why_one_failed() -> None:
         "\n"
         "c: task 1: OSError: disk full\n"
     )
+
+
+def test_who_waits_for_a_slot_is_told_what_to_do() -> None:
+    one = Row("c", "sink", "RUNNING", 3, 2, 1)
+    assert short_of_slots([one]).startswith("1 task waits for a slot: ")
+    assert short_of_slots([one, one]).startswith("2 tasks wait for a slot: ")
+    assert short_of_slots([Row("c", "sink", "-", 3, None, None)]) == ""
 
 
 def test_changes_are_told_once() -> None:

@@ -46,7 +46,8 @@ def ensure_fresh(plan: Plan, desired: Desired, project: Project, live: Live) -> 
         raise Stale(Diagnostic("stale.project", what, f"{project.name} on {project.group_id}"))
     if plan.env != project.env:
         what = f"the plan is for {_environment(plan.env)}"
-        raise Stale(Diagnostic("stale.environment", what, _environment(project.env)))
+        hint = "apply it without --env" if plan.env is None else f"apply it with --env {plan.env}"
+        raise Stale(Diagnostic("stale.environment", what, _environment(project.env), hint=hint))
     problems = check_plan(plan, live)
     if problems:
         raise Stale(*problems)

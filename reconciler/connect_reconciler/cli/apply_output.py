@@ -46,9 +46,9 @@ def next_steps(report: ApplyReport) -> Iterator[str]:
         yield "`connect plan` shows whether what is unknown took place"
     if counts[Outcome.FAILED] or counts[Outcome.SKIPPED]:
         yield "`connect apply` again, once what failed is mended: it goes on where this one ended"
-    unwell = [each.name for each in report.connectors if each.health in _UNWELL]
+    unwell = any(each.health in _UNWELL for each in report.connectors)
     if unwell:
-        yield f"`connect status {unwell[0]}` shows what is wrong with it, with its trace"
+        yield "`connect status` shows what is wrong with them, or that they wait for slots"
     if counts[Outcome.DONE] and (unwell or not report.ok):
         yield f"`connect rollback {report.apply_id}` plans the way back"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.output import colour, progress, result, result_json
@@ -50,7 +51,9 @@ def save(plan: Plan, file: Path) -> None:
     """Writes a plan file. Raises Invalid."""
     _ensure_secrets_can_be_told_apart(plan)
     _write(file, dump_plan(plan))
-    progress(f"saved to {file}; `connect apply` with that file does exactly this, or refuses")
+    env = f"--env {quote(plan.env)} " if plan.env else ""
+    apply = f"connect {env}apply {quote(str(file))}"
+    progress(f"saved: `{apply}` does exactly this, or refuses")
 
 
 def _write(file: Path, text: str) -> None:

@@ -64,6 +64,15 @@ def draw(rows: Sequence[Row], rates: Mapping[str, str] | None = None) -> str:
     return table(list(columns), cells) + ("\n" + "".join(failures) if failures else "")
 
 
+def short_of_slots(rows: Sequence[Row]) -> str:
+    """What to do about tasks that wait for a slot; nothing if none does."""
+    short = sum(row.short or 0 for row in rows)
+    if not short:
+        return ""
+    who = "1 task waits" if short == 1 else f"{short} tasks wait"
+    return f"{who} for a slot: `connect down`, then `connect up --slots N` with a larger N"
+
+
 def changes(before: Mapping[str, Row], after: Mapping[str, Row]) -> list[str]:
     """One line for each connector that is not as it was."""
     lines = []

@@ -29,7 +29,7 @@ _ELECTION_S = 3.0
 def status(context: typer.Context, as_json: AsJson = False) -> None:
     """Show connectors: target state, state, tasks, slots that are short, and why one failed."""
     from connect_reconciler.cli.connecting import client
-    from connect_reconciler.cli.rows import draw
+    from connect_reconciler.cli.rows import draw, short_of_slots
 
     project = invocation(context).project()
     with client(project) as properties:
@@ -44,6 +44,8 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
     waiting = None if leader is None or project.target is not None else _waiting(leader)
     rows = [_row(view, name, leader, waiting, found) for name, found in statuses.items()]
     result(draw(rows) if rows else "there are no connectors")
+    if said := short_of_slots(rows):
+        progress(said)
 
 
 def _read(project: Project, properties: Mapping[str, str]) -> tuple[str | None, View]:

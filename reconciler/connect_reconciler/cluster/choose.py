@@ -20,6 +20,7 @@ from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.joining import ensure_topics
+from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.kafka.election import Election, Leader, find_leader
 from connect_runtime.kafka.errors import is_denied
 from connect_runtime.kafka.log import KafkaLogs
@@ -48,6 +49,7 @@ def open_cluster(
     """
     if project.target is not None:
         return HttpCluster(RestClient(project.target, retries=retries))
+    check_reachable(client)
     deadline = time.monotonic() + _CHOOSE_S
     while True:
         leader = _leader(project, client)

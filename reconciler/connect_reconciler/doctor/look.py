@@ -20,6 +20,7 @@ from connect_reconciler.observe.kafka_view import KafkaView
 from connect_reconciler.observe.offsets import offsets_of
 from connect_reconciler.observe.rest import connectors_over_rest
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.rest import wire
 from connect_runtime.storage import config_topic, offsets_topic, status_topic
 from connect_runtime.storage.snapshots import (
@@ -52,7 +53,12 @@ class Report:
 def examine(
     project: Project, client: Mapping[str, str], sleep: Callable[[float], None] = time.sleep
 ) -> Report:
-    """Looks again where the two sides differ: one may have been read just before a change."""
+    """Looks again where the two sides differ: one may have been read just before a change.
+
+    Raises Unreachable where the only way to the cluster is a Kafka that does not answer.
+    """
+    if client and project.target is None:
+        check_reachable(client)
     findings: list[Finding] = []
     looked_at: list[str] = []
     if client:

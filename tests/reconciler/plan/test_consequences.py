@@ -65,6 +65,7 @@ def changed(
         # Connect's own
         (SINK, "connector.plugin.version", None, "2.0", "restart", "another version"),
         (SINK, "tasks.max", "1", "4", "restart", "at most 4 tasks, before 1"),
+        (SINK, "tasks.max", "2", "1", "restart", "at most 1 task, before 2"),
         (SINK, "tasks.max", "1", None, "restart", ""),
         (SINK, "tasks.max.enforce", None, "false", "restart", "are allowed"),
         (SINK, "tasks.max.enforce", "false", None, "restart", "fail the connector"),

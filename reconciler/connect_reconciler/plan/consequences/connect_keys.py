@@ -80,7 +80,8 @@ def _offsets_topic(setting: Setting) -> str:
 
 def _tasks_max(setting: Setting) -> str | None:
     old, new = (_shown(config, "tasks.max", "1") for config in (setting.old, setting.new))
-    return None if old == new else f"work is split anew: at most {new} tasks, before {old}"
+    tasks = "1 task" if new == "1" else f"{new} tasks"
+    return None if old == new else f"work is split anew: at most {tasks}, before {old}"
 
 
 def _shown(config: Mapping[str, str], key: str, default: str) -> str:
