@@ -31,8 +31,9 @@ def rights_to_move(
     groups: dict[str, tuple[str, ...]] = {}
     for action in plan.actions:
         if isinstance(action, DeleteOld):
-            old = live.connectors[action.old]
-            if action.reset and old.kind == "sink":
+            # An apply that was killed may have deleted it before it could say so
+            old = live.connectors.get(action.old)
+            if old is not None and action.reset and old.kind == "sink":
                 groups[sink_group(old.name, old.config, project.worker)] = (DELETE,)
             continue
         if not isinstance(action, (AlterOffsets, CarryOffsets, ResetOffsets)):

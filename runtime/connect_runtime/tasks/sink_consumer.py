@@ -188,7 +188,8 @@ class _LazyColumn:
 
 def _without_errors(messages: list[Any]) -> list[Any]:
     errors = list(map(Message.error, messages))
-    if errors.count(None) == len(errors):
+    # neither == nor count: comparing a KafkaError with None leaves a TypeError behind, for later
+    if not any(errors):
         return messages
     for error in errors:
         # a topic that does not exist yet is waited for, like everything that passes by itself

@@ -1,0 +1,27 @@
+"""What a sink's consumer makes of errors among messages."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from connect_runtime.tasks.sink_consumer import _without_errors
+
+RECORD = Message("t", 0, 1, b"key", b"value")
+
+
+def error(code: int) -> Message:
+    return Message("t", 0, error=KafkaError(code))
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC])
+def test_a_topic_that_does_not_exist_yet_is_waited_for(code: int) -> None:
+    assert _without_errors([RECORD, error(code), RECORD]) == [RECORD, RECORD]
+    assert _without_errors([error(code)]) == []
+    assert _without_errors([RECORD]) == [RECORD]
+
+
+def test_an_error_that_does_not_pass_is_raised() -> None:
+    with pytest.raises(KafkaException) as raised:
+        _without_errors([RECORD, error(KafkaError.TOPIC_AUTHORIZATION_FAILED)])
+    assert raised.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
