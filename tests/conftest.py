@@ -11,6 +11,7 @@ from connect_runtime.kafka.embedded import EmbeddedBroker
 from support.broker import BrokerAddress, cluster_at
 from support.guarded_broker import GuardedBroker, guarded_broker
 from support.oracle import Oracle
+from support.rig import Rig
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +47,15 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]
     """A Kafka with an authorizer and logins, started by the first test that asks."""
     with guarded_broker(tmp_path_factory.mktemp("guarded")) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A project with a Kafka and a runtime of its own, for tests that kill them in turn. Nothing
+    that was started in it may survive `connect down`."""
+    project = Rig(tmp_path_factory.mktemp("rig") / "project")
+    yield project
+    assert project.end() == []
 
 
 @pytest.fixture

@@ -200,3 +200,16 @@ def test_offsets_that_make_no_sense_are_refused_with_their_place(project: Comman
     done = project("offsets", "alter", "lines", given='{"offsets": [{"partition": {"a": [1]}}]}')
     assert done.returncode == 2
     assert "stdin:1:" in done.stderr
+
+
+def test_a_protected_connector_is_not_deleted_by_hand_either(project: Command) -> None:
+    project.write("connectors/lines.yaml", SPEC + "lifecycle: {prevent_delete: true}\n")
+    assert project("apply", "--yes").returncode == 0
+    refused = project("delete", "lines")
+    assert refused.returncode == 1
+    assert "error[delete.protected]: lines: it is protected against deletion" in refused.stderr
+    assert len(json.loads(project("status", "--json").stdout)["connectors"]) == 1
+
+    project.write("connectors/lines.yaml", SPEC + "lifecycle: {prevent_delete: false}\n")
+    assert project("apply", "--yes").returncode == 0
+    assert project("delete", "lines").returncode == 0

@@ -52,8 +52,19 @@ def restart(context: typer.Context, name: Name, as_json: AsJson = False) -> None
 
 
 def delete(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
-    """Delete a connector from the cluster. Its spec stays, so the next apply creates it again."""
-    _act(context, name, "deleted", lambda cluster: cluster.delete(name), as_json=as_json)
+    """Delete a connector from the cluster. Its spec stays, so the next apply creates it again.
+
+    One that its spec protects with prevent_delete is refused.
+    """
+    from connect_reconciler.cli.guarding import ensure_unguarded
+
+    project = invocation(context).project()
+
+    def act(cluster: Cluster) -> None:
+        ensure_unguarded(project, cluster, name)
+        cluster.delete(name)
+
+    _act(context, name, "deleted", act, as_json=as_json)
 
 
 def _act(

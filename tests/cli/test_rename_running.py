@@ -34,6 +34,7 @@ def _rename(rig: Rig, old: str, new: str, file: Path) -> None:
     rig.source(new, offsets=f"renamed_from: {old}\n", file=str(file), topic=old)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("turns", "runtime"),
     [((), True), (TURNS, True), (TURNS, False)],

@@ -1,0 +1,36 @@
+"""Is a connector protected against deletion? The ledger says so, wherever it is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from connect_reconciler.cli.connecting import client
+from connect_specs.diagnostics import Diagnostic, Failed
+
+if TYPE_CHECKING:
+    from connect_reconciler.cluster.port import Cluster
+    from connect_reconciler.plan.live import Owned
+    from connect_specs.desired import Project
+
+
+def ensure_unguarded(project: Project, cluster: Cluster, name: str) -> None:
+    """Raises Failed for a connector that prevent_delete protects. Nothing was touched."""
+    owned = _owned(project, cluster, name)
+    if owned is not None and owned.prevent_delete:
+        what = "it is protected against deletion"
+        hint = "set prevent_delete: false in its spec and apply, then delete it"
+        raise Failed(Diagnostic("delete.protected", what, name, hint=hint))
+
+
+def _owned(project: Project, cluster: Cluster, name: str) -> Owned | None:
+    from connect_reconciler.ledger.config_key import load_entry
+    from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
+    from connect_reconciler.observe.kafka_view import KafkaView
+    from connect_reconciler.plan.reserved import LEDGER_KEY
+
+    with client(project) as properties:
+        if properties:
+            records = KafkaView(properties).records(project.topics.ledger)
+            return reduce_all(LedgerSnapshot(), records).state.connectors.get(name)
+    entry = (cluster.config(name) or {}).get(LEDGER_KEY)
+    return None if entry is None else load_entry(name, entry)[0]
