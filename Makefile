@@ -6,7 +6,7 @@ LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --upgrade --no
 BIN := .venv/bin
 # Tests wait for processes more than they compute, so there may be more workers than cores. Those
 # that kill at observed moments run alone: a machine that is busy otherwise moves the moments.
-WORKERS ?= 4
+WORKERS ?= 3
 STAMP := .venv/.installed
 LOCKS := requirements/build.lock requirements/dev.lock
 SCRIPTS := $(wildcard .ci/* .github/actions/*/*.sh)

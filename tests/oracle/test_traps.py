@@ -52,6 +52,8 @@ def project(
 def states(oracle: Oracle, name: str) -> list[str]:
     """The connector's state and those of its tasks, as the worker tells them."""
     found = httpx.get(f"{oracle.url}/connectors/{name}/status", timeout=10).json()
+    if "connector" not in found:  # nobody has told of it yet
+        return []
     return [found["connector"]["state"], *(task["state"] for task in found["tasks"])]
 
 
