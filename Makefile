@@ -5,8 +5,9 @@ UV_VERSION := 0.13.9
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --upgrade --no-header
 BIN := .venv/bin
 # Tests wait for processes more than they compute, so there may be more workers than cores. Those
-# that kill at observed moments run alone: a machine that is busy otherwise moves the moments.
+# that kill at observed moments come after them: a busy machine makes the moments hard to meet.
 WORKERS ?= 3
+CHAOS_WORKERS ?= 2
 STAMP := .venv/.installed
 LOCKS := requirements/build.lock requirements/dev.lock
 SCRIPTS := $(wildcard .ci/* .github/actions/*/*.sh)
@@ -40,7 +41,7 @@ chromium:
 
 test: jars chromium ## run the tests
 	$(BIN)/python -m pytest -m "not chaos" -n $(WORKERS) --dist loadfile $(ARGS)
-	$(BIN)/python -m pytest -m chaos $(ARGS)
+	$(BIN)/python -m pytest -m chaos -n $(CHAOS_WORKERS) --dist loadfile $(ARGS)
 
 check: install ## check format, lint, types, import rules and scripts
 	$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""Tests that kill processes at observed moments; they run alone."""
+"""Tests that kill processes at observed moments; they run after all others."""
 
 import sys
 from pathlib import Path
