@@ -24,13 +24,11 @@ def ensure_unguarded(project: Project, cluster: Cluster, name: str) -> None:
 
 def _owned(project: Project, cluster: Cluster, name: str) -> Owned | None:
     from connect_reconciler.ledger.config_key import load_entry
-    from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
-    from connect_reconciler.observe.kafka_view import KafkaView
+    from connect_reconciler.observe.ledger import ledger_seen
     from connect_reconciler.plan.reserved import LEDGER_KEY
 
     with client(project) as properties:
         if properties:
-            records = KafkaView(properties).records(project.topics.ledger)
-            return reduce_all(LedgerSnapshot(), records).state.connectors.get(name)
+            return ledger_seen(project, properties).state.connectors.get(name)
     entry = (cluster.config(name) or {}).get(LEDGER_KEY)
     return None if entry is None else load_entry(name, entry)[0]

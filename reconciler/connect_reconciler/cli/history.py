@@ -43,16 +43,15 @@ def history(
 
 def ledger_of(project: Project, properties: Mapping[str, str]) -> LedgerSnapshot:
     """The ledger with its journals. Raises Invalid where there are none."""
-    from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
-    from connect_reconciler.observe.kafka_view import KafkaView
+    from connect_reconciler.observe.ledger import ledger_seen
+    from connect_runtime.kafka.clients import check_reachable
 
     if project.target is not None and not properties:
         what = "over REST alone there is no journal: nothing is known of earlier applies"
         hint = "add cluster.kafka with its bootstrap.servers, and apply again"
         raise Invalid(Diagnostic("history.no-journal", what, str(project.file), hint=hint))
-    view = KafkaView(properties)
-    view.cluster_id()
-    return reduce_all(LedgerSnapshot(), view.records(project.topics.ledger))
+    check_reachable(properties)
+    return ledger_seen(project, properties)
 
 
 def journal_of(ledger: LedgerSnapshot, project: Project, apply_id: str) -> Journal:

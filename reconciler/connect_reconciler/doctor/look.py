@@ -14,9 +14,9 @@ from connect_reconciler.doctor.facts import Finding, Places, RestSide, TopicsSid
 from connect_reconciler.doctor.kafka import brokers_of, group_mixing, topic_facts
 from connect_reconciler.doctor.setup import check_topics, check_version
 from connect_reconciler.ledger.config_key import load_ledger
-from connect_reconciler.ledger.topic import LedgerSnapshot, LedgerUnreadable
-from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
+from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.observe.kafka_view import KafkaView
+from connect_reconciler.observe.ledger import ledger_seen
 from connect_reconciler.observe.offsets import offsets_of
 from connect_reconciler.observe.rest import connectors_over_rest
 from connect_runtime.herder.errors import RequestError
@@ -188,7 +188,7 @@ def _offsets(rest: RestClient, name: str) -> tuple[OffsetEntry, ...] | None:
 
 
 def _ledger(project: Project, client: Mapping[str, str]) -> Iterator[Finding]:
-    ledger = reduce_ledger(LedgerSnapshot(), KafkaView(client).records(project.topics.ledger))
+    ledger = ledger_seen(project, client)
     for journal in sorted(ledger.applies.values(), key=lambda journal: journal.since_ms):
         if journal.ending is None:
             what = f"apply {journal.id} of {journal.by} has not ended, or ended early"
