@@ -22,7 +22,7 @@ _STRIMZI = "kafka.strimzi.io/"
 _CODE = "strimzi"
 _OURS = "this is done by the spec's own fields; write it as a spec of ours"
 _UNSUPPORTED = {
-    "autoRestart": "there is no automatic restart to configure; remove it",
+    "autoRestart": "remove it; `connect restart --failed --watch` restarts what failed",
     "pause": "write state: paused",
     "listOffsets": _OURS,
     "alterOffsets": _OURS,

@@ -190,6 +190,9 @@ def test_verbs_on_one_connector_without_a_runtime(project: Command) -> None:
         "asked": "running",
         "runtime_up": False,
     }
+    nothing_runs = project("restart", "--failed")
+    assert (nothing_runs.returncode, nothing_runs.stdout) == (0, "nothing failed\n")
+    assert "no runtime is up" in nothing_runs.stderr
     assert project("offsets", "reset", "lines").returncode == 1
     assert project("stop", "nobody").returncode == 1
     assert project("delete", "lines").returncode == 0

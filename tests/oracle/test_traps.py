@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterator
 from dataclasses import replace
@@ -170,7 +171,7 @@ def test_what_was_deleted_in_between_is_no_failure(
 def test_failed_tasks_are_restarted_by_a_verb(
     oracle: Oracle, broker: BrokerAddress, topic: str, tmp_path: Path
 ) -> None:
-    """Restart of failed tasks, and their traces in the status: by hand, never by itself."""
+    """Restart of failed tasks, and their traces in the status; those of the specs at once."""
     connect = Command(tmp_path / "project")
     connect.write(
         "connect.yaml",
@@ -181,7 +182,9 @@ def test_failed_tasks_are_restarted_by_a_verb(
         f"  kafka: {{bootstrap.servers: '{broker.bootstrap_servers}'}}\n",
     )
     folder = tmp_path / "not-there-yet"
-    config = sink(topic, folder / "out.txt", topic).config
+    spec = sink(topic, folder / "out.txt", topic)
+    config = spec.config
+    connect.write("connectors/a.json", json.dumps({"name": topic, "config": dict(config)}))
     created = httpx.put(f"{oracle.url}/connectors/{topic}/config", json=dict(config), timeout=30)
     assert created.status_code == 201
     try:
@@ -189,8 +192,10 @@ def test_failed_tasks_are_restarted_by_a_verb(
         assert str(folder / "out.txt") in connect("status").stdout
         folder.mkdir()
         assert states(oracle, topic) == ["RUNNING", "FAILED"]
-        restarted = connect("restart", topic)
+        restarted = connect("restart", "--failed")
         assert restarted.returncode == 0, restarted.stderr
+        assert restarted.stdout == f"{topic}: restarted (task 0 had failed)\n"
         wait_until(lambda: states(oracle, topic) == ["RUNNING", "RUNNING"], what="it to run")
+        assert connect("restart", "--failed").stdout == "nothing failed\n"
     finally:
         httpx.delete(f"{oracle.url}/connectors/{topic}", timeout=30)

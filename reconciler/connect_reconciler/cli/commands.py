@@ -49,7 +49,7 @@ VERBS: Mapping[str, Verb] = {
     "stop": Verb("states", "Stop a connector: its tasks end, its offsets may be altered."),
     "pause": Verb("states", "Pause a connector: its tasks stay and wait."),
     "resume": Verb("states", "Run a connector that is paused or stopped."),
-    "restart": Verb("states", "Restart a connector and its failed tasks."),
+    "restart": Verb("restart", "Restart a connector, or all that failed."),
     "delete": Verb("states", "Delete a connector."),
     "plugins": Verb("plugins", "List the cluster's plugins, or lock what is known of them."),
     "version": Verb("version", "Show the version."),

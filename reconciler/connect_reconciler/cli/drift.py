@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from connect_reconciler.cli.every import Every, seconds
 from connect_reconciler.cli.invocation import invocation
 from connect_reconciler.cli.output import colour, progress, result
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Invalid
@@ -17,17 +18,13 @@ if TYPE_CHECKING:
 
     from connect_reconciler.drift.model import Drift
 
-_UNITS_S = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
-
 
 def drift(
     context: typer.Context,
     watch: Annotated[
         bool, typer.Option("--watch", help="Go on, and show what is new and what is gone.")
     ] = False,
-    every: Annotated[
-        str, typer.Option("--every", metavar="TIME", help="How often to look: 30s, 5min.")
-    ] = "30s",
+    every: Every = "30s",
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object a line, a summary last.")
     ] = False,
@@ -48,7 +45,7 @@ def drift(
     if markdown and (as_json or watch):
         what = "--markdown is one report, and goes with neither --json nor --watch"
         raise Invalid(Diagnostic("usage", what))
-    pause_s = _seconds(every)
+    pause_s = seconds(every)
     project = invocation(context).project()
 
     with client(project) as properties:
@@ -112,13 +109,3 @@ def _show_difference(before: Drift, now: Drift, *, as_json: bool) -> None:
             lines.append(title)
             lines += [line for each in findings for line in finding_lines(each, paint)]
     result("\n".join(lines))
-
-
-def _seconds(text: str) -> float:
-    """`30s` as 30.0."""
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = _UNITS_S.get(text[len(number) :] or "s")
-    if unit is None or not number.replace(".", "", 1).isdecimal() or float(number) * unit < 0.1:
-        hint = "write a number with s, min or h: 30s"
-        raise Invalid(Diagnostic("usage", f"{text!r} is no time to wait", "--every", hint=hint))
-    return float(number) * unit

@@ -1,4 +1,4 @@
-"""Connect's own verbs on one connector, by hand: stop, pause, resume, restart, delete.
+"""Connect's own verbs on one connector, by hand: stop, pause, resume, delete.
 
 They change the cluster and no file: the next plan shows what differs from the specs.
 """
@@ -33,22 +33,17 @@ def stop(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
         if cluster.runs_tasks:
             _wait_until_stopped(cluster, name)
 
-    _act(context, name, "stopped", act, as_json=as_json)
+    act_on(context, name, "stopped", act, as_json=as_json)
 
 
 def pause(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
     """Pause a connector: its tasks stay, and do nothing until it is resumed."""
-    _act(context, name, "paused", lambda cluster: cluster.pause(name), as_json=as_json)
+    act_on(context, name, "paused", lambda cluster: cluster.pause(name), as_json=as_json)
 
 
 def resume(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
     """Let a connector run that is paused or stopped."""
-    _act(context, name, "running", lambda cluster: cluster.resume(name), as_json=as_json)
-
-
-def restart(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
-    """Restart a connector and its tasks, as far as they failed."""
-    _act(context, name, "restarted", lambda cluster: cluster.restart(name), as_json=as_json)
+    act_on(context, name, "running", lambda cluster: cluster.resume(name), as_json=as_json)
 
 
 def delete(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
@@ -64,10 +59,10 @@ def delete(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
         ensure_unguarded(project, cluster, name)
         cluster.delete(name)
 
-    _act(context, name, "deleted", act, as_json=as_json)
+    act_on(context, name, "deleted", act, as_json=as_json)
 
 
-def _act(
+def act_on(
     context: typer.Context,
     name: str,
     done: str,
@@ -75,6 +70,7 @@ def _act(
     *,
     as_json: bool,
 ) -> None:
+    """`done` is what the connector then is, in one word."""
     from connect_reconciler.cli.clusters import cluster_of
 
     with cluster_of(invocation(context).project()) as cluster:

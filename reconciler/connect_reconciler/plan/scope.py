@@ -70,6 +70,14 @@ def narrowed(desired: Desired, live: Live, scope: Scope) -> tuple[Desired, Live]
     )
 
 
+def chosen(names: Iterable[str], scope: Scope) -> list[str]:
+    """The names that are in scope, sorted. Raises Invalid for a glob that matches none."""
+    known = sorted(names)
+    if problems := list(_without_match(scope, known)):
+        raise Invalid(*problems)
+    return [name for name in known if scope.holds((name,))]
+
+
 def _groups(desired: Desired, live: Live) -> Iterator[frozenset[str]]:
     """The project's connectors, each with all names that it has."""
     seen: set[str] = set()

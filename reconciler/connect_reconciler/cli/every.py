@@ -1,0 +1,25 @@
+"""`--every`: how often a verb looks that goes on until it is interrupted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from connect_specs.diagnostics import Diagnostic, Invalid
+
+Every = Annotated[
+    str, typer.Option("--every", metavar="TIME", help="How often to look: 30s, 5min.")
+]
+
+_UNITS_S = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+
+
+def seconds(text: str) -> float:
+    """`30s` as 30.0. Raises Invalid for what is no time, or less than 0.1 s."""
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = _UNITS_S.get(text[len(number) :] or "s")
+    if unit is None or not number.replace(".", "", 1).isdecimal() or float(number) * unit < 0.1:
+        hint = "write a number with s, min or h: 30s"
+        raise Invalid(Diagnostic("usage", f"{text!r} is no time to wait", "--every", hint=hint))
+    return float(number) * unit

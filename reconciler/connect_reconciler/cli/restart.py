@@ -1,0 +1,153 @@
+"""`connect restart`: one connector by its name, or with --failed what failed of this project."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connect_reconciler.cli.every import Every, seconds
+from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.output import progress, result, result_json
+from connect_reconciler.cli.scoping import Excludes, Targets, scope_of
+from connect_reconciler.cli.states import act_on
+from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed, Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from connect_reconciler.apply.restarts import Tried
+    from connect_reconciler.cluster.port import Cluster
+    from connect_reconciler.plan.scope import Scope
+    from connect_specs.desired import Project
+
+_HINT = "`connect restart NAME`, or `connect restart --failed [--watch]`"
+
+
+@dataclass(slots=True)
+class _Look:
+    """By connector: the parts that failed and were restarted, and why one was not restarted."""
+
+    restarted: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def restart(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="The connector's name.")
+    ] = None,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="All of the specs that failed and should run.")
+    ] = False,
+    target: Targets = None,
+    exclude: Excludes = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on, with longer pauses for what fails again.")
+    ] = False,
+    every: Every = "30s",
+    as_json: AsJson = False,
+) -> int:
+    """Restart a connector and its tasks, as far as they failed.
+
+    --failed looks for them itself, among the connectors of the specs, and leaves alone what is
+    paused or stopped. Exit code 1 where one could not be restarted.
+    """
+    scope = scope_of(target, exclude)
+    if failed and name is None:
+        pause_s = seconds(every)
+        project = invocation(context).project()
+        return _restart_failed(project, scope, pause_s if watch else None, as_json=as_json)
+    if name is None or failed:
+        raise Invalid(Diagnostic("usage", "give a connector's name or --failed", hint=_HINT))
+    if watch or not scope.whole:
+        what = "--watch, --target and --exclude go with --failed"
+        raise Invalid(Diagnostic("usage", what, hint=_HINT))
+    act_on(context, name, "restarted", lambda cluster: cluster.restart(name), as_json=as_json)
+    return ExitCode.OK
+
+
+def _restart_failed(
+    project: Project, scope: Scope, pause_s: float | None, *, as_json: bool
+) -> ExitCode:
+    """Once, or every `pause_s` until interrupted; what stands in the way is said then."""
+    from connect_reconciler.cli.connecting import client
+
+    tried: dict[str, Tried] = {}
+    with client(project) as properties:
+        while True:
+            try:
+                found = _look(project, properties, scope, tried)
+            except ConnectError as error:
+                if pause_s is None:
+                    raise
+                progress(f"cannot look now: {error}")
+            else:
+                _show(found, once=pause_s is None, as_json=as_json)
+                if pause_s is None:
+                    return ExitCode.FAILED if found.refused else ExitCode.OK
+            time.sleep(pause_s)
+
+
+def _look(
+    project: Project, properties: Mapping[str, str], scope: Scope, tried: dict[str, Tried]
+) -> _Look:
+    from connect_reconciler.cluster.choose import rest_client
+    from connect_reconciler.cluster.http import HttpCluster
+    from connect_reconciler.plan.scope import chosen
+    from connect_specs.loader import load_specs
+
+    names = chosen(load_specs(project).connectors, scope)
+    found = _Look()
+    asked = rest_client(project, properties)
+    if asked is None:
+        progress("no runtime is up: nothing runs now")
+        return found
+    cluster = HttpCluster(asked)
+    try:
+        for name in names:
+            _restart_if_failed(cluster, name, tried, found)
+    finally:
+        cluster.close()
+    return found
+
+
+def _restart_if_failed(cluster: Cluster, name: str, tried: dict[str, Tried], found: _Look) -> None:
+    from connect_reconciler.apply.restarts import failed_parts, look
+
+    parts = failed_parts(cluster.status(name))
+    after, now = look(tried.get(name), failed=bool(parts), now=time.monotonic())
+    if after is None:
+        tried.pop(name, None)
+    else:
+        tried[name] = after
+    if not now:
+        return
+    try:
+        cluster.restart(name)
+    except Failed as error:
+        found.refused[name] = str(error)
+    else:
+        found.restarted[name] = parts
+
+
+def _show(found: _Look, *, once: bool, as_json: bool) -> None:
+    """Of looks that go on, only those that found something."""
+    if not once and not found.restarted and not found.refused:
+        return
+    if as_json:
+        document = {"restarted": found.restarted, "refused": found.refused}
+        if once:
+            result_json(document)
+        else:
+            result(json.dumps(document, ensure_ascii=False))
+        return
+    for name, parts in found.restarted.items():
+        result(f"{name}: restarted ({', '.join(parts)} had failed)")
+    for name, why in found.refused.items():
+        result(f"{name}: not restarted: {why}")
+    if once and not found.restarted and not found.refused:
+        result("nothing failed")
