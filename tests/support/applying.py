@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Event as Flag
 
 from connect_reconciler.apply.edges import Edges, Settings
+from connect_reconciler.apply.lag import Standings
 from connect_reconciler.apply.progress import Event
 from connect_reconciler.apply.readback import ConfigTopic
 from connect_reconciler.apply.report import ApplyReport
@@ -88,7 +89,7 @@ class Applying:
     parallelism: int = 1
     fail_fast: bool = False
     limits: Limits = field(default_factory=Limits)
-    lag: Callable[[str], int | None] = lambda name: None
+    standings: Callable[[str], Standings] | None = None
 
     def observe(self, desired: Desired) -> Live:
         return observe_view(
@@ -131,7 +132,7 @@ class Applying:
                 limits=self.limits,
                 clock=self.time.clock(),
             ),
-            lag=self.lag,
+            standings=self.standings,
         )
         return apply_plan(plan, desired, PROJECT, edges, observe=lambda: self.observe(desired))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from connect_reconciler.apply.report import ApplyReport
 from connect_reconciler.apply.run import apply_plan
 from connect_reconciler.cli.apply_edges import edges_for
+from connect_reconciler.cli.choices import Choices
 from connect_reconciler.cli.history import journal_of, ledger_of
 from connect_reconciler.cli.rollback import later_applies
 from connect_reconciler.drift.compare import compare
@@ -30,7 +31,8 @@ from connect_specs.names import ClusterTopics
 @dataclass
 class RestProject:
     """`kafka` holds client properties; empty: REST alone. `specs` are as of now. `reached` says how
-    the cluster is reached, if it takes more than `url`."""
+    the cluster is reached, if it takes more than `url`; `worker` and `choices` are as a project and
+    a command line have them."""
 
     url: str
     group_id: str
@@ -38,6 +40,8 @@ class RestProject:
     name: str = "orders"
     specs: dict[str, DesiredConnector] = field(default_factory=dict)
     reached: RestTarget | None = None
+    worker: Mapping[str, str] = field(default_factory=dict)
+    choices: Choices = field(default_factory=Choices)
 
     @property
     def project(self) -> Project:
@@ -48,7 +52,7 @@ class RestProject:
             topics=ClusterTopics.of(self.group_id),
             kafka=self.kafka or None,
             target=self.reached or RestTarget(self.url),
-            worker={},
+            worker=self.worker,
             specs=(),
         )
 
@@ -70,7 +74,7 @@ class RestProject:
         """Raises what an apply raises; `plan` in place of one that is made now."""
         project, desired = self.project, self.desired
         made = plan or self.plan()
-        with edges_for(project, desired, self.kafka, lambda: False) as edges:
+        with edges_for(project, desired, self.kafka, lambda: False, self.choices) as edges:
             return apply_plan(made, desired, project, edges, observe=self.observe)
 
     def drift(self) -> Drift:

@@ -11,6 +11,7 @@ from connect_reconciler.apply.progress import Waiting
 from connect_reconciler.apply.report import ConnectorReport, Health
 from connect_reconciler.apply.steps import Steps
 from connect_runtime.herder.errors import RequestError
+from connect_specs.diagnostics import ConnectError
 
 
 def await_health(
@@ -46,8 +47,10 @@ def await_health(
     except FATAL as error:
         health, why = Health.UNKNOWN, str(error)
     for name, state in pending.items():
-        detail = why or steps.hidden(name, state.missing)
-        found[name] = replace(found[name], health=health, health_detail=detail)
+        behind = health is Health.TIMED_OUT and state.grew
+        detail = why or steps.hidden(name, state.grew if behind else state.judged.detail)
+        ended = Health.FALLS_BEHIND if behind else health
+        found[name] = replace(found[name], health=ended, health_detail=detail)
     return found
 
 
@@ -73,12 +76,25 @@ def _seen(name: str, state: Watch, edges: Edges) -> tuple[Watch, bool]:
         if silent:
             detail = f"task {silent[0]} has no status yet"
             return Watch(state.before, Judged(Verdict.UNSETTLED, detail), now), False
-    if state.judged.verdict is Verdict.RUNNING and status and status.type == "sink":
-        limits = edges.settings.limits
-        # Between two of its commits a sink seems to stand still
-        if limits.settle_s >= limits.commits_s and (final or state.lag is None):
-            return watch_lag(state, edges.lag(name), now, final=final)
+    limits = edges.settings.limits
+    runs = state.judged.verdict is Verdict.RUNNING
+    # Between two of its commits a sink seems to stand still
+    if runs and status and status.type == "sink" and limits.settle_s >= limits.commits_s:
+        return _with_lag(name, state, edges, final=final)
     return state, final
+
+
+def _with_lag(name: str, state: Watch, edges: Edges, *, final: bool) -> tuple[Watch, bool]:
+    if edges.standings is None or (state.first is not None and not final):
+        return state, final
+    try:
+        return watch_lag(state, edges.standings(name), final=final)
+    except FATAL:
+        raise
+    except ConnectError as error:
+        # It runs; that its lag is not known is said, and is no failure of its own
+        judged = Judged(Verdict.RUNNING, f"its lag could not be read: {error}")
+        return (replace(state, judged=judged) if final else state), final
 
 
 def _judged(report: ConnectorReport, state: Watch, steps: Steps) -> ConnectorReport:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from connect_reconciler.apply.lag import Standings
 from connect_reconciler.apply.progress import Progress
 from connect_reconciler.apply.readback import ReadBack
 from connect_reconciler.apply.waiting import Clock, Limits, Patience
@@ -85,8 +86,8 @@ class Holding(Protocol):
 class Edges:
     """Everything that is not a value: the cluster, the ledger's pen, the lease and a way to look.
 
-    `read_back` tells config and target state of one connector as they are now, `lag` how many
-    records a sink is behind, None where that is not known.
+    `read_back` tells config and target state of one connector as they are now, `standings` how far
+    a sink is; it is None where there is no Kafka to ask.
     """
 
     cluster: Cluster
@@ -94,7 +95,7 @@ class Edges:
     lease: Holding
     read_back: ReadBack
     settings: Settings
-    lag: Callable[[str], int | None] = lambda name: None
+    standings: Callable[[str], Standings] | None = None
 
     @property
     def patience(self) -> Patience:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
+from connect_reconciler.apply.lag import Standings, growth
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 
@@ -61,19 +62,14 @@ def still_running(status: ConnectorStatus | None) -> str:
 @dataclass(frozen=True, slots=True)
 class Watch:
     """One connector that is waited for. `before` is its status from before the change; `since` is
-    when the newest verdict was first seen, `lag` how far it was behind then, if that is known.
-    `grew` says that it fell further behind."""
+    when the newest verdict was first seen, `first` how far a sink was then, once that was read.
+    `grew` says that it fell further behind since."""
 
     before: ConnectorStatus | None
     judged: Judged = Judged(Verdict.UNSETTLED)
     since: float = 0.0
-    lag: int | None = None
+    first: Standings | None = None
     grew: str = ""
-
-    @property
-    def missing(self) -> str:
-        """What is missing, in words."""
-        return self.judged.detail or self.grew
 
 
 def watch(
@@ -82,7 +78,7 @@ def watch(
     """The watch after one more look, and whether its verdict is final."""
     judged = judge(status)
     if judged != state.judged:
-        state = Watch(state.before, judged, now, grew=state.grew)
+        state = Watch(state.before, judged, now)
     if judged.verdict is Verdict.UNSETTLED:
         return state, False
     if judged.verdict is Verdict.FAILED and _failures(status) - _failures(state.before):
@@ -90,16 +86,15 @@ def watch(
     return state, now - state.since >= settle_s
 
 
-def watch_lag(state: Watch, lag: int | None, now: float, *, final: bool) -> tuple[Watch, bool]:
-    """The same for a sink that runs, once its lag was read again. One that grows is given another
-    while: after a pause there is much to catch up with."""
-    if state.lag is None or lag is None:
-        return replace(state, lag=lag), final and lag is None
+def watch_lag(state: Watch, now: Standings, *, final: bool) -> tuple[Watch, bool]:
+    """The same for a sink that runs, once its standings were read again. One whose lag has grown is
+    looked at until it has not: after a pause there is much to catch up with."""
+    if state.first is None:
+        return replace(state, first=now), False
     if not final:
         return state, False
-    if lag <= state.lag:
-        return state, True
-    return replace(state, since=now, lag=lag, grew=f"lag grows: {state.lag:,} → {lag:,}"), False
+    grew = growth(state.first, now)
+    return replace(state, grew=grew), not grew
 
 
 def last_line(trace: str | None) -> str:

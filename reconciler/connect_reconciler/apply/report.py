@@ -24,18 +24,21 @@ class Outcome(StrEnum):
 
 class Health(StrEnum):
     """What was seen of a connector that is to run. `later`: no tasks run on this cluster now;
-    `unknown`: the cluster was gone before it could be seen; `not-awaited`: the user ended it."""
+    `falls-behind`: a sink runs and its lag grows; `unknown`: the cluster was gone before it could
+    be seen; `not-awaited`: the user ended it."""
 
     NOT_ASKED = "not-asked"
     RUNNING = "running"
     LATER = "later"
     FAILED = "failed"
     TIMED_OUT = "timed-out"
+    FALLS_BEHIND = "falls-behind"
     UNKNOWN = "unknown"
     NOT_AWAITED = "not-awaited"
 
 
 LATER = "runs when a runtime starts"
+UNWELL = (Health.FAILED, Health.TIMED_OUT, Health.FALLS_BEHIND, Health.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class ConnectorReport:
     def ok(self) -> bool:
         """Whether everything was done and nothing is known to be wrong."""
         done = all(result.outcome is Outcome.DONE for result in self.results)
-        return done and self.health not in (Health.FAILED, Health.TIMED_OUT, Health.UNKNOWN)
+        return done and self.health not in UNWELL
 
 
 @dataclass(frozen=True, slots=True)

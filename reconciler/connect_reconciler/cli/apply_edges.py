@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from connect_reconciler.apply.edges import Edges, Settings
-from connect_reconciler.apply.lag import lag_of
+from connect_reconciler.apply.lag import standings_of
 from connect_reconciler.apply.readback import ConfigTopic
 from connect_reconciler.apply.rest_edges import edges_over_rest
 from connect_reconciler.apply.waiting import Limits
@@ -78,5 +78,5 @@ def edges_for(
         read_back = ConfigTopic(logs.reader(project.topics.config))
         stack.callback(read_back.close)
         settings = replace(settings, progress=stack.enter_context(telling()))
-        lag = lag_of(cluster, KafkaView(properties).log_ranges)
-        yield Edges(cluster, ledger, lease, read_back, settings, lag)
+        standings = standings_of(cluster, KafkaView(properties), read_back, project.worker)
+        yield Edges(cluster, ledger, lease, read_back, settings, standings)

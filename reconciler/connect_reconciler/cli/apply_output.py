@@ -7,6 +7,7 @@ from typing import Any
 
 from connect_reconciler.apply.report import (
     LATER,
+    UNWELL,
     ApplyReport,
     ConnectorReport,
     Health,
@@ -20,10 +21,10 @@ _HEALTH = {
     Health.LATER: LATER,
     Health.FAILED: "failed",
     Health.TIMED_OUT: "not running yet",
+    Health.FALLS_BEHIND: "runs, and falls behind",
     Health.UNKNOWN: "whether it runs is not known",
     Health.NOT_AWAITED: "not waited for",
 }
-_UNWELL = (Health.FAILED, Health.TIMED_OUT, Health.UNKNOWN)
 
 
 def render_report(report: ApplyReport) -> str:
@@ -46,8 +47,10 @@ def next_steps(report: ApplyReport) -> Iterator[str]:
         yield "`connect plan` shows whether what is unknown took place"
     if counts[Outcome.FAILED] or counts[Outcome.SKIPPED]:
         yield "`connect apply` again, once what failed is mended: it goes on where this one ended"
-    unwell = any(each.health in _UNWELL for each in report.connectors)
-    if unwell:
+    unwell = {each.health for each in report.connectors} & set(UNWELL)
+    if Health.FALLS_BEHIND in unwell:
+        yield "more tasks for sinks that fall behind, or --health-timeout if they are to catch up"
+    if unwell - {Health.FALLS_BEHIND}:
         yield "`connect status` shows what is wrong with them, or that they wait for slots"
     if counts[Outcome.DONE] and (unwell or not report.ok):
         yield f"`connect rollback {report.apply_id}` plans the way back"

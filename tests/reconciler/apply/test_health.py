@@ -2,90 +2,201 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from connect_reconciler.apply.health import Judged, Verdict, Watch, watch_lag
-from connect_reconciler.apply.lag import lag_of
+from connect_reconciler.apply.lag import Standing, Standings, growth, standings_of
+from connect_reconciler.apply.readback import ConfigTopic
 from connect_reconciler.apply.report import Health
 from connect_reconciler.apply.waiting import Limits
 from connect_reconciler.plan.live import LogRange
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import DesiredConnector
-from connect_specs.diagnostics import ExitCode, Location
+from connect_specs.diagnostics import (
+    ConnectError,
+    Diagnostic,
+    ExitCode,
+    Failed,
+    Location,
+    Unreachable,
+)
 from support.applying import Applying, desired_of
-from support.fake_cluster import FakeCluster
+from support.fake_cluster import TOPICS, FakeCluster, refused
 
 SINK = {"connector.class": "FileStreamSink", "topics": "t", "name": "a"}
 RUNS = InstanceStatus(State.RUNNING, "w")
-DESIRED = desired_of(DesiredConnector("a", SINK, Location("a.yaml", 1, 1)))
-
-# first lag, lag now, whether the while is over: the lag that counts from now, final, what is said
-CASES = [
-    (None, 5, False, 5, False, ""),
-    (None, 5, True, 5, False, ""),
-    (None, None, True, None, True, ""),
-    (5, None, True, None, True, ""),
-    (5, 9, False, 5, False, ""),
-    (5, 5, True, 5, True, ""),
-    (5, 4, True, 5, True, ""),
-    (1204, 3870, True, 3870, False, "lag grows: 1,204 → 3,870"),
-]
 
 
-@pytest.mark.parametrize(("first", "now", "over", "counts", "final", "said"), CASES)
-def test_lag(
-    first: int | None, now: int | None, over: bool, counts: int | None, final: bool, said: str
-) -> None:
-    state = Watch(None, Judged(Verdict.RUNNING), 1.0, first)
-    after, ended = watch_lag(state, now, 7.0, final=over)
-    assert (after.lag, ended, after.missing) == (counts, final, said)
-    assert after.since == (7.0 if said else 1.0)
+def desired(**more: str) -> DesiredConnector:
+    return DesiredConnector("a", SINK | more, Location("a.yaml", 1, 1))
+
+
+def partitions(*standings: tuple[int, int]) -> Standings:
+    return {("t", number): Standing(*each) for number, each in enumerate(standings)}
+
+
+# Each partition as (offset, end), at first and now
+GROWTH = {
+    "it keeps up": ([(90, 100)], [(195, 205)], ""),
+    "it keeps up, and just now more was written": ([(90, 100)], [(150, 900)], ""),
+    "it stands still between two commits, and nothing was written": ([(90, 100)], [(90, 100)], ""),
+    "it catches up, and is far behind": ([(0, 9000)], [(500, 9100)], ""),
+    "a transaction's marker ends the log": ([(99, 100)], [(99, 100)], ""),
+    "markers alone were written after it": (
+        [(99, 100)],
+        [(99, 104)],
+        "lag grows: 1 → 5 records (t-0); it commits nothing",
+    ),
+    "it commits nothing": (
+        [(90, 1294)],
+        [(90, 3960)],
+        "lag grows: 1,204 → 3,870 records (t-0); it commits nothing",
+    ),
+    "it is too slow": (
+        [(0, 100)],
+        [(50, 400)],
+        "lag grows: 100 → 350 records (t-0); it commits less than is written",
+    ),
+    "one of its tasks is stuck, others catch up": (
+        [(90, 100), (100, 100), (0, 9)],
+        [(900, 900), (700, 700), (0, 20)],
+        "lag grows: 9 → 20 records (t-2); it commits nothing",
+    ),
+    "one partition's turn has not come": ([(0, 9000), (0, 5)], [(900, 9000), (0, 6)], ""),
+    "two are too slow": (
+        [(0, 10), (0, 10)],
+        [(5, 30), (5, 90)],
+        "lag grows: 20 → 110 records (most of it in t-1); it commits less than is written",
+    ),
+    "a partition is new": ([(5, 5)], [(5, 5), (0, 700)], ""),
+    "a topic was deleted": ([(5, 9)], [], ""),
+    "it reads nothing yet": ([], [], ""),
+    "it was moved beyond the end": ([(500, 100)], [(500, 130)], ""),
+}
+
+
+@pytest.mark.parametrize("case", GROWTH)
+def test_growth(case: str) -> None:
+    first, now, said = GROWTH[case]
+    assert growth(partitions(*first), partitions(*now)) == said
+
+
+def test_lag_is_read_first_and_when_the_while_is_over() -> None:
+    state = Watch(None, Judged(Verdict.RUNNING), 1.0)
+    slow, fast = partitions((0, 50)), partitions((10, 50))
+    state, final = watch_lag(state, partitions((0, 10)), final=True)
+    assert (state.first, final) == (partitions((0, 10)), False)
+    assert watch_lag(state, slow, final=False) == (state, False)
+    grown, final = watch_lag(state, slow, final=True)
+    assert (grown.grew.partition(" (")[0], final) == ("lag grows: 10 → 50 records", False)
+    assert watch_lag(grown, fast, final=True) == (state, True)
+
+
+class Watched:
+    """A sink that runs, over a fake cluster, and how far it is, by the clock."""
+
+    def __init__(self, settle_s: float, commits_s: float) -> None:
+        limits = Limits(settle_s=settle_s, commits_s=commits_s)
+        self.world = Applying(key=b"key", limits=limits)
+        self.world.kafka.create_topics()
+        self.cluster = FakeCluster(self.world.kafka, runs_tasks=True)
+        self.cluster.statuses["a"] = [ConnectorStatus("a", RUNS, {0: RUNS}, "sink")]
+
+    @property
+    def now(self) -> int:
+        return int(self.world.time.at)
 
 
 @pytest.mark.parametrize(
-    ("grows_until", "health", "detail"),
-    [(0, Health.RUNNING, ""), (30, Health.RUNNING, ""), (10_000, Health.TIMED_OUT, "lag grows: ")],
+    ("stuck_until", "health", "detail"),
+    [
+        (0, Health.RUNNING, ""),
+        (30, Health.RUNNING, ""),
+        (10_000, Health.FALLS_BEHIND, "lag grows: "),
+    ],
 )
 def test_an_apply_waits_until_a_sink_catches_up(
-    grows_until: float, health: Health, detail: str
+    stuck_until: int, health: Health, detail: str
 ) -> None:
     """The health gate: a sink's lag may not grow."""
-    world = Applying(key=b"key", limits=Limits(settle_s=5, commits_s=5))
-    world.kafka.create_topics()
-    cluster = FakeCluster(world.kafka, runs_tasks=True)
-    cluster.statuses["a"] = [ConnectorStatus("a", RUNS, {0: RUNS}, "sink")]
-
-    def lag(name: str) -> int:
-        return int(min(world.time.at, grows_until))
-
-    world.lag = lag
-    report = world.apply(DESIRED, cluster=cluster)
+    watched = Watched(5, 5)
+    watched.world.standings = lambda name: partitions(
+        (watched.now if watched.now >= stuck_until else 0, watched.now + 1)
+    )
+    report = watched.world.apply(desired_of(desired()), cluster=watched.cluster)
     assert report.connectors[0].health is health
     assert report.connectors[0].health_detail.startswith(detail)
     assert report.exit_code == (ExitCode.FAILED if detail else ExitCode.OK)
-    assert world.time.at > min(grows_until, 60)
+    assert min(max(stuck_until, 5), 60) <= watched.now <= 67
 
 
 def test_lag_is_not_judged_between_two_commits() -> None:
-    world = Applying(key=b"key")
-    world.kafka.create_topics()
-    cluster = FakeCluster(world.kafka, runs_tasks=True)
-    cluster.statuses["a"] = [ConnectorStatus("a", RUNS, {0: RUNS}, "sink")]
-    world.lag = lambda name: int(world.time.at * 1000)
-    assert world.apply(DESIRED, cluster=cluster).exit_code == 0
-    assert world.time.at < 5
+    watched = Watched(2, 60)
+    watched.world.standings = lambda name: partitions((0, watched.now * 1000))
+    assert watched.world.apply(desired_of(desired()), cluster=watched.cluster).exit_code == 0
+    assert watched.now < 5
 
 
-def test_lag_is_that_of_all_partitions_with_an_offset() -> None:
+@pytest.mark.parametrize(
+    ("error", "health", "detail"),
+    [
+        (refused("No such API", 404), Health.RUNNING, "its lag could not be read: No such API"),
+        (Failed(Diagnostic("x", "Denied")), Health.RUNNING, "its lag could not be read: Denied"),
+        (Unreachable(Diagnostic("x", "Kafka is gone")), Health.UNKNOWN, "Kafka is gone"),
+    ],
+)
+def test_lag_that_cannot_be_read_is_said(error: ConnectError, health: Health, detail: str) -> None:
+    watched = Watched(5, 5)
+
+    def standings(name: str) -> Standings:
+        raise error
+
+    watched.world.standings = standings
+    report = watched.world.apply(desired_of(desired()), cluster=watched.cluster)
+    assert (report.connectors[0].health, report.connectors[0].health_detail) == (health, detail)
+
+
+STANDINGS: Mapping[str, tuple[Mapping[str, str], Standings]] = {
+    "its committed offsets, else the log's start": (
+        {"topics": "t"},
+        {("t", 0): Standing(7, 100), ("t", 1): Standing(20, 90), ("old", 0): Standing(3, 5)},
+    ),
+    "where it begins at the end only its tasks know": (
+        {"topics": "t", "consumer.override.auto.offset.reset": "latest"},
+        {("t", 0): Standing(7, 100), ("old", 0): Standing(3, 5)},
+    ),
+    "topics by a pattern": (
+        {"topics": "", "topics.regex": "t|u.*"},
+        {
+            ("t", 0): Standing(7, 100),
+            ("t", 1): Standing(20, 90),
+            ("old", 0): Standing(3, 5),
+            ("u1", 0): Standing(0, 0),
+        },
+    ),
+    "a topic that is not there": (
+        {"topics": "nowhere"},
+        {("t", 0): Standing(7, 100), ("old", 0): Standing(3, 5)},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STANDINGS)
+def test_standings(case: str) -> None:
+    config, expected = STANDINGS[case]
     world = Applying()
     world.kafka.create_topics()
+    world.apply(desired_of(desired(**config)))
+    world.kafka.groups["connect-a"] = {("t", 0): 7, ("old", 0): 1, ("gone", 0): 1}
+    world.kafka.ranges = {
+        ("t", 0): LogRange(0, 100),
+        ("t", 1): LogRange(20, 90),
+        ("old", 0): LogRange(3, 5),
+        ("u1", 0): LogRange(0, 0),
+    }
     cluster = FakeCluster(world.kafka)
-    lag = lag_of(cluster, world.kafka.log_ranges)
-    assert lag("a") is None
-    world.apply(DESIRED, cluster=cluster)
-    cluster = FakeCluster(world.kafka)
-    assert lag_of(cluster, world.kafka.log_ranges)("a") is None
-    world.kafka.groups["connect-a"] = {("t", 0): 7, ("t", 1): 90, ("gone", 0): 1}
-    world.kafka.ranges = {("t", 0): LogRange(0, 100), ("t", 1): LogRange(0, 90)}
-    assert lag_of(cluster, world.kafka.log_ranges)("a") == 93
+    read_back = ConfigTopic(world.kafka.logs.reader(TOPICS.config))
+    assert standings_of(cluster, world.kafka, read_back, {})("a") == expected
