@@ -57,10 +57,20 @@ def choose(
     return tuple(live.connectors[name] for name in wanted)
 
 
-def spec_of(connector: LiveConnector, live: Live, *, with_secrets: bool = False) -> Imported:
-    """The connector's spec. Its state is managed only if it is to do something else than run."""
+def spec_of(
+    connector: LiveConnector,
+    live: Live,
+    before: DesiredConnector | None = None,
+    *,
+    with_secrets: bool = False,
+) -> Imported:
+    """The connector's spec. Its state is managed only if it is to do something else than run.
+
+    What its spec from `before` calls sensitive stays so.
+    """
+    sensitive = () if before is None else before.sensitive
     config = {**without_reserved(connector.config), "name": connector.name}
-    named = live.password_keys.get(connector.name, frozenset())
+    named = live.password_keys.get(connector.name, frozenset()).union(sensitive)
     owned = live.ledger.connectors.get(connector.name)
     left_out = tuple(
         sorted(
@@ -76,6 +86,7 @@ def spec_of(connector: LiveConnector, live: Live, *, with_secrets: bool = False)
         state=None if connector.target is TargetState.RUNNING else connector.target,
         prevent_delete=owned is not None and owned.prevent_delete,
         ignore=tuple(f"config.{escape(key)}" for key in left_out),
+        sensitive=sensitive,
     )
     return Imported(spec, left_out)
 

@@ -92,7 +92,11 @@ def test_a_bug_is_one_line_and_a_file_and_shows_no_value(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def raise_error(argv: list[str]) -> int:
-        raise TypeError("password=hunter2")
+        secret = "".join(("hunter", "2"))
+        try:
+            raise ValueError(f"password={secret}")
+        except ValueError as error:
+            raise TypeError(secret) from error
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".connect").mkdir()
@@ -104,7 +108,10 @@ def test_a_bug_is_one_line_and_a_file_and_shows_no_value(
     assert "hunter2" not in shown.err
     (report,) = (tmp_path / ".connect").iterdir()
     assert str(report) in shown.err
-    assert "Traceback" in report.read_text()
+    told = report.read_text()
+    assert told.count("Traceback") == 2
+    assert "builtins.ValueError\n" in told and "builtins.TypeError\n" in told
+    assert "hunter2" not in told
     assert report.stat().st_mode & 0o077 == 0
 
 

@@ -1,4 +1,4 @@
-"""The project's cluster, for verbs that ask it or change it by hand."""
+"""The project's cluster, for verbs that ask it about a connector or change it by hand."""
 
 from __future__ import annotations
 
@@ -9,18 +9,47 @@ from typing import TYPE_CHECKING
 from connect_reconciler.cli.connecting import client
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from connect_reconciler.cluster.port import Cluster
     from connect_specs.desired import Project
 
 
 @contextmanager
-def cluster_of(project: Project) -> Iterator[Cluster]:
-    """The leader, wherever it is; this process leads while the context lasts if nobody does."""
+def cluster_of(project: Project, name: str) -> Iterator[Cluster]:
+    """The leader, wherever it is; this process leads while the context lasts if nobody does.
+
+    It is asked about connector `name`. Why it refuses is told without that one's secrets.
+    """
     from connect_reconciler.cluster.choose import open_cluster
+    from connect_runtime.herder.errors import RequestError
 
     with client(project) as properties:
         cluster = open_cluster(project, properties)
         try:
             yield cluster
+        except RequestError as error:
+            said = _without_secrets(error.message, project, properties, cluster, name)
+            raise RequestError(error.status, said) from None
         finally:
             cluster.close()
+
+
+def _without_secrets(
+    text: str, project: Project, properties: Mapping[str, str], cluster: Cluster, name: str
+) -> str:
+    from connect_reconciler.cli.spec_secrets import sensitive_by_specs
+    from connect_reconciler.hiding import hide
+    from connect_reconciler.observe.known_plugins import known_plugins
+    from connect_reconciler.observe.traces import cover_of
+    from connect_specs.diagnostics import ConnectError
+
+    try:
+        config = cluster.config(name)
+    except ConnectError:
+        return "why is not told: its config cannot be read, and so not which secrets to hide"
+    if config is None:
+        return text
+    with known_plugins(project, properties) as plugins:
+        cover = cover_of(name, [config], plugins, sensitive_by_specs(project))
+    return hide(text, cover, config)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,12 +103,24 @@ def _broken_pipe() -> int:
 def _bug(error: Exception) -> Diagnostic:
     import traceback
 
-    # An exception's text may hold a config's value; the file that has it is the user's own.
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
-    file = _write_report("".join(traceback.format_exception(error)))
+    file = _write_report("".join(_without_texts(error)))
     what = f"a bug in connect: {type(error).__name__} at {place}"
     return Diagnostic("internal", what, hint=f"please report it with {file}")
+
+
+def _without_texts(error: BaseException) -> Iterator[str]:
+    """The traceback, and of what led to it; an exception's text may hold a config's value."""
+    import traceback
+
+    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if earlier is not None:
+        yield from _without_texts(earlier)
+        yield "\nwhich led to:\n\n"
+    yield "Traceback (most recent call last), without the exception's text:\n"
+    yield from traceback.format_tb(error.__traceback__)
+    yield f"{type(error).__module__}.{type(error).__qualname__}\n"
 
 
 def _write_report(text: str) -> Path:

@@ -108,13 +108,19 @@ def _live(
 ) -> tuple[Sequence[DesiredConnector], Mapping[str, Collection[str]]]:
     from connect_reconciler.cli.connecting import client
     from connect_reconciler.cli.plan import observed
+    from connect_reconciler.cli.spec_secrets import sensitive_by_specs
     from connect_reconciler.importing import spec_of
     from connect_specs.desired import Desired
 
+    sensitive = sensitive_by_specs(project)
     with client(project) as properties:
         live = observed(project, Desired(project.name, {}), properties)
     found = (spec_of(each, live, with_secrets=True) for each in live.connectors.values())
-    return tuple(each.spec for each in found), live.password_keys
+    named = {
+        name: live.password_keys.get(name, frozenset()).union(sensitive(name))
+        for name in live.connectors
+    }
+    return tuple(each.spec for each in found), named
 
 
 def _chosen(

@@ -63,7 +63,8 @@ def import_(
         live = observed(project, before, properties)
         wanted = importable(live, before) if everything else names or ()
         found = {
-            each.name: spec_of(each, live) for each in choose(wanted, live, before, again=force)
+            each.name: spec_of(each, live, before.connectors.get(each.name))
+            for each in choose(wanted, live, before, again=force)
         }
         folder = first_folder(project) if out is None else call.path(out)
         files = file_names(found, ".yaml")

@@ -33,7 +33,7 @@ def list_offsets(context: typer.Context, name: Name, as_json: AsJson = False) ->
     """Show the offsets that a connector has committed."""
     from connect_reconciler.cli.clusters import cluster_of
 
-    with cluster_of(invocation(context).project()) as cluster:
+    with cluster_of(invocation(context).project(), name) as cluster:
         found = cluster.offsets(name)
     if as_json:
         result_json(_as_kip_875(found))
@@ -64,7 +64,7 @@ def alter_offsets(
     call = invocation(context)
     project = call.project()
     entries = read_offsets(file if str(file) == STDIN else call.path(file))
-    with cluster_of(project) as cluster:
+    with cluster_of(project, name) as cluster:
         message = cluster.alter_offsets(name, entries)
     _say(name, message, as_json=as_json)
 
@@ -74,7 +74,7 @@ def reset_offsets(context: typer.Context, name: Name, as_json: AsJson = False) -
     """Forget all offsets of a stopped connector: it begins anew."""
     from connect_reconciler.cli.clusters import cluster_of
 
-    with cluster_of(invocation(context).project()) as cluster:
+    with cluster_of(invocation(context).project(), name) as cluster:
         message = cluster.reset_offsets(name)
     _say(name, message, as_json=as_json)
 

@@ -73,7 +73,7 @@ def act_on(
     """`done` is what the connector then is, in one word."""
     from connect_reconciler.cli.clusters import cluster_of
 
-    with cluster_of(invocation(context).project()) as cluster:
+    with cluster_of(invocation(context).project(), name) as cluster:
         act(cluster)
         runs = cluster.runs_tasks
     if as_json:

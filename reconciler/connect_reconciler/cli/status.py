@@ -80,30 +80,17 @@ def _statuses(
     view: View, project: Project, properties: Mapping[str, str]
 ) -> dict[str, ConnectorStatus | None]:
     """By connector, without the secrets that a trace may hold."""
-    from functools import cache
-
+    from connect_reconciler.cli.spec_secrets import sensitive_by_specs
     from connect_reconciler.observe.known_plugins import known_plugins
     from connect_reconciler.observe.traces import without_secrets
-    from connect_specs.diagnostics import ConnectError
-    from connect_specs.loader import load_specs
 
-    @cache
-    def specs() -> dict[str, tuple[str, ...]]:
-        try:
-            connectors = load_specs(project).connectors
-        except ConnectError:
-            # What is wrong with specs is for other verbs to say
-            return {}
-        return {name: spec.sensitive for name, spec in connectors.items()}
-
+    sensitive = sensitive_by_specs(project)
     shown: dict[str, ConnectorStatus | None] = {}
     with known_plugins(project, properties) as plugins:
         for name, asked in sorted(view.config.connectors.items()):
             found = _status(view, name)
             configs = (asked.config, *asked.task_configs)
-            shown[name] = found and without_secrets(
-                found, configs, plugins, lambda name: specs().get(name, ())
-            )
+            shown[name] = found and without_secrets(found, configs, plugins, sensitive)
     return shown
 
 

@@ -5,7 +5,7 @@ Logs, and what deleted connectors left, stay unknown; the ledger lies in the con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,9 +13,11 @@ from typing import Any
 
 from connect_reconciler.cluster.rest_alone import FOLLOWS_S, is_passing, target_of
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
+from connect_reconciler.hiding import hide
 from connect_reconciler.ledger.config_key import load_ledger
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.observe.classes import kinds_of, password_keys
+from connect_reconciler.observe.traces import cover_of
 from connect_reconciler.plan.live import Kind, LedgerState, Live, LiveConnector
 from connect_reconciler.plan.masked import see_through_masks
 from connect_runtime.herder.errors import RequestError
@@ -59,7 +61,12 @@ def observe_rest(
         offsets = dict(zip(wanted, pool.map(lambda n: _offsets(client, n), wanted), strict=True))
         about = root.result() or {}
     states = {name: ConnectorState(name, each.info.config) for name, each in found.items()}
-    unread = [each for each in offsets.values() if isinstance(each, Diagnostic)]
+    sensitive = {name: spec.sensitive for name, spec in desired.connectors.items()}
+    unread = [
+        _covered(each, name, found[name].info.config, plugins, sensitive.get(name, ()))
+        for name, each in offsets.items()
+        if isinstance(each, Diagnostic)
+    ]
     live = Live(
         connectors={
             name: _live(name, each, offsets.get(name, ())) for name, each in sorted(found.items())
@@ -149,6 +156,17 @@ def _offsets(client: RestClient, name: str) -> tuple[OffsetEntry, ...] | Diagnos
         what = f"the offsets of {name} cannot be read, so effects on them are not told"
         return Diagnostic("observe.no-offsets", what, name, error.message)
     return () if answer is None else wire.offsets_from_json(answer)
+
+
+def _covered(
+    said: Diagnostic,
+    name: str,
+    config: Mapping[str, str],
+    plugins: Definitions,
+    sensitive: Collection[str],
+) -> Diagnostic:
+    cover = cover_of(name, [config], plugins, lambda name: sensitive)
+    return replace(said, why=hide(said.why, cover, config))
 
 
 def _live(name: str, found: Told, offsets: tuple[OffsetEntry, ...] | Diagnostic) -> LiveConnector:

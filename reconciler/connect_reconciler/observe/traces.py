@@ -28,10 +28,7 @@ def without_secrets(
     parts = (status.connector, *status.tasks.values())
     if all(part.trace is None for part in parts):
         return status
-    named = frozenset(sensitive(status.name)).union(
-        *(passwords_in(config, plugins) for config in configs)
-    )
-    cover = Veil(status.name, None, named)
+    cover = cover_of(status.name, configs, plugins, sensitive)
 
     def shown(part: InstanceStatus) -> InstanceStatus:
         trace = None if part.trace is None else hide(part.trace, cover, *configs)
@@ -39,3 +36,14 @@ def without_secrets(
 
     tasks = {number: shown(task) for number, task in status.tasks.items()}
     return replace(status, connector=shown(status.connector), tasks=tasks)
+
+
+def cover_of(
+    name: str,
+    configs: Collection[Mapping[str, str]],
+    plugins: Definitions,
+    sensitive: Callable[[str], Collection[str]],
+) -> Veil:
+    """Covers what is secret in these configs of a connector, by its plugins and its spec."""
+    passwords = (passwords_in(config, plugins) for config in configs)
+    return Veil(name, None, frozenset(sensitive(name)).union(*passwords))
