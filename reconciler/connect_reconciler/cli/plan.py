@@ -38,7 +38,7 @@ def plan(
 ) -> int:
     """Show what apply would change. Changes nothing.
 
-    Every change says why, and what it does to the data: how many records are delivered again, or
+    Every change says why, and what it does to the data: how much is delivered again, or
     never. Secrets are not shown.
     """
     from connect_reconciler.cli.connecting import client

@@ -171,13 +171,22 @@ class Stop(_Common):
 Direction: TypeAlias = Literal["back", "ahead", "same", "start", "forgotten", "unclear"]
 
 
+Unit: TypeAlias = Literal["offset", "byte", "id", "transaction", "second"]
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Records that a move delivers again, passes over, or asks for although they are gone."""
+    """How much a move repeats, passes over, or asks for although it is gone.
+
+    `exact` False: the connector reads on until it is stopped, so that `again` is the least that it
+    can be, and `skipped` the most.
+    """
 
     again: int = 0
     skipped: int = 0
     gone: int = 0
+    unit: Unit = "offset"
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Amounts as a reviewer reads them: `22,430 records`, `2 h 13 min`."""
+"""Amounts as a reviewer reads them: `22,430 offsets`, `2 h 13 min`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def amount(count: int, unit: str) -> str:
     return f"{count:,} {unit}{'' if count == 1 else 's'}"
 
 
-def records(count: int) -> str:
-    """`1 record`, `22,430 records`."""
-    return amount(count, "record")
+def offsets(count: int) -> str:
+    """`1 offset`, `22,430 offsets`: places in a log, each of which holds one record or none."""
+    return amount(count, "offset")
 
 
 def span(seconds: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from connect_reconciler.plan.amounts import records
+from connect_reconciler.plan.amounts import offsets
 from connect_reconciler.plan.diff import Changes, PinChange
 from connect_reconciler.plan.group_readers import Readers
 from connect_reconciler.plan.live import Kind, Live
@@ -218,7 +218,7 @@ def _pin_warnings(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic
             yield Diagnostic(
                 "plan.below-start",
                 f"pin {pin.id} of {changes.name}: {label} starts at {log.earliest} by now, so"
-                f" {records(gone)} that the pin asks for {'are' if gone != 1 else 'is'} gone",
+                f" {offsets(gone)} that the pin asks for {'are' if gone != 1 else 'is'} gone",
                 where,
             )
         if read and partition[0] not in read:

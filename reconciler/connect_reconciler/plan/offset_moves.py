@@ -1,36 +1,47 @@
 """What does moving an offset do to the data, in a reviewer's units?
 
-For sinks in records, from the ranges of the logs; for sources by the shapes of offsets that are
-known, else opaque. Says nothing about whether a move is allowed.
+For sinks in offsets of the logs, for sources by the shapes of offsets that are known, else opaque.
+Of a connector that reads on until it is stopped, the numbers are bounds: at least what is
+delivered again, at most what is skipped. Says nothing about whether a move is allowed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from connect_reconciler.plan.actions import Counts, Direction, OffsetMove
-from connect_reconciler.plan.amounts import records, span
-from connect_reconciler.plan.live import Kind, Live, TopicPartition
-from connect_reconciler.plan.source_offsets import source_effect
+from connect_reconciler.plan.actions import Counts, OffsetMove
+from connect_reconciler.plan.amounts import offsets, span
+from connect_reconciler.plan.live import Kind, Live, LiveConnector, TopicPartition
+from connect_reconciler.plan.positions import sink_topics
+from connect_reconciler.plan.source_offsets import UNTIL_STOPPED, Effect, source_effect
 from connect_specs.desired import Offset, OffsetEntry, Partition
 from connect_specs.offsets import canonical_partition, is_sink_partition
+from connect_specs.states import TargetState
 
 _UNREAD = ", as far as they are still there: the log cannot be read here"
 
 
 @dataclass(frozen=True, slots=True)
 class MoveContext:
-    """What effects are told from. `start` is where a sink begins without an offset."""
+    """What effects are told from. `start` is where a sink begins without an offset. `reader` is the
+    connector if it reads on: by the time that it is stopped, it is further than `before`."""
 
     kind: Kind
     before: Mapping[str, OffsetEntry]
     live: Live
     start: str = "earliest"
+    reader: LiveConnector | None = None
 
     @classmethod
     def of(
-        cls, kind: Kind, offsets: Iterable[OffsetEntry], live: Live, start: str = "earliest"
+        cls,
+        kind: Kind,
+        offsets: Iterable[OffsetEntry],
+        live: Live,
+        start: str = "earliest",
+        *,
+        reader: LiveConnector | None = None,
     ) -> MoveContext:
         """The context with the offsets that the connector has before the move."""
         before = {
@@ -38,17 +49,37 @@ class MoveContext:
             for entry in offsets
             if entry.offset is not None
         }
-        return cls(kind, before, live, start)
+        return cls(kind, before, live, start, reader)
+
+    @property
+    def reads_on(self) -> bool:
+        return self.reader is not None
+
+    def of_topic(self, topic: str) -> MoveContext:
+        """The same for a sink's partition: it reads on only in topics that it reads now."""
+        if self.reader is None or topic in sink_topics(self.reader.config, (topic,)):
+            return self
+        return replace(self, reader=None)
+
+    def again(self, count: int) -> str:
+        """So many offsets, of what is delivered again."""
+        return f"{'at least ' if self.reads_on else ''}{offsets(count)}"
+
+    def skipped(self, count: int) -> str:
+        """So many offsets, of what is not delivered."""
+        return f"{'at most ' if self.reads_on else ''}{offsets(count)}"
+
+    def counts(self, again: int = 0, skipped: int = 0, gone: int = 0) -> Counts:
+        """The numbers of a move."""
+        return Counts(again, skipped, gone, exact=not self.reads_on)
 
 
-@dataclass(frozen=True, slots=True)
-class _Effect:
-    text: str
-    direction: Direction
-    again: int = 0
-    skipped: int = 0
-    gone: int = 0
-    counted: bool = True
+def reading(connector: LiveConnector | None) -> LiveConnector | None:
+    """The connector if its offsets move on until it is stopped, or may do so: what is paused has
+    read ahead of its last commit, and what was just stopped has tasks that commit once more."""
+    if connector is None or (connector.target is TargetState.STOPPED and not connector.task_states):
+        return None
+    return connector
 
 
 def sink_partition(partition: Partition) -> TopicPartition | None:
@@ -67,101 +98,110 @@ def sink_offset(offset: Offset | None) -> int | None:
 def move(entry: OffsetEntry, context: MoveContext) -> OffsetMove:
     """The move to `entry`, with its effect."""
     before = context.before.get(canonical_partition(entry.partition))
-    effect = _effect(entry, before, context)
-    counts = Counts(effect.again, effect.skipped, effect.gone) if effect.counted else None
-    return OffsetMove(entry, before, effect.text, effect.direction, counts)
+    text, direction, counts = _effect(entry, before, context)
+    return OffsetMove(entry, before, text, direction, counts)
 
 
-def totals(moves: Iterable[OffsetMove], context: MoveContext) -> str:
-    """One line over several partitions, where records can be counted."""
-    effects = [_effect(each.entry, each.before, context) for each in moves]
-    again = sum(effect.again for effect in effects)
-    skipped = sum(effect.skipped for effect in effects)
-    gone = sum(effect.gone for effect in effects)
-    parts = [
-        f"{verb} {records(count)}{rest}"
-        for verb, count, rest in (("delivers", again, " again"), ("skips", skipped, ""))
-        if count
-    ]
+def totals(moves: Iterable[OffsetMove]) -> str:
+    """One line over several partitions of topics, where that can be counted."""
+    sinks = [each for each in moves if sink_partition(each.entry.partition) is not None]
+    counts = [each.counts for each in sinks if each.counts is not None]
+    exact = all(each.exact for each in counts)
+    again, skipped = sum(each.again for each in counts), sum(each.skipped for each in counts)
+    gone = sum(each.gone for each in counts)
+    parts = []
+    if again:
+        parts.append(f"delivers {'' if exact else 'at least '}{offsets(again)} again")
+    if skipped:
+        parts.append(f"skips {'' if exact else 'at most '}{offsets(skipped)}")
     if gone:
-        parts.append(f"{records(gone)} {'are' if gone != 1 else 'is'} gone")
-    if len(effects) < 2 or not parts:
+        parts.append(f"{offsets(gone)} {_are(gone)} gone")
+    if len(sinks) < 2 or not parts:
         return ""
-    return f"{len(effects)} partitions in all: {', '.join(parts)}"
+    if uncounted := len(sinks) - len(counts):
+        parts.append(f"and what cannot be counted in {uncounted} of them")
+    return f"{len(sinks)} partitions in all: {', '.join(parts)}"
 
 
-def _effect(entry: OffsetEntry, before: OffsetEntry | None, context: MoveContext) -> _Effect:
+def _effect(entry: OffsetEntry, before: OffsetEntry | None, context: MoveContext) -> Effect:
     tp = sink_partition(entry.partition)
     was = None if before is None else before.offset
     if context.kind != "sink" or tp is None:
-        text, direction = source_effect(entry.partition, was, entry.offset)
-        return _Effect(text, direction, counted=False)
+        return source_effect(entry.partition, was, entry.offset, reads_on=context.reads_on)
+    context = context.of_topic(tp[0])
     old, new = sink_offset(was), sink_offset(entry.offset)
     if new is None:
         return _forgotten(tp, old, context)
     if old is None:
         return _started(tp, new, context)
     if old == new:
-        return _Effect(f"{_label(tp)} stays at {new}", "same")
+        until = UNTIL_STOPPED if context.reads_on else ""
+        return f"{_label(tp)} stays at {new}{until}", "same", context.counts()
     return _back(tp, old, new, context) if new < old else _ahead(tp, old, new, context)
 
 
-def _back(tp: TopicPartition, old: int, new: int, context: MoveContext) -> _Effect:
+def _back(tp: TopicPartition, old: int, new: int, context: MoveContext) -> Effect:
     log = context.live.logs.get(tp)
     head = f"{_label(tp)} {old} → {new}"
     if log is not None and old > log.latest:
         # The topic was made anew, or its end was lost: nothing there was delivered before
         count = log.latest - max(new, log.earliest)
-        text = f"{head}: {old} lies beyond the log's end, {log.latest}: {records(count)} to deliver"
-        return _Effect(text, "back", counted=False)
+        beyond = f"{old} lies beyond the log's end, {log.latest}"
+        return f"{head}: {beyond}: {offsets(count)} to deliver", "back", None
     gone = max(0, min(log.earliest, old) - new) if log else 0
     again = old - new - gone
     lasted = duration(context.live, tp, new + gone, old) if again else ""
-    text = f"{head}: delivers {records(again)} again{lasted}"
+    text = f"{head}: delivers {context.again(again)} again{lasted}"
     unread = _UNREAD if log is None and context.live.rest_alone else ""
-    return _Effect(text + _gone(gone) + unread, "back", again=again, gone=gone)
+    return text + _gone(gone) + unread, "back", context.counts(again, gone=gone)
 
 
-def _ahead(tp: TopicPartition, old: int, new: int, context: MoveContext) -> _Effect:
+def _ahead(tp: TopicPartition, old: int, new: int, context: MoveContext) -> Effect:
     log = context.live.logs.get(tp)
     gone = max(0, min(log.earliest, new) - old) if log else 0
     skipped = new - old - gone
     lasted = duration(context.live, tp, old + gone, new) if skipped else ""
-    text = f"{_label(tp)} {old} → {new}: skips {records(skipped)}{lasted}"
-    return _Effect(text + _gone(gone), "ahead", skipped=skipped, gone=gone)
+    text = f"{_label(tp)} {old} → {new}: skips {context.skipped(skipped)}{lasted}"
+    return text + _gone(gone), "ahead", context.counts(skipped=skipped, gone=gone)
 
 
-def _forgotten(tp: TopicPartition, old: int | None, context: MoveContext) -> _Effect:
+def _forgotten(tp: TopicPartition, old: int | None, context: MoveContext) -> Effect:
     log, start = context.live.logs.get(tp), context.start
     if old is None:
-        return _Effect(f"{_label(tp)} has no offset: nothing to forget", "same")
+        return f"{_label(tp)} has no offset: nothing to forget", "same", context.counts()
     head = f"{_label(tp)} {old} → none: offset is forgotten"
     if log is None or start not in ("earliest", "latest"):
-        text = f"{head}: starts where auto.offset.reset={start} says"
-        return _Effect(text, "forgotten", counted=False)
+        return f"{head}: starts where auto.offset.reset={start} says", "forgotten", None
     gone = max(0, log.earliest - old)
     if start == "latest":
+        # What is written until it starts is skipped too, and nobody knows how much that is
         skipped = max(0, log.latest - old - gone)
         lasted = duration(context.live, tp, old + gone, log.latest) if skipped else ""
-        text = f"{head}: starts at the log's end, {log.latest}: skips {records(skipped)}{lasted}"
-        return _Effect(text + _gone(gone), "forgotten", skipped=skipped, gone=gone)
+        place = f"starts at the log's end, {log.latest} by now"
+        text = f"{head}: {place}: skips {offsets(skipped)} as of now{lasted}"
+        return text + _gone(gone), "forgotten", None
     again = max(0, min(old, log.latest) - log.earliest)
     lasted = duration(context.live, tp, log.earliest, old) if again else ""
     text = f"{head}: starts at the log's start, {log.earliest}"
-    return _Effect(f"{text}: delivers {records(again)} again{lasted}", "forgotten", again=again)
+    text += f": delivers {context.again(again)} again{lasted}"
+    return text, "forgotten", context.counts(again)
 
 
-def _started(tp: TopicPartition, new: int, context: MoveContext) -> _Effect:
+def _started(tp: TopicPartition, new: int, context: MoveContext) -> Effect:
     log = context.live.logs.get(tp)
     head = f"{_label(tp)} none → {new}"
     if log is None:
-        return _Effect(f"{head}: starts there", "start")
+        return f"{head}: starts there", "start", None
     gone = max(0, log.earliest - new)
     first = new + gone
     skipped, ahead = first - log.earliest, max(0, log.latest - first)
-    passed = f", {records(skipped)} before it {'are' if skipped != 1 else 'is'} not delivered"
-    text = f"{head}: starts there, {records(ahead)} to deliver{passed if skipped else ''}"
-    return _Effect(text + _gone(gone), "start", skipped=skipped, gone=gone)
+    text = f"{head}: starts there, {offsets(ahead)} to deliver"
+    if context.reads_on and log.latest > log.earliest:
+        text += "; it has committed nothing there, and what it has read comes again"
+        return text + _gone(gone), "unclear", None
+    passed = f", {offsets(skipped)} before it {_are(skipped)} not delivered"
+    text += passed if skipped else ""
+    return text + _gone(gone), "start", context.counts(skipped=skipped, gone=gone)
 
 
 def _label(tp: TopicPartition) -> str:
@@ -171,7 +211,11 @@ def _label(tp: TopicPartition) -> str:
 def _gone(count: int) -> str:
     if not count:
         return ""
-    return f"; below the log's start: {records(count)} {'are' if count != 1 else 'is'} gone"
+    return f"; below the log's start: {offsets(count)} {_are(count)} gone"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def duration(live: Live, partition: TopicPartition, first: int, end: int) -> str:

@@ -260,9 +260,7 @@ def _moves_to(moves: tuple[act.OffsetMove, ...]) -> tuple[models.MoveModel, ...]
             before=None if move.before is None else _entry_to(move.before),
             effect=move.effect,
             direction=move.direction,
-            counts=None
-            if (found := move.counts) is None
-            else models.CountsModel(again=found.again, skipped=found.skipped, gone=found.gone),
+            counts=_counts_to(move.counts),
         )
         for move in moves
     )
@@ -275,12 +273,28 @@ def _moves_from(moves: tuple[models.MoveModel, ...]) -> tuple[act.OffsetMove, ..
             None if move.before is None else _entry_from(move.before),
             move.effect,
             move.direction,
-            None
-            if (found := move.counts) is None
-            else act.Counts(found.again, found.skipped, found.gone),
+            _counts_from(move.counts),
         )
         for move in moves
     )
+
+
+def _counts_to(counts: act.Counts | None) -> models.CountsModel | None:
+    if counts is None:
+        return None
+    return models.CountsModel(
+        again=counts.again,
+        skipped=counts.skipped,
+        gone=counts.gone,
+        unit=counts.unit,
+        exact=counts.exact,
+    )
+
+
+def _counts_from(model: models.CountsModel | None) -> act.Counts | None:
+    if model is None:
+        return None
+    return act.Counts(model.again, model.skipped, model.gone, model.unit, model.exact)
 
 
 def _entry_to(entry: OffsetEntry) -> models.EntryModel:

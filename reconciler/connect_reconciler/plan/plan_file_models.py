@@ -53,11 +53,17 @@ class ChangeModel(Model):
 
 
 class CountsModel(Model):
-    """Records that a move delivers again, passes over, or asks for although they are gone."""
+    """How much a move repeats, passes over, or asks for although it is gone.
+
+    Unless `exact`, the connector reads on until it is stopped: `again` is the least that it can be,
+    and `skipped` the most.
+    """
 
     again: int
     skipped: int
     gone: int
+    unit: Literal["offset", "byte", "id", "transaction", "second"] = "offset"
+    exact: bool = False
 
 
 class MoveModel(Model):

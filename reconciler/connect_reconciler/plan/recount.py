@@ -18,7 +18,7 @@ from connect_reconciler.plan.actions import (
 )
 from connect_reconciler.plan.consequences.setting import sink_start
 from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.offset_moves import MoveContext, move, totals
+from connect_reconciler.plan.offset_moves import MoveContext, move, reading, totals
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.predict import OFFSETS_HOME_KEYS
 from connect_specs.desired import OffsetEntry
@@ -48,9 +48,11 @@ def _recounted(action: Action, live: Live, worker: Mapping[str, str]) -> Action:
     if connector is None or not isinstance(action, AlterOffsets | ResetOffsets):
         return action
     start = sink_start(connector.config, worker)
-    context = MoveContext.of(connector.kind, connector.offsets, live, start)
+    context = MoveContext.of(
+        connector.kind, connector.offsets, live, start, reader=reading(connector)
+    )
     entries = [each.entry for each in action.moves]
     if isinstance(action, ResetOffsets):
         entries = [OffsetEntry(each.partition, None) for each in context.before.values()]
     moves = tuple(move(entry, context) for entry in entries)
-    return replace(action, moves=moves, effect=totals(moves, context))
+    return replace(action, moves=moves, effect=totals(moves))

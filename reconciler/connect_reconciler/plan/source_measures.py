@@ -12,20 +12,25 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
+from connect_reconciler.plan.actions import Unit
 from connect_reconciler.plan.amounts import amount, span
 from connect_specs.desired import JsonScalar, Offset
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From old to new. `size` says how much lies between, `place` where the new one is.
+    """From old to new. `size` says how much lies between, in the words of `of`; `place` where the
+    new one is. Each is empty where nobody can tell.
 
-    Each is empty where nobody can tell.
+    `count` is the size as a number, in `unit`s.
     """
 
     direction: Literal["back", "ahead", "same"]
     size: str = ""
     place: str = ""
+    of: str = "{}"
+    count: int = 0
+    unit: Unit | None = None
 
 
 Measure: TypeAlias = Callable[[Offset, Offset], Step | None]
@@ -36,19 +41,19 @@ def sized(words: str, measure: Measure) -> Measure:
 
     def worded(old: Offset, new: Offset) -> Step | None:
         step = measure(old, new)
-        return step and replace(step, size=words.format(step.size) if step.size else "")
+        return step and replace(step, of=words)
 
     return worded
 
 
-def count(field: str, unit: str) -> Measure:
+def count(field: str, unit: Unit) -> Measure:
     """A whole number of units, such as bytes."""
 
     def measure(old: Offset, new: Offset) -> Step | None:
         before, after = whole(old.get(field)), whole(new.get(field))
         if before is None or after is None:
             return None
-        return _step(before, after, amount(abs(after - before), unit))
+        return _counted(before, after, unit)
 
     return measure
 
@@ -60,7 +65,8 @@ def number(field: str) -> Measure:
         before, after = _digits(old.get(field)), _digits(new.get(field))
         if before is None or after is None:
             return None
-        return _step(before, after, f"{abs(after - before):,}")
+        apart = abs(after - before)
+        return Step(_direction(before, after), f"{apart:,}", count=apart)
 
     return measure
 
@@ -104,7 +110,7 @@ def postgres_lsn(*fields: str) -> Measure:
             before, after = _lsn(old.get(field)), _lsn(new.get(field))
             if before is None or after is None:
                 return None
-            steps.append(_step(before, after, f"{amount(abs(after - before), 'byte')} of WAL"))
+            steps.append(replace(_counted(before, after, "byte"), of="{} of WAL"))
         if not steps or len({step.direction for step in steps}) != 1:
             return None
         return steps[0]
@@ -135,9 +141,8 @@ def mysql_binlog(old: Offset, new: Offset) -> Step | None:
     if first["base"] != second["base"]:
         return None
     if first["number"] == second["number"]:
-        return _step(before, after, f"{amount(abs(after - before), 'byte')} of {first[0]}")
-    step = _step(int(first["number"]), int(second["number"]), "")
-    return replace(step, place=second[0])
+        return replace(_counted(before, after, "byte"), of=f"{{}} of {first[0]}")
+    return Step(_direction(int(first["number"]), int(second["number"])), place=second[0])
 
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -151,10 +156,8 @@ def mysql_gtids(old: Offset, new: Offset) -> Step | None:
         return None
     if before == after:
         return Step("same")
-    size = amount(abs(_transactions(after) - _transactions(before)), "transaction")
-    if _holds(before, after):
-        return Step("back", size)
-    return Step("ahead", size) if _holds(after, before) else None
+    step = _counted(_transactions(before), _transactions(after), "transaction")
+    return step if _holds(before, after) or _holds(after, before) else None
 
 
 _SQL_SERVER_LSN = re.compile(r"[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}")
@@ -190,8 +193,9 @@ def _direction(before: int, after: int) -> Literal["back", "ahead", "same"]:
     return "back" if after < before else "ahead"
 
 
-def _step(before: int, after: int, size: str) -> Step:
-    return Step(_direction(before, after), size)
+def _counted(before: int, after: int, unit: Unit) -> Step:
+    count = abs(after - before)
+    return Step(_direction(before, after), amount(count, unit), count=count, unit=unit)
 
 
 def _time_step(before_ns: int, after_ns: int) -> Step | None:
@@ -200,7 +204,8 @@ def _time_step(before_ns: int, after_ns: int) -> Step | None:
         return None
     seconds = abs(after_ns - before_ns) // 10**9
     size = span(seconds) if seconds else "less than 1 s"
-    return Step(_direction(before_ns, after_ns), size, place)
+    direction = _direction(before_ns, after_ns)
+    return Step(direction, size, place, count=seconds, unit="second")
 
 
 def _iso(nanos: int) -> str | None:

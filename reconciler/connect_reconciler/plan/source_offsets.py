@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from connect_reconciler.plan.actions import Direction
+from typing import TypeAlias
+
+from connect_reconciler.plan.actions import Counts, Direction
 from connect_reconciler.plan.source_measures import Step
 from connect_reconciler.plan.source_shapes import Shape, label_of, measures_of, shape_of
 from connect_specs.desired import Offset, Partition
 
 _OPAQUE = "what that repeats or skips, only the connector knows"
 _UNKNOWN = Shape((), frozenset(), ())
+UNTIL_STOPPED = ": what it reads until it is stopped comes again"
+
+# Counts are None where nobody can tell
+Effect: TypeAlias = tuple[str, Direction, Counts | None]
 
 
 def partition_label(partition: Partition) -> str:
@@ -18,31 +24,36 @@ def partition_label(partition: Partition) -> str:
 
 
 def source_effect(
-    partition: Partition, old: Offset | None, new: Offset | None
-) -> tuple[str, Direction]:
-    """What happens between two offsets of one source partition."""
+    partition: Partition, old: Offset | None, new: Offset | None, *, reads_on: bool = False
+) -> Effect:
+    """What happens between two offsets of one source partition. If it `reads_on`, the old one is
+    further by the time that it is stopped."""
     label = partition_label(partition)
     if new is None:
         if old is None:
-            return f"{label} has no offset: nothing to forget", "same"
+            return f"{label} has no offset: nothing to forget", "same", Counts(exact=not reads_on)
         start = (shape_of(partition, old) or _UNKNOWN).start
-        return f"{label} {offset_text(old)} → none: offset is forgotten: {start}", "forgotten"
+        return f"{label} {offset_text(old)} → none: offset is forgotten: {start}", "forgotten", None
     if old is None:
-        return f"{label} none → {offset_text(new)}: starts there", "start"
+        return f"{label} none → {offset_text(new)}: starts there", "start", None
     if dict(old) == dict(new):
-        return f"{label} stays at {offset_text(new)}", "same"
+        until = UNTIL_STOPPED if reads_on else ""
+        text = f"{label} stays at {offset_text(new)}{until}"
+        return text, "same", Counts(exact=not reads_on)
     head = f"{label} {offset_text(old)} → {offset_text(new)}"
     shape = shape_of(partition, old, new)
     if shape is not None:
-        return _told(head, shape, _first(shape, old, new))
+        return _told(head, shape, _first(shape, old, new), reads_on=reads_on)
     changed = [key for key in new if old.get(key) != new[key]]
     if old.keys() != new.keys() or len(changed) != 1:
-        return f"{head}: {_OPAQUE}", "unclear"
+        return f"{head}: {_OPAQUE}", "unclear", None
     for measure in measures_of(changed[0]):
         step = measure(old, new)
         if step is not None and step.direction != "same":
-            return f"{head}: {changed[0]} {_moved(step)}", step.direction
-    return f"{head}: {_OPAQUE}", "unclear"
+            moved = _moved(step, reads_on=reads_on)
+            counts = _counts(step, reads_on=reads_on)
+            return f"{head}: {changed[0]} {moved}", step.direction, counts
+    return f"{head}: {_OPAQUE}", "unclear", None
 
 
 def offset_text(offset: Offset) -> str:
@@ -61,24 +72,40 @@ def _first(shape: Shape, old: Offset, new: Offset) -> Step | None:
     return None
 
 
-def _told(head: str, shape: Shape, step: Step | None) -> tuple[str, Direction]:
+def _told(head: str, shape: Shape, step: Step | None, *, reads_on: bool) -> Effect:
     if step is None:
-        return f"{head}: {_OPAQUE}", "unclear"
-    if not step.size:
-        return f"{head}: {_moved(step)}", step.direction
+        return f"{head}: {_OPAQUE}", "unclear", None
+    size, counts = _size(step, reads_on=reads_on), _counts(step, reads_on=reads_on)
+    if not size:
+        return f"{head}: {_moved(step, reads_on=reads_on)}", step.direction, counts
     words = shape.back if step.direction == "back" else shape.ahead
     place = (
         f", {'from' if step.direction == 'back' else 'up to'} {step.place}" if step.place else ""
     )
-    return f"{head}: {words.format(step.size)}{place}", step.direction
+    return f"{head}: {words.replace('{}', size, 1)}{place}", step.direction, counts
 
 
-def _moved(step: Step) -> str:
+def _moved(step: Step, *, reads_on: bool) -> str:
     """`goes back by 4`, of a position of which no more is known."""
-    text = f"goes {step.direction}"
-    if step.size:
-        text += f" by {step.size}"
-    return text + (f" to {step.place}" if step.place else "")
+    size = _size(step, reads_on=reads_on)
+    by = f" by {size}" if size else ""
+    return f"goes {step.direction}{by}" + (f" to {step.place}" if step.place else "")
+
+
+def _size(step: Step, *, reads_on: bool) -> str:
+    """`at least 4 bytes`, or nothing where that cannot be told."""
+    if not step.size or not reads_on:
+        return step.of.replace("{}", step.size, 1) if step.size else ""
+    bound = "at least" if step.direction == "back" else "at most"
+    # A part of a second has no number that could bound it
+    return step.of.replace("{}", f"{bound} {step.size}", 1) if step.count else ""
+
+
+def _counts(step: Step, *, reads_on: bool) -> Counts | None:
+    if step.unit is None:
+        return None
+    again, skipped = (step.count, 0) if step.direction == "back" else (0, step.count)
+    return Counts(again, skipped, unit=step.unit, exact=not reads_on)
 
 
 def _text(value: object) -> str:

@@ -68,7 +68,7 @@ _DEBEZIUM = (
 )
 _SNAPSHOT = _keys("snapshot last_snapshot_record snapshot_completed")
 _AGAIN = "reads {} again"
-_BY_NUMBER = sized("at most {}", count("incrementing", "row"))
+_BY_NUMBER = sized("the rows of {}", count("incrementing", "id"))
 _BY_TIME = sized("the rows of {}", jdbc_time)
 _SLOT = "goes back by {}: as much of it as its replication slot still keeps is read again"
 _BINLOG = "goes back by {}, read again if the server still keeps it"
@@ -87,7 +87,7 @@ SHAPES: Sequence[Shape] = (
     Shape(
         partitions=(_keys("cluster topic partition"),),
         fields=_keys("offset"),
-        measures=(count("offset", "record"),),
+        measures=(count("offset", "offset"),),
         label="topic",
         back=_AGAIN,
         start="reads from its start",

@@ -28,8 +28,15 @@ from connect_reconciler.plan.consequences.setting import Setting, first_start, s
 from connect_reconciler.plan.diff import Changes, PinChange, managed_state
 from connect_reconciler.plan.group_readers import Readers
 from connect_reconciler.plan.live import Live, TopicPartition
-from connect_reconciler.plan.offset_moves import MoveContext, move, sink_partition, totals
+from connect_reconciler.plan.offset_moves import (
+    MoveContext,
+    move,
+    reading,
+    sink_partition,
+    totals,
+)
 from connect_reconciler.plan.positions import position_text
+from connect_reconciler.plan.predict import OFFSETS_HOME_KEYS
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import sink_group
 from connect_specs.offsets import canonical_partition
@@ -118,7 +125,7 @@ class Wording:
         if pin.entries is None:
             entries = [OffsetEntry(each.partition, None) for each in context.before.values()]
             moves = _moves(entries, context)
-            effect = totals(moves, context) or ("" if moves else "it has no offsets to forget")
+            effect = totals(moves) or ("" if moves else "it has no offsets to forget")
             return ResetOffsets(
                 connector=name,
                 reason=reason,
@@ -132,7 +139,7 @@ class Wording:
         return AlterOffsets(
             connector=name,
             reason=reason,
-            effect=totals(moves, context),
+            effect=totals(moves),
             pin=pin.pin,
             pin_hash=pin.content_hash,
             moves=moves,
@@ -209,7 +216,12 @@ class Wording:
     def _context(self) -> MoveContext:
         changes = self.changes
         start = sink_start(changes.written or {}, self.worker)
-        return MoveContext.of(changes.kind, changes.offsets, self.live, start)
+        reader = changes.rename.live if changes.rename and changes.carries else changes.live
+        if any(change.key in OFFSETS_HOME_KEYS for change in changes.config):
+            reader = None  # it does not read in the place where its offsets are to be
+        return MoveContext.of(
+            changes.kind, changes.offsets, self.live, start, reader=reading(reader)
+        )
 
     def _stopped_before(self) -> bool:
         live = self.changes.live

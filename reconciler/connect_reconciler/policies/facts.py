@@ -1,12 +1,13 @@
 """What policies can look at: the plan, one connector's change, and the time. Pure.
 
 All of it is maps, lists, texts and numbers. Secrets are not among them: a sensitive value reads
-`(sensitive)`.
+`(sensitive)`. A number that nobody can tell is not there, so that a rule which asks for it without
+asking whether it is known cannot be judged, and lets nothing through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
@@ -14,6 +15,7 @@ from zoneinfo import ZoneInfo
 from connect_reconciler.plan.actions import (
     Action,
     AlterOffsets,
+    Counts,
     Create,
     FieldChange,
     OffsetMove,
@@ -24,6 +26,7 @@ from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.sensitive import SENSITIVE
 from connect_reconciler.plan.summary import grouped, kinds, summarize
 from connect_reconciler.plan.values import Plain, Value
+from connect_specs.desired import Consequence
 
 Facts: TypeAlias = dict[str, Any]
 
@@ -56,17 +59,38 @@ def change_facts(actions: tuple[Action, ...]) -> Facts:
         if isinstance(action, UpdateConfig)
         for change in action.changes
     ]
-    counts = [move.counts for move in moves]
     return {
         "connector": actions[0].connector,
         "does": list(kinds(actions)),
         "config": _config(configs[-1]) if configs else {},
         "keys": [_key(change) for change in fields],
         "offsets": [_move(move) for move in moves],
-        "again": sum(each.again for each in counts if each is not None),
-        "skipped": sum(each.skipped for each in counts if each is not None),
-        "uncounted": any(each is None for each in counts),
+        **_amounts(moves, fields),
     }
+
+
+def _amounts(moves: Iterable[OffsetMove], fields: Iterable[FieldChange]) -> Facts:
+    """What the change repeats and passes over, in offsets, where all of it is known in them."""
+    counts = [move.counts for move in moves]
+    known = [each for each in counts if each is not None and _in_offsets(each)]
+    if len(known) < len(counts) or any(each.consequence in _UNCOUNTED for each in fields):
+        return {"amount_known": False, "exact": False}
+    return {
+        "amount_known": True,
+        "exact": all(each.exact for each in known),
+        "again": sum(each.again for each in known),
+        "skipped": sum(each.skipped for each in known),
+    }
+
+
+# Keys after whose change a connector may read elsewhere than where its offsets were
+_UNCOUNTED: frozenset[Consequence] = frozenset(
+    {"new-group", "new-offsets-topic", "redelivery", "reread"}
+)
+
+
+def _in_offsets(counts: Counts) -> bool:
+    return counts.unit == "offset" or counts.again == counts.skipped == 0
 
 
 def now_facts(now_ms: int, timezone: str) -> Facts:
@@ -100,6 +124,18 @@ def _move(move: OffsetMove) -> Facts:
         else dict(move.before.offset),
         "after": None if move.entry.offset is None else dict(move.entry.offset),
         "direction": move.direction,
+        **_counted(move.counts),
+    }
+
+
+def _counted(counts: Counts | None) -> Facts:
+    if counts is None:
+        return {}
+    return {
+        "again": counts.again,
+        "skipped": counts.skipped,
+        "unit": counts.unit,
+        "exact": counts.exact,
     }
 
 

@@ -58,8 +58,8 @@ def _ask(
     # The library raises what the expression calls for: KeyError, TypeError, RuntimeError, ...
     except Exception as error:
         what = f"{of}policy {policy.name} cannot be judged"
-        hint = "ask `has(...)` before a field that may be missing"
-        yield Diagnostic("policy.failed", what, policy.where, why=_why(error), hint=hint)
+        why, hint = _why(error, given.get("change"))
+        yield Diagnostic("policy.failed", what, policy.where, why=why, hint=hint)
         return
     if not isinstance(broken, bool):
         what = f"{of}policy {policy.name} answers with {type(broken).__name__}, not true or false"
@@ -70,7 +70,16 @@ def _ask(
         yield Diagnostic(f"policy.{policy.verdict}", f"{of}{says}", policy.where, why, policy.hint)
 
 
-def _why(error: Exception) -> str:
+def _why(error: Exception, change: Facts | None) -> tuple[str, str]:
+    """Why a policy could not be asked, and what would help."""
+    field = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if field in _AMOUNTS and change is not None:
+        why = "how much is delivered again or skipped is not known in offsets"
+        return why, "ask `change.amount_known` first: docs/policies.md has examples"
+    hint = "ask `has(...)` before a field that may be missing"
     if isinstance(error, KeyError):
-        return f"there is no field {error.args[0]}" if error.args else "a field is missing"
-    return str(error).partition(". ")[0]
+        return "a field is missing" if field is None else f"there is no field {field}", hint
+    return str(error).partition(". ")[0], hint
+
+
+_AMOUNTS = ("again", "skipped")

@@ -92,7 +92,7 @@ def changed(
             "orders",
             "orders,refunds",
             "restart",
-            "refunds, from earliest, 7 records",
+            "refunds, from earliest, 7 offsets",
         ),
         (SINK, "topics", "orders,a", "orders", "restart", "no longer reads a"),
         (SINK, "topics", "orders", "unseen,orders", "restart", "also reads unseen, from earliest"),
@@ -102,7 +102,7 @@ def changed(
             None,
             "g",
             "new-group",
-            "new consumer group g: starts at the beginning of its topics, 500 records to deliver",
+            "new consumer group g: starts at the beginning of its topics, 500 offsets to deliver",
         ),
         (SINK, "consumer.override.group.id", None, "connect-c", "restart", "stays in consumer"),
         (

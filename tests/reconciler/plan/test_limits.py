@@ -84,7 +84,7 @@ def test_a_rewind_says_that_the_log_was_not_read() -> None:
     assert codes(plan) == []
     (move,) = plan.actions[1].moves  # type: ignore[union-attr]
     assert move.effect == (
-        "t-0 10 → 3: delivers 7 records again, as far as they are still there:"
+        "t-0 10 → 3: delivers at least 7 offsets again, as far as they are still there:"
         " the log cannot be read here"
     )
 

@@ -5,10 +5,12 @@ Expected amounts are worked out by hand from the two positions.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from connect_reconciler.plan.actions import Counts
 from connect_reconciler.plan.source_offsets import source_effect
 from connect_reconciler.plan.source_shapes import SHAPES
 
@@ -36,16 +38,22 @@ def mysql(file: str, pos: int, **more: Any) -> dict[str, Any]:
         (FILE, {"position": 6}, {"position": 7}, "skips 1 byte", "ahead"),
         (FILE, {"position": 0}, {"position": 36_700_160}, "skips 36,700,160 bytes", "ahead"),
         (FILE, {"position": "6"}, {"position": 7}, OPAQUE, "unclear"),
-        # MirrorMaker, in records
+        # MirrorMaker, in offsets
         (
             {"cluster": "eu", "topic": "t", "partition": 3},
             {"offset": 12_000},
             {"offset": 2_000},
-            "reads 10,000 records again",
+            "reads 10,000 offsets again",
             "back",
         ),
         # JDBC: a number, a time, both
-        (JDBC, {"incrementing": 6000}, {"incrementing": 5000}, "at most 1,000 rows", "back"),
+        (
+            JDBC,
+            {"incrementing": 6000},
+            {"incrementing": 5000},
+            "reads the rows of 1,000 ids again",
+            "back",
+        ),
         (
             JDBC,
             {"timestamp": NOON, "timestamp_nanos": 0},
@@ -64,7 +72,7 @@ def mysql(file: str, pos: int, **more: Any) -> dict[str, Any]:
             {"query": "query"},
             {"timestamp": NOON, "incrementing": 7},
             {"timestamp": NOON, "incrementing": 5},
-            "reads at most 2 rows again",
+            "reads the rows of 2 ids again",
             "back",
         ),
         # the nanos replace the fraction that the milliseconds hold
@@ -227,19 +235,78 @@ def test_a_move(
     direction: str,
 ) -> None:
     """Moves of source offsets in human units: bytes, rows, time; else opaque."""
-    text, told = source_effect(partition, old, new)
+    text, told, _ = source_effect(partition, old, new)
     assert effect in text
     assert told == direction
-    back, _ = source_effect(partition, new, old)
+    back, _, _ = source_effect(partition, new, old)
     assert (OPAQUE in back) == (OPAQUE in text)
+
+
+@pytest.mark.parametrize(
+    ("partition", "old", "new", "effect", "counts"),
+    [
+        (FILE, {"position": 9}, {"position": 2}, "reads at least 7 bytes again", Counts(7, 0)),
+        (FILE, {"position": 2}, {"position": 9}, "skips at most 7 bytes", Counts(0, 7)),
+        (
+            FILE,
+            {"position": 9},
+            {"position": 9},
+            "stays at position 9: what it reads until it is stopped comes again",
+            Counts(),
+        ),
+        (
+            JDBC,
+            {"timestamp": NOON},
+            {"timestamp": NOON - 2 * HOUR},
+            "reads the rows of at least 2 h again, from 2026-11-21T10:00:00Z",
+            Counts(7200, 0),
+        ),
+        (
+            JDBC,
+            {"timestamp": NOON},
+            {"timestamp": NOON - 1},
+            "timestamp 1795262399999: goes back to 2026-11-21T11:59:59Z",
+            Counts(0, 0),
+        ),
+        (
+            SERVER,
+            mysql("000003", 4000),
+            mysql("000003", 1000),
+            "goes back by at least 3,000 bytes of mysql-bin.000003, read again if",
+            Counts(3000, 0),
+        ),
+        (ODD, {"id": 9}, {"id": 5}, "id goes back by at least 4", None),
+        (ODD, {"a": 1, "b": 1}, {"a": 2, "b": 2}, OPAQUE, None),
+    ],
+)
+def test_a_source_that_reads_on(
+    partition: dict[str, Any],
+    old: dict[str, Any],
+    new: dict[str, Any],
+    effect: str,
+    counts: Counts | None,
+) -> None:
+    """It is further when it is stopped: at least what is read again, at most what is skipped."""
+    text, _, told = source_effect(partition, old, new, reads_on=True)
+    assert effect in text
+    plain, _, exact = source_effect(partition, old, new)
+    assert "at least" not in plain
+    assert "at most" not in plain
+    if counts is None:
+        assert told is exact is None
+    else:
+        assert told is not None
+        assert exact == replace(told, exact=True)
+        assert told == replace(counts, unit=told.unit, exact=False)
 
 
 def test_forgotten_and_first_offsets() -> None:
     assert source_effect(FILE, {"position": 5}, None) == (
         "/data/in.txt position 5 → none: offset is forgotten: reads from its start",
         "forgotten",
+        None,
     )
-    text, _ = source_effect(SERVER, {"lsn": 5}, None)
+    text, _, _ = source_effect(SERVER, {"lsn": 5}, None)
     assert text.endswith("offset is forgotten: begins as if it had never read it")
     assert source_effect(FILE, None, {"position": 5})[1] == "start"
     assert source_effect(FILE, None, None)[1] == "same"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from connect_reconciler.plan.actions import (
+    Action,
     AlterOffsets,
     Counts,
     Create,
@@ -39,7 +41,7 @@ REWIND = AlterOffsets(
     reason="pin",
     pin="p",
     pin_hash="h",
-    moves=(OffsetMove(at(5), at(2_000_005), "", "back", Counts(again=2_000_000)),),
+    moves=(OffsetMove(at(5), at(2_000_005), "", "back", Counts(2_000_000, exact=False)),),
 )
 RESET = ResetOffsets(
     connector="source",
@@ -77,8 +79,18 @@ def policy(expression: str, verdict: str = "deny", **more: str) -> Policy:
 @pytest.mark.parametrize(
     ("expression", "broken_by"),
     [
-        ('change.again > 1000000 && plan.env == "prod"', ["orders"]),
-        ("change.uncounted", ["source"]),
+        (
+            'plan.env == "prod" && (!change.amount_known || change.again > 1000000)',
+            ["orders", "source"],
+        ),
+        ('plan.env == "test" && change.again > 1000000', []),
+        ("!change.amount_known", ["source"]),
+        ("change.amount_known && !change.exact", ["orders"]),
+        (
+            'change.offsets.exists(o, has(o.unit) && o.unit == "offset" && o.again == 2000000)',
+            ["orders"],
+        ),
+        ("change.offsets.exists(o, !has(o.again))", ["source"]),
         ('"delete" in change.does', ["old"]),
         ('change.keys.exists(k, k.key == "tasks.max" && k.new == "2")', ["orders"]),
         ('change.keys.exists(k, k.consequence == "restart")', ["orders"]),
@@ -91,7 +103,7 @@ def policy(expression: str, verdict: str = "deny", **more: str) -> Policy:
         ('plan.changes.size() == 4 && "delete" in plan.does && plan.does["delete"] == 1', [""]),
         ('plan.project == "shop" && plan.cluster == "shop-cluster"', [""]),
         ('plan.env == "test"', []),
-        ("change.skipped > 0", []),
+        ("change.amount_known && change.skipped > 0", []),
     ],
 )
 def test_what_a_policy_sees(expression: str, broken_by: list[str]) -> None:
@@ -139,6 +151,25 @@ def test_what_cannot_be_judged_is_not_let_through(expression: str) -> None:
     (denied,) = judge(plan(DELETE), [policy(expression)], 0).errors
     (warned,) = judge(plan(DELETE), [policy(expression, "warn")], 0).warnings
     assert denied.code == warned.code == "policy.failed"
+
+
+BYTES = replace(RESET, moves=(replace(RESET.moves[0], counts=Counts(7, unit="byte")),))
+STAYS = replace(RESET, moves=(replace(RESET.moves[0], counts=Counts()),))
+REGROUPED = replace(CHANGE, changes=(FieldChange("g", None, Plain("h"), "new-group"),))
+
+
+@pytest.mark.parametrize("action", [RESET, BYTES, REGROUPED])
+def test_an_amount_that_nobody_knows_is_not_let_through(action: Action) -> None:
+    """A rule that counts what is delivered again judges what cannot be counted by saying so."""
+    (denied,) = judge(plan(action), [policy("change.again > 1000000")], 0).errors
+    assert (denied.code, denied.why) == (
+        "policy.failed",
+        "how much is delivered again or skipped is not known in offsets",
+    )
+    assert "change.amount_known" in denied.hint
+    assert judge(plan(action), [policy("change.amount_known && change.again > 5")], 0).errors == ()
+    known = policy("change.again > 1000000 || change.skipped > 0")
+    assert judge(plan(STAYS, CHANGE, CREATE, DELETE), [known], 0).errors == ()
 
 
 def test_an_empty_plan_breaks_no_policy_and_a_saved_one_is_judged_anew() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from connect_reconciler.plan.amounts import records
+from connect_reconciler.plan.amounts import offsets
 from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.live import Kind, Live
 from connect_reconciler.plan.positions import sink_topics
@@ -60,10 +60,10 @@ def first_start(setting: Setting) -> str:
 
 
 def to_deliver(topics: Collection[str], live: Live) -> str:
-    """`, 500 records to deliver`, or nothing unless every partition's log was observed."""
+    """`, 500 offsets to deliver`, or nothing unless every partition's log was observed."""
     partitions = [(topic, n) for topic in topics for n in range(live.topics.get(topic, 0))]
     known = topics and all(topic in live.topics for topic in topics)
     if not known or any(at not in live.logs for at in partitions):
         return ""
     logs = [live.logs[at] for at in partitions]
-    return f", {records(sum(log.latest - log.earliest for log in logs))} to deliver"
+    return f", {offsets(sum(log.latest - log.earliest for log in logs))} to deliver"
