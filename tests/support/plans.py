@@ -242,7 +242,7 @@ def plan_with_everything() -> Plan:
         FieldChange("password", Secret("cd" * 32), Secret("ab" * 32)),
         FieldChange("added", None, Plain("1")),
         FieldChange("removed", Plain("1"), None),
-        FieldChange("changed", Plain("1"), Plain("2"), "redelivery", "delivers 5 records again"),
+        FieldChange("changed", Plain("1"), Plain("2"), "redelivery", "delivers 5 offsets again"),
     )
     moves = (
         OffsetMove(sink, OffsetEntry(sink.partition, {"kafka_offset": 120430}), "back", "back"),

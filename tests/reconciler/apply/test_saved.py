@@ -20,7 +20,7 @@ def pinned(pin: Pin | None) -> Desired:
 
 
 def again(plan: Plan) -> int:
-    """How many records it delivers again, in all."""
+    """How many offsets it delivers again, in all."""
     moves = [
         move
         for action in plan.actions
@@ -32,8 +32,8 @@ def again(plan: Plan) -> int:
 
 
 def test_a_rewind_is_counted_from_where_the_connector_is_now() -> None:
-    """Else a policy on how many records may be delivered again would be asked about old numbers."""
-    for pin, records in ((Pin("p", (BACK,)), (2, 87)), (Pin("p", reset=True), (5, 90))):
+    """Else a policy on how much may be delivered again would be asked about old numbers."""
+    for pin, counts in ((Pin("p", (BACK,)), (2, 87)), (Pin("p", reset=True), (5, 90))):
         world = Applying(key=b"key")
         world.kafka.create_topics()
         world.kafka.ranges["t", 0] = LogRange(0, 100)
@@ -41,9 +41,9 @@ def test_a_rewind_is_counted_from_where_the_connector_is_now() -> None:
         world.kafka.groups["connect-a"] = {("t", 0): 5}
         wanted = pinned(pin)
         saved = load_plan(dump_plan(world.plan(wanted)))
-        assert again(saved) == records[0]
+        assert again(saved) == counts[0]
         world.kafka.groups["connect-a"] = {("t", 0): 90}
         now = recounted(saved, world.observe(wanted), {})
-        assert again(now) == records[1]
+        assert again(now) == counts[1]
         assert now == world.plan(wanted)
         assert world.apply(wanted, now).exit_code == 0

@@ -47,7 +47,7 @@ LONG = "select 1 " * 100
 
 def _rewind(name: str) -> AlterOffsets:
     entry = OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 1})
-    move = OffsetMove(entry, None, "t-0 9 → 1: delivers 8 records again", "back")
+    move = OffsetMove(entry, None, "t-0 9 → 1: delivers 8 offsets again", "back")
     return AlterOffsets(connector=name, reason="r", pin="p", pin_hash="h", moves=(move,))
 
 

@@ -84,7 +84,7 @@ def _rewind(name: str, partitions: int = 1) -> AlterOffsets:
         OffsetMove(
             OffsetEntry({"kafka_topic": "t", "kafka_partition": number}, {"kafka_offset": 1}),
             None,
-            f"t-{number} 9 → 1: delivers 8 records again",
+            f"t-{number} 9 → 1: delivers 8 offsets again",
             "back",
         )
         for number in range(partitions)
