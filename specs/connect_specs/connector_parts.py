@@ -15,6 +15,8 @@ from connect_specs.nodes import Node, Scalar, is_null
 from connect_specs.states import TargetState
 
 CLASS_KEY = "connector.class"
+# Of the class, for workers that have several (Connect 4.1)
+VERSION_KEY = "connector.plugin.version"
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 

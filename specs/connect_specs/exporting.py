@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias, assert_never, get_args
 
-from connect_specs.connector_parts import CLASS_KEY
+from connect_specs.connector_parts import CLASS_KEY, VERSION_KEY
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.writing import in_reading_order, json_text, map_lines, scalar
@@ -119,12 +119,14 @@ def _strimzi_lines(connector: DesiredConnector, cluster: str | None) -> Iterator
     yield f"  class: {scalar(connector.config.get(CLASS_KEY, ''))}"
     if _TASKS_KEY in connector.config:
         yield f"  tasksMax: {connector.config[_TASKS_KEY]}"
+    if VERSION_KEY in connector.config:
+        yield f"  version: {scalar(connector.config[VERSION_KEY])}"
     if connector.state is not None:
         yield f"  state: {connector.state.value}"
     config = {
         key: text
         for key, text in in_reading_order(connector.config).items()
-        if key not in (CLASS_KEY, _TASKS_KEY)
+        if key not in (CLASS_KEY, _TASKS_KEY, VERSION_KEY)
     }
     yield "  config:" if config else "  config: {}"
     yield from map_lines(config, "    ")

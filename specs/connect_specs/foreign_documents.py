@@ -8,6 +8,7 @@ from __future__ import annotations
 from connect_specs.config_values import ConfigValues, read_config
 from connect_specs.connector_parts import (
     CLASS_KEY,
+    VERSION_KEY,
     make_connector,
     read_class,
     read_name,
@@ -15,18 +16,17 @@ from connect_specs.connector_parts import (
 )
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.fields import as_map, as_text, check_fields, place_of, required
-from connect_specs.nodes import Map, Scalar
+from connect_specs.fields import as_bool, as_map, as_text, check_fields, place_of, required
+from connect_specs.nodes import Map, Node, Scalar
+from connect_specs.states import TargetState
 
 _STRIMZI = "kafka.strimzi.io/"
 _CODE = "strimzi"
 _OURS = "this is done by the spec's own fields; write it as a spec of ours"
 _UNSUPPORTED = {
     "autoRestart": "remove it; `connect restart --failed --watch` restarts what failed",
-    "pause": "write state: paused",
     "listOffsets": _OURS,
     "alterOffsets": _OURS,
-    "version": "the version of a plugin cannot be chosen; remove it",
 }
 
 
@@ -65,15 +65,27 @@ def read_strimzi(node: Map, problems: list[Diagnostic]) -> DesiredConnector | No
     if not spec:
         return None
     config = _strimzi_config(spec, problems)
-    state_node = spec.get("state")
-    state = None if state_node is None else read_state(state_node, problems, any_case=False)
+    state = _strimzi_state(spec, problems)
     return make_connector(name, config, problems, state=state) if name else None
 
 
+def _strimzi_state(spec: Map, problems: list[Diagnostic]) -> TargetState | None:
+    """Its state; or what `pause` says, which older resources have in its place."""
+    state_node, pause_node = spec.get("state"), spec.get("pause")
+    state = None if state_node is None else read_state(state_node, problems, any_case=False)
+    if pause_node is None:
+        return state
+    pause = as_bool(pause_node, "pause", _CODE, problems)
+    if state_node is not None:
+        what, where = "both 'state' and 'pause' are written", place_of(spec, "pause")
+        problems.append(Diagnostic("strimzi.state-twice", what, where, hint="remove 'pause'"))
+    return TargetState.PAUSED if pause else TargetState.RUNNING
+
+
 def _strimzi_config(spec: Map, problems: list[Diagnostic]) -> ConfigValues:
-    known = ("class", "tasksMax", "config", "state")
-    for name, _ in spec.entries:
-        if name.text in _UNSUPPORTED:
+    known = ("class", "tasksMax", "version", "config", "state", "pause")
+    for name, given in spec.entries:
+        if name.text in _UNSUPPORTED and not _restarts_nothing(name, given):
             what = f"{name.text!r} of a KafkaConnector is not supported"
             hint = _UNSUPPORTED[name.text]
             problems.append(Diagnostic("strimzi.unsupported-field", what, name.where, hint=hint))
@@ -84,13 +96,14 @@ def _strimzi_config(spec: Map, problems: list[Diagnostic]) -> ConfigValues:
     config = read_config(config_map, problems) if config_map else ConfigValues({}, {})
     values: dict[str, str] = {}
     places: dict[str, Location] = {}
-    for field, key in (("class", CLASS_KEY), ("tasksMax", "tasks.max")):
-        if key in config.places:
+    for field, key in (("class", CLASS_KEY), ("tasksMax", "tasks.max"), ("version", VERSION_KEY)):
+        value = spec.get(field)
+        # Strimzi, too, takes a version from the config where the field is not there
+        if key in config.places and not (value is None and key == VERSION_KEY):
             what = f"a KafkaConnector's config may not hold {key!r}"
             hint = f"write it as spec.{field}"
             where = config.places[key]
             problems.append(Diagnostic("strimzi.forbidden-key", what, where, hint=hint))
-        value = spec.get(field)
         if value is None:
             continue
         places[key] = place_of(spec, field)
@@ -99,3 +112,10 @@ def _strimzi_config(spec: Map, problems: list[Diagnostic]) -> ConfigValues:
             values[key] = text
     required(spec, "class", _CODE, "the spec of a KafkaConnector", problems)
     return ConfigValues(values | config.values, places | config.places)
+
+
+def _restarts_nothing(name: Scalar, value: Node) -> bool:
+    if name.text != "autoRestart" or not isinstance(value, Map):
+        return False
+    enabled = value.get("enabled")
+    return isinstance(enabled, Scalar) and enabled.plain and enabled.text == "false"
