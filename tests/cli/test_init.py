@@ -1,6 +1,7 @@
 """A first project: written, valid, never written over."""
 
 import json
+from pathlib import Path
 
 from support.command import Command
 
@@ -8,7 +9,12 @@ from support.command import Command
 def test_init_writes_a_project_that_is_valid(connect: Command) -> None:
     done = connect("init")
     assert done.returncode == 0
-    assert "connect plan" in done.stdout
+    told = [line.strip() for line in done.stdout.partition("Next:\n")[2].splitlines()]
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    steps = [" ".join(line.split("  ")[0].split()) for line in told]
+    assert steps == ["connect up --detach", "connect apply", "connect status"]
+    places = [readme.index(f"$ {step}\n") for step in steps]
+    assert places == sorted(places)
     assert (connect.folder / "connectors" / "example.yaml").is_file()
     checked = connect("validate")
     assert checked.returncode == 0

@@ -45,7 +45,8 @@ def test_plan_apply_plan_is_empty(project: Command) -> None:
     again = project("plan", "--detailed-exitcode")
     assert again.returncode == 0
     assert again.stdout == "No changes. Live matches the specs.\n"
-    assert project("apply", "--yes").stdout == again.stdout
+    without_anybody = project("apply")
+    assert (without_anybody.returncode, without_anybody.stdout) == (0, again.stdout)
 
     shown = json.loads(project("status", "--json").stdout)
     assert [(each["name"], each["target"]) for each in shown["connectors"]] == [
@@ -60,6 +61,7 @@ def test_apply_needs_someone_to_ask_or_yes(project: Command) -> None:
     """The gate before automation: nothing changes without a person's yes, or `--yes`."""
     done = project("apply")
     assert done.returncode == 2
+    assert done.stdout.startswith("Plan: 1 to create\n")
     assert "error[apply.nobody-to-ask]" in done.stderr
     assert "--yes" in done.stderr
     assert project("plan", "--detailed-exitcode").returncode == 4

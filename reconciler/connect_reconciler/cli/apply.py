@@ -57,7 +57,9 @@ def apply(
     from connect_reconciler.plan.recount import recounted
     from connect_specs.loader import load_specs
 
-    need_someone_to_ask(yes=yes)
+    if takeover:
+        # Before another apply is ended for this one
+        need_someone_to_ask(yes=yes)
     choices = Choices(parallelism, fail_fast, health_timeout, healthy_for)
     call = invocation(context)
     project = call.project()

@@ -29,7 +29,7 @@ def need_someone_to_ask(*, yes: bool) -> None:
             Diagnostic(
                 "apply.nobody-to-ask",
                 what,
-                hint="look at the plan first, then run this with --yes",
+                hint="if the plan is what you want, run this again with --yes",
             )
         )
 
@@ -59,6 +59,8 @@ def show_and_apply(
         if as_json:
             result_json(document)
         return ExitCode.INVALID if plan.errors else ExitCode.OK
+    if plan.actions:
+        need_someone_to_ask(yes=yes)
     # Before anything is opened: leading a new cluster already creates its topics.
     ensure_fresh(plan, desired, project, live)
     if plan.actions and not yes and not _agreed():

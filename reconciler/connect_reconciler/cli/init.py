@@ -66,9 +66,9 @@ def init(context: typer.Context, as_json: AsJson = False) -> None:
                 *(f"wrote {file}" for file in files),
                 "",
                 "Next:",
-                "  connect plan         what would change",
-                "  connect apply        make it so",
-                "  connect up           run it; Ctrl-C stops it",
+                "  connect up --detach   start Kafka and the runtime",
+                "  connect apply         show the plan, ask, and make it so",
+                "  connect status        see it run",
             ]
         )
     )

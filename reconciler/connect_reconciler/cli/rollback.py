@@ -39,7 +39,7 @@ def rollback(
     Only connectors that the apply changed are touched, and offsets only where it moved them. Can be
     rolled back itself. With --out or --markdown it only plans.
     """
-    from connect_reconciler.cli.applying import need_someone_to_ask, show_and_apply
+    from connect_reconciler.cli.applying import show_and_apply
     from connect_reconciler.cli.connecting import client
     from connect_reconciler.cli.history import journal_of, ledger_of
     from connect_reconciler.cli.plan import judged, observed
@@ -49,8 +49,6 @@ def rollback(
 
     ensure_one_form(as_json=as_json, as_markdown=as_markdown)
     only_plan = out is not None or as_markdown
-    if not only_plan:
-        need_someone_to_ask(yes=yes)
     call = invocation(context)
     project = call.project()
     files = _specs(project)
