@@ -17,12 +17,9 @@ from urllib.parse import urlsplit
 from connect_runtime.worker_keys import (
     DEFAULT_LISTENER,
     JSON_CONVERTER,
-    PASSED_PREFIXES,
     SUPPORTED,
-    TOPIC_PREFIXES,
-    WITHOUT_EFFECT,
-    WITHOUT_EFFECT_PREFIXES,
     is_client_key,
+    unheeded,
 )
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Invalid
@@ -276,13 +273,5 @@ def _warnings(given: Mapping[str, str], *, standalone: bool, of_project: bool = 
             "that file are not read"
         )
         given = {key: given[key] for key in given if key != "offset.storage.file.filename"}
-    for key in sorted(given):
-        if key in ("config.storage.partitions", *(f"{k}.storage.cleanup.policy" for k in _KINDS)):
-            warnings.append(f"{key} has no effect: the topic is compacted, of fixed partitions")
-        elif key in SUPPORTED.keys or is_client_key(key):
-            continue
-        elif key in WITHOUT_EFFECT or key.startswith(WITHOUT_EFFECT_PREFIXES):
-            warnings.append(f"{key} has no effect in this runtime")
-        elif not key.startswith(PASSED_PREFIXES + TOPIC_PREFIXES):
-            warnings.append(f"{key} is not a worker property that Connect knows; it has no effect")
+    warnings += [sentence for _, sentence in unheeded(given)]
     return warnings

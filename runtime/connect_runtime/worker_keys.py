@@ -7,6 +7,8 @@ clients, converters and Spark, or have no effect here; then a warning names the 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from typing import Any, Final
 
 from connect_runtime.api import (
@@ -19,6 +21,7 @@ from connect_runtime.api import (
     OneOf,
     Range,
 )
+from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
 
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
@@ -71,6 +74,14 @@ WITHOUT_EFFECT_PREFIXES: Final = (
     "listeners.https.",
     "metrics.context.",
 )
+
+_CLIENTS: Final = ("admin.", "consumer.", "producer.")
+# Topics that are always compacted, each of a fixed number of partitions
+_FIXED: Final = (
+    "config.storage.partitions",
+    *(f"{prefix}cleanup.policy" for prefix in TOPIC_PREFIXES),
+)
+_CLOSE: Final = 0.8
 
 _TOPIC_NAME = re.compile(r"(?!\.\.?\Z)[a-zA-Z0-9._-]{1,249}")
 
@@ -136,3 +147,55 @@ SUPPORTED: Final = _supported()
 def is_client_key(key: str) -> bool:
     """Whether the key, unprefixed, says how to reach Kafka."""
     return key in CLIENT_KEYS or key.startswith(CLIENT_PREFIXES)
+
+
+def is_known(key: str) -> bool:
+    """Whether Apache's workers know the key, or pass it on without a slip in it."""
+    is_theirs = key in WITHOUT_EFFECT or key in _FIXED or key.startswith(WITHOUT_EFFECT_PREFIXES)
+    return is_theirs or not _unheeded(key)
+
+
+def unheeded(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The keys that have no effect here, sorted, each with a sentence that says so."""
+    for key in sorted(keys):
+        sentence = _unheeded(key)
+        if sentence:
+            yield key, sentence
+
+
+def _unheeded(key: str) -> str:
+    if key in _FIXED:
+        return f"{key} has no effect: the topic is compacted, of fixed partitions"
+    if key in SUPPORTED.keys or key in CLIENT_KEYS:
+        return ""
+    if key in WITHOUT_EFFECT or key.startswith(WITHOUT_EFFECT_PREFIXES):
+        return f"{key} has no effect in this runtime"
+    near = ""
+    if key.startswith((*_CLIENTS, *CLIENT_PREFIXES)):
+        near = _near_of_client(key)
+    elif key.startswith(TOPIC_PREFIXES):
+        near = _near_of_topic(key)
+    elif not key.startswith(PASSED_PREFIXES):
+        near = _near(key, (*SUPPORTED.keys, *CLIENT_KEYS, *WITHOUT_EFFECT))
+        meant = f" (did you mean {near}?)" if near else ""
+        return f"{key} is not a worker property that Connect knows{meant}; it has no effect"
+    return f"{key} has no effect (did you mean {near}?)" if near else ""
+
+
+def _near_of_client(key: str) -> str:
+    """Interceptors and callbacks have properties of their own: only slips are told."""
+    prefix = next((each for each in _CLIENTS if key.startswith(each)), "")
+    name = key.removeprefix(prefix)
+    near = None if name in CLIENT_PROPERTIES else near_client_property(name)
+    return f"{prefix}{near}" if near else ""
+
+
+def _near_of_topic(key: str) -> str:
+    """A topic takes any config of Kafka's: only slips in Connect's own words are told."""
+    kind, dot, name = key.partition(".storage.")
+    near = _near(name, ("topic", "partitions", "replication.factor", "cleanup.policy"))
+    return f"{kind}{dot}{near}" if near else ""
+
+
+def _near(key: str, known: Iterable[str]) -> str:
+    return next(iter(get_close_matches(key, list(known), 1, _CLOSE)), "")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from connect_specs.diagnostics import Location
+from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 
@@ -87,11 +87,13 @@ class Desired:
     """All connectors of a project, by name, sorted by name.
 
     `consequences` are the project's own rules; the first that fits a changed key explains it.
+    `warnings` are what reading the files found; a plan passes them on.
     """
 
     project: str
     connectors: Mapping[str, DesiredConnector]
     consequences: tuple[ConsequenceRule, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ class Project:
     properties for `connect up` in Apache's names (`value.converter`, `offset.flush.interval.ms`,
     `listeners`, ...). `policies` name policy files as `specs` name specs. `env` is the environment
     whose values the files were read with. `…_locations` say where connect.yaml names an entry.
+    `warnings` are what reading connect.yaml found.
     """
 
     name: str
@@ -136,6 +139,9 @@ class Project:
     specs_locations: Mapping[str, Location] = field(default_factory=dict)
     policies: tuple[str, ...] = ()
     policies_locations: Mapping[str, Location] = field(default_factory=dict)
+    kafka_locations: Mapping[str, Location] = field(default_factory=dict)
+    worker_locations: Mapping[str, Location] = field(default_factory=dict)
+    warnings: tuple[Diagnostic, ...] = ()
     env: str | None = None
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from connect_specs.consequence_rules import read_consequences
 from connect_specs.desired import Desired, DesiredConnector, Project
-from connect_specs.diagnostics import Diagnostic, Invalid, by_place
+from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
 from connect_specs.json_documents import parse_json
 from connect_specs.properties_documents import parse_properties
 from connect_specs.renames import check_renames
@@ -31,15 +31,28 @@ _PARSERS: Mapping[Format, Parse] = {
 
 def load_specs(project: Project) -> Desired:
     """All connectors of the project. Raises Invalid with every problem, sorted by place."""
-    values = load_values(project.folder, project.env)
+    desired, problems = read_specs(project)
+    if problems:
+        raise Invalid(*problems)
+    return desired
+
+
+def read_specs(project: Project) -> tuple[Desired, tuple[Diagnostic, ...]]:
+    """The connectors in which nothing is wrong, and every problem of the others, by place."""
     problems: list[Diagnostic] = []
+    values = load_values(project.folder, project.env)
     files = find_spec_files(project, problems)
     find_policy_files(project, problems)
-    connectors = _read_files(files, project.folder, problems, values)
+    found = _Found(values, problems)
+    for path in files:
+        found.read(path, relative_name(path, project.folder))
+    check_renames(found.connectors, problems)
     consequences = read_consequences(project.folder, problems)
-    if problems:
-        raise Invalid(*by_place(values.hide(problems) if values else problems))
-    return Desired(project.name, connectors, consequences)
+    whole = {name: each for name, each in found.connectors.items() if name not in found.wrong}
+    desired = Desired(
+        project.name, dict(sorted(whole.items())), consequences, tuple(found.warnings)
+    )
+    return desired, tuple(by_place(values.hide(problems) if values else problems))
 
 
 def load_connectors(files: Iterable[Path], folder: Path) -> dict[str, DesiredConnector]:
@@ -47,47 +60,65 @@ def load_connectors(files: Iterable[Path], folder: Path) -> dict[str, DesiredCon
 
     For `connect standalone`, which has no project. Raises Invalid as `load_specs` does.
     """
-    problems: list[Diagnostic] = []
-    connectors = _read_files(files, folder, problems)
-    if problems:
-        raise Invalid(*by_place(problems))
-    return connectors
-
-
-def _read_files(
-    files: Iterable[Path], folder: Path, problems: list[Diagnostic], values: Values | None = None
-) -> dict[str, DesiredConnector]:
-    connectors: dict[str, DesiredConnector] = {}
+    found = _Found(None, [])
     for path in files:
-        for connector in _read_file(path, relative_name(path, folder), problems, values):
-            other = connectors.setdefault(connector.name, connector)
-            if other is not connector:
-                what = f"the connector {connector.name!r} is already specified"
-                why = f"its other spec is at {other.where}"
-                hint = "rename one of them, or remove it"
-                code = "spec.duplicate-name"
-                problems.append(Diagnostic(code, what, connector.where, why=why, hint=hint))
-    check_renames(connectors, problems)
-    return dict(sorted(connectors.items()))
+        found.read(path, relative_name(path, folder))
+    check_renames(found.connectors, found.problems)
+    if found.problems:
+        raise Invalid(*by_place(found.problems))
+    return dict(sorted(found.connectors.items()))
 
 
-def _read_file(
-    path: Path, file: str, problems: list[Diagnostic], values: Values | None
-) -> list[DesiredConnector]:
-    written = _format(path)
-    try:
-        text = read_text(path, file, latin1_fallback=written is Format.PROPERTIES)
-        source = filled_in(text, file, values)
-    except Invalid as invalid:
-        problems.extend(invalid.diagnostics)
-        return []
-    # As Connect does (KIP-980): nearly any text is .properties, so JSON is tried first
-    if written is Format.PROPERTIES and source.text.lstrip().startswith("{"):
-        written = Format.JSON
-    parsed = source.parsed(_PARSERS[written])
-    problems.extend(parsed.problems)
-    found = (read_document(node, written, problems) for node in parsed.documents)
-    return [connector for connector in found if connector is not None]
+class _Found:
+    """What the files read so far hold. `wrong` names connectors whose spec has problems."""
+
+    def __init__(self, values: Values | None, problems: list[Diagnostic]) -> None:
+        self.connectors: dict[str, DesiredConnector] = {}
+        self.wrong: set[str] = set()
+        self.warnings: list[Diagnostic] = []
+        self.problems = problems
+        self._values = values
+
+    def read(self, path: Path, file: str) -> None:
+        """Reads one file."""
+        written = _format(path)
+        try:
+            text = read_text(path, file, latin1_fallback=written is Format.PROPERTIES)
+            source = filled_in(text, file, self._values)
+        except Invalid as invalid:
+            self.problems.extend(invalid.diagnostics)
+            return
+        # As Connect does (KIP-980): nearly any text is .properties, so JSON is tried first
+        if written is Format.PROPERTIES and source.text.lstrip().startswith("{"):
+            written = Format.JSON
+        parsed = source.parsed(_PARSERS[written])
+        self.problems.extend(parsed.problems)
+        # Templates leave connectors out on purpose
+        if not (parsed.documents or parsed.problems or source.is_rendered):
+            self.warnings.append(_empty(file))
+        for node in parsed.documents:
+            before = len(self.problems)
+            connector = read_document(node, written, self.problems)
+            if connector is not None:
+                self._add(connector, is_wrong=bool(parsed.problems or self.problems[before:]))
+
+    def _add(self, connector: DesiredConnector, *, is_wrong: bool) -> None:
+        other = self.connectors.setdefault(connector.name, connector)
+        if is_wrong:
+            self.wrong.add(connector.name)
+        if other is connector:
+            return
+        what = f"the connector {connector.name!r} is already specified"
+        why = f"its other spec is at {other.where}"
+        hint = "rename one of them, or remove it"
+        code = "spec.duplicate-name"
+        self.problems.append(Diagnostic(code, what, connector.where, why=why, hint=hint))
+
+
+def _empty(file: str) -> Diagnostic:
+    what = "the file holds no spec"
+    hint = "a connector that is applied and has no spec any more is deleted; remove the file if so"
+    return Diagnostic("spec.empty-file", what, Location(file, 1, 1), hint=hint)
 
 
 def _format(path: Path) -> Format:

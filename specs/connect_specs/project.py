@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from connect_specs.config_values import read_config
+from connect_specs.client_properties import check_client_properties
+from connect_specs.config_values import ConfigValues, read_config
 from connect_specs.desired import Project, RestTarget
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
 from connect_specs.fields import (
@@ -95,7 +96,8 @@ def _read_project(
     check_fields(cluster, fields, _CODE, "cluster", problems)
     folder = file.resolve().parent
     target = read_target(_resolved(cluster, "target", variables, problems), folder, problems)
-    kafka = _kafka(_resolved(cluster, "kafka", variables, problems), target, problems)
+    warnings: list[Diagnostic] = []
+    kafka = _kafka(_resolved(cluster, "kafka", variables, problems), target, problems, warnings)
     group_node = required(cluster, "group.id", _CODE, "cluster", problems)
     group = group_node and as_text(group_node, "group.id", _CODE, problems)
     topics = _topics(cluster, group or "", problems)
@@ -107,13 +109,16 @@ def _read_project(
         file=file.resolve(),
         group_id=group,
         topics=topics,
-        kafka=kafka,
+        kafka=None if kafka is None else kafka.values,
         target=target,
-        worker=worker,
+        worker=worker.values,
         specs=specs or DEFAULT_SPECS,
         specs_locations=specs_places,
         policies=policies,
         policies_locations=policies_places,
+        kafka_locations={} if kafka is None else kafka.places,
+        worker_locations=worker.places,
+        warnings=tuple(warnings),
     )
 
 
@@ -143,8 +148,11 @@ def _resolved(
 
 
 def _kafka(
-    node: Node | None, target: RestTarget | None, problems: list[Diagnostic]
-) -> dict[str, str] | None:
+    node: Node | None,
+    target: RestTarget | None,
+    problems: list[Diagnostic],
+    warnings: list[Diagnostic],
+) -> ConfigValues | None:
     """Client properties; None for the embedded broker or, with a REST target, for no Kafka."""
     if node is None:
         return None
@@ -160,13 +168,14 @@ def _kafka(
         problems.append(Diagnostic("project.bad-kafka", what, node.where, hint=hint))
         return None
     config = read_config(node, problems)
+    check_client_properties(config, problems, warnings)
     if not config.values.get("bootstrap.servers", "").strip():
         if "bootstrap.servers" not in config.places or "bootstrap.servers" in config.values:
             what = "'kafka' has no bootstrap.servers"
             hint = "add bootstrap.servers: host:port"
             problems.append(Diagnostic("project.bad-kafka", what, node.where, hint=hint))
         return None
-    return config.values
+    return config
 
 
 def _topics(cluster: Map, group: str, problems: list[Diagnostic]) -> ClusterTopics:
@@ -195,14 +204,14 @@ def _topics(cluster: Map, group: str, problems: list[Diagnostic]) -> ClusterTopi
     return topics
 
 
-def _worker(cluster: Map, problems: list[Diagnostic]) -> dict[str, str]:
+def _worker(cluster: Map, problems: list[Diagnostic]) -> ConfigValues:
     node = cluster.get("worker")
     fields = None if node is None else as_map(node, "worker", _CODE, problems)
     if not fields:
-        return {}
+        return ConfigValues({}, {})
     config = read_config(fields, problems)
     for key in _SAID_ELSEWHERE.keys() & config.places.keys():
         what = f"{key!r} cannot be set under 'worker'"
         hint = f"it is {_SAID_ELSEWHERE[key]}"
         problems.append(Diagnostic("project.worker-key", what, config.places[key], hint=hint))
-    return config.values
+    return config

@@ -56,3 +56,41 @@ def test_the_diff_is_shown_with_what_is_wrong_and_nothing_is_applied(project: Co
         checked.stderr
     )
     assert "hunter2" not in checked.stderr
+
+
+MISTAKES = {
+    "connect.yaml": """\
+project: p
+cluster:
+  group.id: g
+  worker:
+    offset.flush.interval.ms: soon
+    offset.flush.timeot.ms: 5
+specs: [connectors/]
+policies: [policies/]
+""",
+    "connectors/a.yaml": "name: a\nstate: on\nconfig: {connector.class: FileStreamSource}\n",
+    "connectors/b.yaml": """\
+name: b
+config: {connector.class: FileStreamSource, topic: b, tasks.max: many}
+""",
+    "connectors/c.yaml": "# nothing yet\n---\n",
+    "policies/p.yaml": "name: p\ndeny: change.again >\n",
+}
+
+
+def test_every_mistake_is_told_at_once(connect: Command) -> None:
+    """The trap: a mistake in one file hides those in the others until it is mended."""
+    for name, text in MISTAKES.items():
+        connect.write(name, text)
+    checked = connect("validate")
+    assert checked.returncode == 2
+    told = [line.split(" ")[0:2] for line in checked.stderr.splitlines() if line[0] != " "]
+    assert told == [
+        ["warning[project.worker-key]:", "connect.yaml:6:5:"],
+        ["warning[spec.empty-file]:", "connectors/c.yaml:1:1:"],
+        ["error[worker.invalid]:", "connect.yaml:5:5:"],
+        ["error[spec.bad-state]:", "connectors/a.yaml:2:8:"],
+        ["error[config.refused]:", "connectors/b.yaml:2:55:"],
+        ["error[policy.syntax]:", "policies/p.yaml:2:7:"],
+    ]

@@ -118,7 +118,29 @@ def test_everything_wrong_is_said_at_once() -> None:
         ("plugin.path", "/x", "plugin.path has no effect in this runtime"),
         ("inter.worker.key.size", "8", "inter.worker.key.size has no effect in this runtime"),
         ("listeners.https.ssl.protocol", "x", "listeners.https.ssl.protocol has no effect"),
-        ("pasword", "x", "pasword is not a worker property that Connect knows"),
+        ("pasword", "x", "pasword is not a worker property that Connect knows; it has no effect"),
+        (
+            "offset.flush.intervall.ms",
+            "1",
+            "offset.flush.intervall.ms is not a worker property that Connect knows "
+            "(did you mean offset.flush.interval.ms?); it has no effect",
+        ),
+        (
+            "consumer.max.pol.records",
+            "1",
+            "consumer.max.pol.records has no effect (did you mean consumer.max.poll.records?)",
+        ),
+        (
+            "ssl.keystore.pasword",
+            "x",
+            "ssl.keystore.pasword has no effect (did you mean ssl.keystore.password?)",
+        ),
+        (
+            "offset.storage.replicaton.factor",
+            "1",
+            "offset.storage.replicaton.factor has no effect "
+            "(did you mean offset.storage.replication.factor?)",
+        ),
         ("offset.storage.cleanup.policy", "delete", "offset.storage.cleanup.policy has no effect"),
         ("exactly.once.source.support", "disabled", "exactly.once.source.support: this runtime"),
         ("exactly.once.source.support", "PREPARING", "exactly.once.source.support: this runtime"),
@@ -128,6 +150,24 @@ def test_warnings_name_the_key(key: str, value: str, warning: str) -> None:
     _, warnings = from_properties({**APACHE, key: value})
     assert len(warnings) == 1
     assert warnings[0].startswith(warning)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "producer.compression.type",
+        "consumer.confluent.monitoring.interceptor.acks",
+        "ssl.engine.factory.class",
+        "sasl.oauthbearer.scope",
+        "value.converter.schemas.enable",
+        "spark.executor.memory",
+        "offset.storage.segment.bytes",
+        "status.storage.min.insync.replicas",
+        "config.storage.retention.ms",
+    ],
+)
+def test_what_is_passed_on_is_no_mistake(key: str) -> None:
+    assert from_properties({**APACHE, key: "1"})[1] == []
 
 
 def test_a_warning_never_shows_a_value() -> None:

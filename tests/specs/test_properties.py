@@ -25,7 +25,7 @@ FULL = {
 project: orders
 cluster:
   group.id: orders-{{ env }}
-  kafka: {bootstrap.servers: "{{ host }}:9092", sasl.password: "${env:PASSWORD}"}
+  kafka: {bootstrap.servers: "{{ host }}:9092", sasl.jaas.config: "${env:PASSWORD}"}
   target:
     rest: https://connect:8083
     user: joe

@@ -44,7 +44,8 @@ def test_connect_yaml(tmp_path: Path) -> None:
     write(tmp_path, everything)
     most = project(tmp_path)
     assert most.kafka is not None
-    assert (most.kafka["sasl.password"], most.policies) == ("x", ("policies/",))
+    assert 'password="x";' in most.kafka["sasl.jaas.config"]
+    assert (most.policies, most.warnings) == (("policies/",), ())
 
 
 def test_the_target(tmp_path: Path) -> None:

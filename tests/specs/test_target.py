@@ -93,7 +93,7 @@ def test_variables(tmp_path: Path) -> None:
         tmp_path,
         '{rest: "http://${env:HOST}:8083", user: "${env:HOST}-${env:PASSWORD}", '
         "password: '${env:NULL}', timeouts: {answer: '${env:S}'}}",
-        '{bootstrap.servers: ["${env:HOST}:1", k], sasl.password: "${env:EMPTY}", '
+        '{bootstrap.servers: ["${env:HOST}:1", k], sasl.jaas.config: "${env:EMPTY}", '
         'a: "${file:/x:HOST}${env:HOST", "${env:HOST}": "$${env:HOST}"}',
     )
     assert project.target == RestTarget(
@@ -101,7 +101,7 @@ def test_variables(tmp_path: Path) -> None:
     )
     assert project.kafka == {
         "bootstrap.servers": "connect:1,k",
-        "sasl.password": "",
+        "sasl.jaas.config": "",
         "a": "${file:/x:HOST}${env:HOST",
         "${env:HOST}": "$connect",
     }

@@ -97,6 +97,15 @@ def with_values(**config: str) -> DesiredConnector:
     return DesiredConnector("a", found, Location("x"))
 
 
+def with_offsets(*values: dict[str, Any]) -> DesiredConnector:
+    entries = tuple(OffsetEntry(each, each) for each in values)
+    return replace(with_values(), pin=Pin("p", entries))
+
+
+# A key of more than 1,024 characters before its colon is no YAML: `{xxx…: v}`, `xxx…: v`
+LONG = "x" * 1100
+
+
 def read(text: str, ending: str, folder: Path) -> DesiredConnector:
     file = folder / f"written{ending}"
     file.write_text(text, encoding="utf-8", newline="")
@@ -129,6 +138,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(connectors(pinned=True))
 @example(with_values(**{f"k{number}": text for number, text in enumerate(ODD)}))
 @example(with_values(**{text: "v" for text in ODD if text.strip()}))
+@example(with_offsets({LONG: "v", "a": 1}, {f"{LONG}: ": LONG, f"é{LONG}": None}))
+@example(with_values(**{LONG: "v", f"{LONG}: ": "a\nb\n", f'"{LONG}': LONG}))
 def test_a_written_spec_is_read_as_the_same_connector(
     folder: Path, connector: DesiredConnector
 ) -> None:
@@ -168,6 +179,15 @@ def test_other_yaml_readers_take_every_value_for_text(odd: str) -> None:
     """But for whole numbers, true and false, which read better without quotes."""
     found = yaml.safe_load(spec_text(with_values(k=odd)))["config"]["k"]
     assert found == (odd if odd != "true" else True)
+
+
+@pytest.mark.parametrize("loader", [yaml.CSafeLoader, yaml.SafeLoader])
+@pytest.mark.parametrize("key", [each for each in ODD if each.strip()])
+def test_other_yaml_readers_find_every_key(key: str, loader: Any) -> None:
+    spec = spec_text(replace(with_offsets({key: "v"}), config={key: "v"}))
+    found = yaml.load(spec, loader)
+    offset = found["offsets"]["set"][0]["offset"]
+    assert list(found["config"]) == list(offset) == [key if key != "true" else True]
 
 
 def test_a_spec_reads_as_a_person_would_write_it() -> None:

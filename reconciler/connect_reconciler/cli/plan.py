@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.plan_forms import AsMarkdown, PageFile, ensure_one_form
 from connect_reconciler.cli.scoping import Excludes, Targets, scope_of
-from connect_specs.diagnostics import ExitCode
+from connect_specs.diagnostics import ExitCode, Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,12 +69,20 @@ def observed(
     properties: Mapping[str, str],
     scope: Scope | None = None,
 ) -> Live:
-    """The cluster as it is now, and what is wrong with the configs that it is to get."""
+    """The cluster as it is now, and what is wrong with the configs that it is to get.
+
+    Raises Invalid for properties in connect.yaml that cannot be used.
+    """
     from connect_reconciler.observe.observe import observe
+    from connect_reconciler.observe.project_checks import check_project
     from connect_reconciler.observe.validity import checked
     from connect_reconciler.plan.scope import narrowed
 
-    live = observe(project, desired, properties)
+    errors, warnings = check_project(project)
+    if errors:
+        raise Invalid(*errors)
+    seen = observe(project, desired, properties)
+    live = replace(seen, warnings=(*warnings, *seen.warnings))
     part = desired if scope is None else narrowed(desired, live, scope)[0]
     return checked(live, project, part, properties)
 

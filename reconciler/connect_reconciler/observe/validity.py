@@ -16,6 +16,7 @@ from connect_reconciler.hiding import hide
 from connect_reconciler.observe.classes import passwords, passwords_in
 from connect_reconciler.observe.cluster_validation import Answers, ask_cluster
 from connect_reconciler.observe.known_plugins import Installed, at_hand, known_plugins
+from connect_reconciler.observe.project_checks import NO_KAFKA, OF_NULL
 from connect_reconciler.plan.config_checks import (
     CLASS_KEY,
     holds_reference,
@@ -33,13 +34,10 @@ from connect_runtime.validation.validate import validate
 from connect_runtime.validation.without_effect import without_effect
 from connect_runtime.worker_config import WorkerConfig, from_project
 from connect_specs.desired import Desired, DesiredConnector, Project
-from connect_specs.diagnostics import ConnectError, Diagnostic, Location, by_place
+from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Location, by_place
 from connect_specs.plugin_definitions import CONNECTORS, Definitions
 
 _SHOWN_MOST = 8
-_OF_NULL = "Invalid value null for configuration "
-# For rules that need to know a Kafka; nothing connects to it
-_NO_KAFKA = "localhost:9092"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +147,12 @@ def _findings(
     return tuple(by_place(errors)), tuple(warnings)
 
 
-def _worker(project: Project) -> WorkerConfig:
-    worker, _ = from_project(project, _NO_KAFKA if project.kafka is None else None)
+def _worker(project: Project) -> WorkerConfig | None:
+    """None if connect.yaml sets it up wrongly, which `check_project` says."""
+    try:
+        worker, _ = from_project(project, NO_KAFKA if project.kafka is None else None)
+    except Invalid:
+        return None
     return worker
 
 
@@ -190,7 +192,7 @@ def _refusals(
     for problem in problems:
         value = each.config.get(problem.key, "")
         # A value that could not be parsed is then judged as null
-        follows = problem.key in keys and problem.error.startswith(_OF_NULL)
+        follows = problem.key in keys and problem.error.startswith(OF_NULL)
         if follows or problem.error in texts or any(map(holds_reference, (value, problem.error))):
             continue
         texts.add(problem.error)

@@ -54,7 +54,12 @@ def make_plan(
         cluster_id=live.cluster_id,
         observed_ms=live.now_ms,
         actions=without_put_off(actions, live),
-        warnings=(*live.warnings, *check_limits(changes, live), *problems.warnings),
+        warnings=(
+            *desired.warnings,
+            *live.warnings,
+            *check_limits(changes, live),
+            *problems.warnings,
+        ),
         errors=(*live.errors, *check_masks(changes), *problems.errors),
         key_id=key_id(live.ledger.fingerprint_key),
         env=env,

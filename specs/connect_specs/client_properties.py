@@ -1,0 +1,115 @@
+"""Properties of Kafka's clients: which there are, and which one a mistyped name may mean.
+
+connect.yaml takes Java's names. What is none of them reaches no client, so a slip of the pen is an
+error: a `security.protocl` would otherwise connect without encryption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from connect_specs.config_values import ConfigValues
+from connect_specs.diagnostics import Diagnostic, Location
+
+# Of consumers, producers and admin clients of Kafka 4.1, and those that 4.0 took away
+CLIENT_PROPERTIES: Final = frozenset(
+    """
+    acks allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter
+    auto.offset.reset batch.size bootstrap.servers buffer.memory check.crcs
+    client.dns.lookup client.id client.rack compression.gzip.level compression.lz4.level
+    compression.type compression.zstd.level connections.max.idle.ms default.api.timeout.ms
+    delivery.timeout.ms enable.auto.commit enable.idempotence enable.metrics.push
+    exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.id
+    group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms
+    interceptor.classes isolation.level key.deserializer key.serializer linger.ms
+    max.block.ms max.in.flight.requests.per.connection max.partition.fetch.bytes
+    max.poll.interval.ms max.poll.records max.request.size metadata.max.age.ms
+    metadata.max.idle.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy
+    metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
+    partition.assignment.strategy partitioner.adaptive.partitioning.enable
+    partitioner.availability.timeout.ms partitioner.class partitioner.ignore.keys
+    receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms
+    retries retry.backoff.max.ms retry.backoff.ms sasl.client.callback.handler.class
+    sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
+    sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+    sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class
+    sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
+    sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
+    sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+    sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include
+    sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub
+    sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
+    sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
+    sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
+    sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
+    sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+    sasl.oauthbearer.token.endpoint.url security.protocol security.providers
+    send.buffer.bytes session.timeout.ms share.acknowledgement.mode
+    socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+    ssl.cipher.suites ssl.enabled.protocols ssl.endpoint.identification.algorithm
+    ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm
+    ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
+    ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider
+    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
+    ssl.truststore.location ssl.truststore.password ssl.truststore.type
+    transaction.timeout.ms transaction.two.phase.commit.enable transactional.id
+    value.deserializer value.serializer
+    """.split()
+)
+_LIBRDKAFKA: Final[Mapping[str, str]] = {
+    "metadata.broker.list": "bootstrap.servers",
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.oauthbearer.client.id": "sasl.jaas.config",
+    "sasl.oauthbearer.client.secret": "sasl.jaas.config",
+    "sasl.password": "sasl.jaas.config",
+    "sasl.username": "sasl.jaas.config",
+    "ssl.ca.location": "ssl.truststore.location, with ssl.truststore.type: PEM",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.location": "ssl.keystore.location, with ssl.keystore.type: PEM",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.location": "ssl.keystore.location, with ssl.keystore.type: PEM",
+    "ssl.key.pem": "ssl.keystore.key",
+}
+_OF_WORKERS: Final = ("admin.", "consumer.", "producer.")
+# Near enough to be a slip of the pen
+_CLOSE: Final = 0.8
+
+
+def near_client_property(key: str) -> str | None:
+    """The property that a name which is none may mean."""
+    return next(iter(get_close_matches(key.lower(), CLIENT_PROPERTIES, 1, _CLOSE)), None)
+
+
+def check_client_properties(
+    config: ConfigValues, problems: list[Diagnostic], warnings: list[Diagnostic]
+) -> None:
+    """Report properties that no client knows: slips as problems, others as warnings."""
+    for key, where in config.places.items():
+        if key not in CLIENT_PROPERTIES:
+            found, is_slip = _unknown(key, where)
+            (problems if is_slip else warnings).append(found)
+
+
+def _unknown(key: str, where: Location) -> tuple[Diagnostic, bool]:
+    code, what = "project.client-property", f"Kafka's clients have no property {key!r}"
+    if key in _LIBRDKAFKA:
+        what = f"{key!r} is librdkafka's name of a property, and Java's names count here"
+        return Diagnostic(code, what, where, hint=f"write {_LIBRDKAFKA[key]}"), True
+    prefix, _, rest = key.partition(".")
+    if f"{prefix}." in _OF_WORKERS and rest in CLIENT_PROPERTIES:
+        hint = f"write {rest}, or move it to 'worker'"
+        return Diagnostic(code, what, where, hint=hint), True
+    near = near_client_property(key)
+    if near is not None:
+        return Diagnostic(code, what, where, hint=f"did you mean {near!r}?"), True
+    return Diagnostic(code, f"{what}; it has no effect", where), False
