@@ -32,7 +32,10 @@ class OffsetEntry:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Offsets that a spec asks for, once: `reset`, entries in `set`, or for a sink `to`."""
+    """Offsets that a spec asks for, once: `reset`, entries in `set`, or for a sink `to`.
+
+    Both `to` and `set`: a plan resolved it to these entries before.
+    """
 
     id: str
     set: tuple[OffsetEntry, ...] = ()

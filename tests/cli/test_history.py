@@ -45,12 +45,15 @@ def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
     assert "b" in plan.stdout
     saved = rig("rollback", second, "--out", "back.plan")
     assert "delete" in saved.stdout
-    done = rig("rollback", second, "--yes")
+    assert f"rollback {second}" in saved.stderr
+    assert "no specs give it" in rig("apply", "back.plan", "--yes", expect=2).stderr
+    rig("rollback", first, "back.plan", "--yes", expect=2)
+    done = rig("rollback", second, "back.plan", "--yes")
     assert "`connect plan` shows the differences again" in done.stderr
     assert [*rig.states()] == ["a"]
     assert rig("plan", "--detailed-exitcode", expect=4).stdout.startswith("Plan: ")
     # the plan that was saved is of a world that is gone
-    rig("apply", "back.plan", "--yes", expect=5)
+    rig("rollback", second, "back.plan", "--yes", expect=5)
 
     newest = json.loads(rig("history", "--json").stdout)["applies"][0]
     assert newest["rolls_back"] == second

@@ -47,14 +47,15 @@ def apply(
 ) -> int:
     """Make the cluster what the specs say: shows the plan, asks, and carries it out.
 
-    Can be killed and run again: nothing is done twice, and no connector is left unfinished.
+    Can be killed and run again: nothing is done twice, and no connector is left unfinished. With
+    FILE it does what that plan says, if the specs here still give it, or nothing.
     """
     from connect_reconciler.cli.applying import need_someone_to_ask, show_and_apply
     from connect_reconciler.cli.connecting import client
     from connect_reconciler.cli.leasing import taken_over
-    from connect_reconciler.cli.plan import judged, observed, planned
+    from connect_reconciler.cli.plan import observed, planned
     from connect_reconciler.cli.plan_output import read_saved
-    from connect_reconciler.plan.recount import recounted
+    from connect_reconciler.cli.saved import planned_as_saved
     from connect_specs.loader import load_specs
 
     if takeover:
@@ -66,16 +67,15 @@ def apply(
     desired, scope = load_specs(project), scope_of(target, exclude)
     if file is not None:
         ensure_whole(scope)
+    saved = None if file is None else read_saved(call.path(file))
     with client(project) as properties, ExitStack() as stack:
         # Before the cluster is looked at: what the other one does last must not be missed
         lease = stack.enter_context(taken_over(project, properties)) if takeover else None
-        live = observed(project, desired, properties, scope)
-        saved = None if file is None else call.path(file)
         if saved is None:
+            live = observed(project, desired, properties, scope)
             plan = planned(project, desired, live, scope)
         else:
-            # Whatever was allowed when it was made: it is now that it happens
-            plan = judged(recounted(read_saved(saved), live, project.worker), project, live)
+            plan, live = planned_as_saved(saved, project, desired, properties)
         return show_and_apply(
             plan, project, desired, live, properties, choices, yes=yes, as_json=as_json, lease=lease
         )

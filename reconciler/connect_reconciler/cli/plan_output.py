@@ -52,7 +52,8 @@ def save(plan: Plan, file: Path) -> None:
     _ensure_secrets_can_be_told_apart(plan)
     _write(file, dump_plan(plan))
     env = f"--env {quote(plan.env)} " if plan.env else ""
-    apply = f"connect {env}apply {quote(str(file))}"
+    verb = f"rollback {plan.rolls_back}" if plan.rolls_back else "apply"
+    apply = f"connect {env}{verb} {quote(str(file))}"
     progress(f"saved: `{apply}` does exactly this, or refuses")
 
 

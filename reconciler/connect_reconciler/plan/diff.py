@@ -232,7 +232,7 @@ def _pin_change(
     known = content_hash(pin)
     if applied is None:
         entries = None if pin.reset else pin.set
-        if pin.to is not None:
+        if pin.to is not None and not pin.set:
             entries = entries_at(pin.to, written, live) if kind == "sink" else ()
         return PinChange(pin.id, known, entries, again=False, held=held)
     # Once-only: a pin with other content is for checks.py to refuse, and one that was let go of

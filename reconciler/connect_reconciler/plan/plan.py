@@ -16,6 +16,7 @@ class Plan:
     `errors` do: a plan with errors can be shown, never applied. `cluster_id` is the Kafka cluster
     that was observed, and `observed_ms` when. `key_id` tells the key behind its fingerprints, and
     is empty if there was none. `env` is the environment whose values the specs were read with.
+    `rolls_back` is the apply that it leads back from; None: it leads to the specs.
     """
 
     project: str
@@ -27,6 +28,7 @@ class Plan:
     errors: tuple[Diagnostic, ...] = ()
     key_id: str = ""
     env: str | None = None
+    rolls_back: str | None = None
 
     @property
     def empty(self) -> bool:

@@ -37,6 +37,7 @@ def plan_document(plan: Plan) -> Document:
         observed_ms=plan.observed_ms,
         key_id=plan.key_id,
         env=plan.env,
+        rolls_back=plan.rolls_back,
         actions=tuple(action_to(action) for action in plan.actions),
         warnings=tuple(diagnostic_to(each) for each in plan.warnings),
         errors=tuple(diagnostic_to(each) for each in plan.errors),
@@ -70,6 +71,7 @@ def load_plan(text: str, file: str = "plan") -> Plan:
         errors=tuple(diagnostic_from(each) for each in model.errors),
         key_id=model.key_id,
         env=model.env,
+        rolls_back=model.rolls_back,
     )
 
 

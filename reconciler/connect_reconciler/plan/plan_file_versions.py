@@ -20,10 +20,12 @@ def raised(document: Document) -> Document:
 
 
 def _from_1(document: Document) -> Document:
-    """Version 2 says what each changed key does, and the environment that was planned for."""
+    """Version 2 says what each changed key does, the environment that was planned for, and which
+    apply a plan leads back from."""
     return {
         "key_id": "",
         "env": None,
+        "rolls_back": None,
         **document,
         "format_version": 2,
         "actions": _each(document.get("actions"), _action_from_1),

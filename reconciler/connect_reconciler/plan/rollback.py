@@ -98,7 +98,12 @@ def rollback_plan(
     made = make_plan(way.desired, scoped, group_id=group_id, worker=worker, env=env)
     # Deleting all that an apply created is what was asked for
     warnings = (each for each in made.warnings if each.code != "plan.no-specs")
-    return replace(made, errors=(*way.errors, *made.errors), warnings=(*way.warnings, *warnings))
+    return replace(
+        made,
+        errors=(*way.errors, *made.errors),
+        warnings=(*way.warnings, *warnings),
+        rolls_back=way.apply_id,
+    )
 
 
 def _config(

@@ -116,9 +116,10 @@ class Wording:
     def alter_offsets(self, pin: PinChange) -> AlterOffsets | ResetOffsets:
         """The pin's offsets, or none at all."""
         name, reason = self.changes.name, f"pin {pin.pin} is new"
-        to = self.changes.spec.pin.to if self.changes.spec and self.changes.spec.pin else None
-        if to is not None:
-            reason += f", to {position_text(to)} as it is now"
+        asked = self.changes.spec.pin if self.changes.spec else None
+        if asked is not None and asked.to is not None:
+            moment = "was when this was planned" if asked.set else "is now"
+            reason += f", to {position_text(asked.to)} as it {moment}"
         if pin.again:
             reason = f"its offsets are no longer those of pin {pin.pin}, which holds it stopped"
         context = self._context()

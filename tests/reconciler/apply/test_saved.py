@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from connect_reconciler.plan.actions import AlterOffsets, ResetOffsets
+from connect_reconciler.plan.agreement import planned_again
 from connect_reconciler.plan.live import LogRange
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.plan_file import dump_plan, load_plan
-from connect_reconciler.plan.recount import recounted
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from support.applying import Applying, desired_of
@@ -43,7 +43,7 @@ def test_a_rewind_is_counted_from_where_the_connector_is_now() -> None:
         saved = load_plan(dump_plan(world.plan(wanted)))
         assert again(saved) == counts[0]
         world.kafka.groups["connect-a"] = {("t", 0): 90}
-        now = recounted(saved, world.observe(wanted), {})
+        now = planned_again(saved, wanted, world.observe(wanted))
         assert again(now) == counts[1]
         assert now == world.plan(wanted)
         assert world.apply(wanted, now).exit_code == 0

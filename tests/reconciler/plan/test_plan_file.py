@@ -29,6 +29,7 @@ ADDED = {
     ("consequence", "none"),
     ("effect", ""),
     ("env", None),
+    ("rolls_back", None),
     ("counts", None),
     ("renamed_from", None),
 }

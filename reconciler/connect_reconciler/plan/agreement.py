@@ -1,0 +1,240 @@
+"""Is a saved plan what the specs give on this cluster? Pure.
+
+Anybody can write a plan file, so nothing in it is believed: the plan is made anew from the specs
+and the cluster, for the same connectors, and that one is applied if it does the same. From the file
+come only the numbers that a pin's `to` stood for, and those only between where the sink is now and
+where `to` leads now.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from itertools import groupby
+
+from connect_reconciler.plan.actions import (
+    Action,
+    AlterOffsets,
+    CarryOffsets,
+    Create,
+    OffsetMove,
+    ResetOffsets,
+    Restart,
+    UpdateConfig,
+)
+from connect_reconciler.plan.consequences.setting import sink_start
+from connect_reconciler.plan.live import Live, TopicPartition
+from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.plan.scope import PARTIAL, Scope
+from connect_reconciler.plan.sensitive import fingerprint
+from connect_reconciler.plan.values import Plain, Secret, Value
+from connect_specs.desired import Desired, OffsetEntry
+from connect_specs.diagnostics import Diagnostic, Stale
+from connect_specs.offsets import canonical_partition
+
+_HINT = "plan again from these specs, and have that plan approved"
+
+
+def scope_of_saved(saved: Plan, desired: Desired, live: Live) -> Scope:
+    """The connectors that the plan is about. Raises Stale for one that is not the project's."""
+    names = tuple(dict.fromkeys(action.connector for action in saved.actions))
+    owned = {
+        name for name, each in live.ledger.connectors.items() if each.project == desired.project
+    }
+    strangers = [name for name in names if name not in desired.connectors and name not in owned]
+    if strangers:
+        what = "the plan changes it, and neither a spec nor the ledger has it in this project"
+        raise Stale(*(Diagnostic("stale.specs", what, name, hint=_HINT) for name in strangers))
+    return Scope(tuple(glob.escape(name) for name in names))
+
+
+def planned_again(
+    saved: Plan, desired: Desired, live: Live, worker: Mapping[str, str] | None = None
+) -> Plan:
+    """The plan that the specs give for the saved one's connectors; it may have errors.
+
+    Raises Stale where it does something else than the saved one.
+    """
+    if not saved.actions:
+        return replace(saved, warnings=())
+    scope = scope_of_saved(saved, desired, live)
+
+    def made(wanted: Desired) -> Plan:
+        plan = make_plan(
+            wanted, live, group_id=saved.group_id, worker=worker, scope=scope, env=saved.env
+        )
+        # It is about the connectors of a plan, and that one says which
+        told = tuple(each for each in plan.warnings if each.code != PARTIAL)
+        return replace(plan, warnings=told)
+
+    now = made(desired)
+    numbered = _with_numbers(desired, saved, now, live, worker or {})
+    if numbered is not desired:
+        now = made(numbered)
+    if not now.errors:
+        ensure_same(saved, now, live)
+    return now
+
+
+def ensure_same(
+    saved: Plan, now: Plan, live: Live, *, source: str = "the specs", hint: str = _HINT
+) -> None:
+    """Raises Stale unless both do the same to every connector."""
+    then, found = _groups(saved), _groups(now)
+    problems = []
+    for name in dict.fromkeys((*then, *found)):
+        actions = then.get(name, ()), found.get(name, ())
+        difference = _difference(*actions, live.ledger.fingerprint_key)
+        if difference:
+            what = f"{source} and the cluster do not give this plan: {difference}"
+            problems.append(Diagnostic("stale.specs", what, name, hint=hint))
+    if problems:
+        raise Stale(*problems)
+
+
+def _groups(plan: Plan) -> dict[str, tuple[Action, ...]]:
+    """What each connector's actions do. A restart of what failed is no part of it: a status
+    passes."""
+    lasting = (action for action in plan.actions if not isinstance(action, Restart))
+    found: dict[str, tuple[Action, ...]] = {}
+    for name, actions in groupby(lasting, key=lambda action: action.connector):
+        found[name] = (*found.get(name, ()), *map(_essence, actions))
+    return found
+
+
+def _essence(action: Action) -> Action:
+    """The action without what only tells of it."""
+    bare = replace(action, reason="", effect="", requires=())
+    if isinstance(bare, UpdateConfig):
+        return replace(bare, changes=())
+    if isinstance(bare, ResetOffsets | CarryOffsets):
+        return replace(bare, moves=())
+    if isinstance(bare, AlterOffsets):
+        places = sorted(
+            (m.entry for m in bare.moves), key=lambda e: canonical_partition(e.partition)
+        )
+        return replace(bare, moves=tuple(OffsetMove(entry, None) for entry in places))
+    return bare
+
+
+def _difference(then: tuple[Action, ...], now: tuple[Action, ...], key: bytes | None) -> str:
+    """What differs, in words; empty if nothing does."""
+    if [*map(type, then)] != [*map(type, now)]:
+        return f"they give `{_names(now)}`, and it does `{_names(then)}`"
+    for one, other in zip(then, now, strict=True):
+        differing = list(_fields(one, other, key))
+        if differing:
+            return f"in `{_names((one,))}` it has another {', '.join(differing)}"
+    return ""
+
+
+def _fields(then: Action, now: Action, key: bytes | None) -> Iterator[str]:
+    for each in fields(then):
+        one, other = getattr(then, each.name), getattr(now, each.name)
+        if each.name == "config" and isinstance(then, Create | UpdateConfig):
+            yield from _config_keys(then.connector, one, other, key)
+        elif each.name == "moves":
+            yield from _partitions(one, other)
+        elif one != other:
+            yield each.name.replace("_", " ")
+
+
+def _config_keys(
+    name: str, then: Mapping[str, Value], now: Mapping[str, Value], key: bytes | None
+) -> Iterator[str]:
+    for config_key in sorted(then.keys() | now.keys()):
+        one, other = then.get(config_key), now.get(config_key)
+        # Who made the plan may not have known that it is a secret
+        match one, other:
+            case (Plain(text=text), Secret(fingerprint=mark)) | (
+                Secret(fingerprint=mark),
+                Plain(text=text),
+            ):
+                same = bool(mark) and fingerprint(key, name, config_key, text) == mark
+            case _:
+                same = one == other
+        if not same:
+            yield config_key
+
+
+def _partitions(then: tuple[OffsetMove, ...], now: tuple[OffsetMove, ...]) -> Iterator[str]:
+    one, other = _offsets(then), _offsets(now)
+    for partition in sorted(one.keys() | other.keys()):
+        if one.get(partition) != other.get(partition):
+            yield f"offset of {partition}"
+
+
+def _offsets(moves: tuple[OffsetMove, ...]) -> dict[str, object]:
+    return {
+        canonical_partition(each.entry.partition): dict(each.entry.offset or {}) for each in moves
+    }
+
+
+def _names(actions: tuple[Action, ...]) -> str:
+    words = (
+        "".join(f" {c.lower()}" if c.isupper() else c for c in type(a).__name__) for a in actions
+    )
+    return ", ".join(word.strip() for word in words) or "nothing"
+
+
+# --- the numbers of `to` ---
+
+
+def _with_numbers(
+    desired: Desired, saved: Plan, now: Plan, live: Live, worker: Mapping[str, str]
+) -> Desired:
+    """The specs, where `to` leads to what the saved plan resolved it to."""
+    specs = dict(desired.connectors)
+    asked = {each.connector: each for each in now.actions if isinstance(each, AlterOffsets)}
+    for then in saved.actions:
+        spec, new = specs.get(then.connector), asked.get(then.connector)
+        if spec is None or spec.pin is None or spec.pin.to is None or new is None:
+            continue
+        if not isinstance(then, AlterOffsets) or (then.pin, then.pin_hash) != (
+            new.pin,
+            new.pin_hash,
+        ):
+            continue
+        start = sink_start(spec.config, worker)
+        entries = tuple(move.entry for move in then.moves)
+        if entries == tuple(move.entry for move in new.moves):
+            continue
+        if _on_the_way(entries, new.moves, live, start):
+            specs[spec.name] = replace(spec, pin=replace(spec.pin, set=entries))
+    return desired if specs == desired.connectors else replace(desired, connectors=specs)
+
+
+def _on_the_way(
+    entries: tuple[OffsetEntry, ...], moves: tuple[OffsetMove, ...], live: Live, start: str
+) -> bool:
+    """Whether each lies between where the sink is and where `to` leads: it never reads more again,
+    and never skips more, than the spec asks for."""
+    asked = {sink_partition(each.entry.partition): each for each in moves}
+    given = {sink_partition(each.partition): sink_offset(each.offset) for each in entries}
+    if len(given) != len(entries) or given.keys() != asked.keys():
+        return False
+    return all(
+        tp is not None
+        and offset is not None
+        and _between(offset, sink_offset(asked[tp].entry.offset), _here(asked[tp], tp, live, start))
+        for tp, offset in given.items()
+    )
+
+
+def _here(move: OffsetMove, tp: TopicPartition, live: Live, start: str) -> int | None:
+    if move.before is not None:
+        return sink_offset(move.before.offset)
+    log = live.logs.get(tp)
+    if log is None or start not in ("earliest", "latest"):
+        return None
+    return log.earliest if start == "earliest" else log.latest
+
+
+def _between(offset: int, there: int | None, here: int | None) -> bool:
+    if there is None:
+        return False
+    ends = sorted((there, there if here is None else here))
+    return ends[0] <= offset <= ends[1]
