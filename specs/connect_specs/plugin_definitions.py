@@ -5,13 +5,16 @@ From a cluster, from the lock file or from what is installed: the same shape for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Final, Protocol
 
 SOURCE, SINK = "source", "sink"
 CONNECTORS: Final = (SINK, SOURCE)
 
+# Near enough to be a slip of the pen
+_CLOSE: Final = 0.75
 _SUFFIXES: Final[Mapping[str, str]] = {
     SINK: "Connector",
     SOURCE: "Connector",
@@ -68,6 +71,10 @@ class Definitions(Protocol):
         """The plugin of one of these types that goes by this name."""
         ...
 
+    def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
+        """The classes of all plugins of these types."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PluginSet:
@@ -80,6 +87,9 @@ class PluginSet:
         fitting = [each for each in self.plugins if each.type in types and each.goes_by(name)]
         exact = [each for each in fitting if each.class_name == name]
         return next(iter(exact or fitting), None)
+
+    def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
+        return frozenset(each.class_name for each in self.plugins if each.type in types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +113,25 @@ def parts_of(config: Mapping[str, str]) -> Iterator[PluginPart]:
             name = config.get(f"{prefix}type")
             if name:
                 yield PluginPart(f"{prefix}type", name, types, prefix)
+
+
+def nearest_class(name: str, class_names: Iterable[str], types: tuple[str, ...]) -> str | None:
+    """The class that a mistyped name may mean: a short name for a short one, else a full one."""
+    full = sorted(class_names)
+    simple = {each: each.rpartition(".")[2] for each in full}
+    if "." in name.replace(":", "."):
+        near = _nearest(name, {each.lower(): each for each in full})
+        return near or _nearest(
+            name.rpartition(".")[2], {simple[each].lower(): each for each in full}
+        )
+    suffixes = {_SUFFIXES[each] for each in types}
+    short = {each.removesuffix(suffix) or each for each in simple.values() for suffix in suffixes}
+    return _nearest(name, {each.lower(): each for each in (*simple.values(), *sorted(short))})
+
+
+def _nearest(name: str, known: Mapping[str, str]) -> str | None:
+    near = get_close_matches(name.lower(), known, 1, _CLOSE)
+    return known[near[0]] if near else None
 
 
 def elements(value: str) -> tuple[str, ...]:

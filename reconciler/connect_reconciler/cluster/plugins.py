@@ -108,14 +108,20 @@ class AskedDefinitions:
         self._asked: dict[str, PluginDefinition] = {}
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
-        if self._listed is None:
-            self._listed = _listed(self._source)
-        plugin = self._listed.find(name, types)
+        plugin = self._all().find(name, types)
         if plugin is None:
             return None
         if plugin.class_name not in self._asked:
             self._asked[plugin.class_name] = _with_keys(plugin, self._source)
         return replace(self._asked[plugin.class_name], type=plugin.type)
+
+    def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
+        return self._all().class_names(types)
+
+    def _all(self) -> PluginSet:
+        if self._listed is None:
+            self._listed = _listed(self._source)
+        return self._listed
 
 
 def locked(source: PluginSource, desired: Desired) -> PluginSet:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TypeVar
 
 from connect_reconciler.cluster.choose import rest_client
 from connect_reconciler.cluster.plugins import (
@@ -25,6 +26,8 @@ from connect_specs.diagnostics import ConnectError
 from connect_specs.plugin_definitions import CONNECTORS, Definitions, PluginDefinition, PluginSet
 from connect_specs.plugins_lock import load_lock
 
+T = TypeVar("T")
+
 
 class Installed:
     """Implements `Definitions` with the plugins of this installation."""
@@ -40,6 +43,10 @@ class Installed:
         if plugin.kind not in types:
             return None
         return definition_of(plugin.class_name, plugin.kind, plugin.version, keys_json(name))
+
+    def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
+        known = (*plugins.connectors(), *plugins.converters())
+        return frozenset(each.class_name for each in known if each.kind in types)
 
 
 class FirstThatKnows:
@@ -58,6 +65,9 @@ class FirstThatKnows:
             self._found[asked] = next((each for each in answers if each is not None), None)
         return self._found[asked]
 
+    def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
+        return frozenset().union(*(source.class_names(types) for source in self._sources))
+
 
 class WhileItAnswers:
     """Implements `Definitions` with a cluster that `connect` leads to, when it is asked."""
@@ -68,19 +78,25 @@ class WhileItAnswers:
         self._gone = False
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
+        return self._asked(lambda cluster: cluster.find(name, types), None)
+
+    def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
+        return self._asked(lambda cluster: cluster.class_names(types), frozenset[str]())
+
+    def _asked(self, ask: Callable[[AskedDefinitions], T], otherwise: T) -> T:
         if self._gone:
-            return None
+            return otherwise
         try:
             if self._cluster is None:
                 client = self._connect()
                 self._gone = client is None
                 if client is None:
-                    return None
+                    return otherwise
                 self._cluster = AskedDefinitions(RestPlugins(client))
-            return self._cluster.find(name, types)
+            return ask(self._cluster)
         except (ConnectError, RequestError):
             self._gone = True
-            return None
+            return otherwise
 
 
 def at_hand(project: Project) -> Definitions:

@@ -16,6 +16,7 @@ from connect_reconciler.hiding import hide
 from connect_reconciler.observe.classes import passwords, passwords_in
 from connect_reconciler.observe.cluster_validation import Answers, ask_cluster
 from connect_reconciler.observe.known_plugins import Installed, at_hand, known_plugins
+from connect_reconciler.observe.pin_checks import check_pins, refused_pin
 from connect_reconciler.observe.project_checks import NO_KAFKA, OF_NULL
 from connect_reconciler.plan.config_checks import (
     CLASS_KEY,
@@ -26,7 +27,7 @@ from connect_reconciler.plan.config_checks import (
 )
 from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.rename import base_config
+from connect_reconciler.plan.rename import base_config, recorded_pin
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil
 from connect_runtime.herder.errors import RequestError
@@ -35,9 +36,15 @@ from connect_runtime.validation.without_effect import without_effect
 from connect_runtime.worker_config import WorkerConfig, from_project
 from connect_specs.desired import Desired, DesiredConnector, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Location, by_place
-from connect_specs.plugin_definitions import CONNECTORS, Definitions
+from connect_specs.plugin_definitions import (
+    CONNECTORS,
+    Definitions,
+    nearest_class,
+    parts_of,
+)
 
 _SHOWN_MOST = 8
+_NO_SUCH_CLASS = ("could not be found", "Failed to find any class", "has no connector class")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,7 @@ class _Written:
 
 def checked(live: Live, project: Project, desired: Desired, client: Mapping[str, str]) -> Live:
     """`live` with what there is to say about the configs that are to be written."""
+    live = replace(live, errors=(*live.errors, *_refused_pins(desired, live)))
     written = tuple(_to_be_written(desired, live))
     if not written:
         return live
@@ -86,7 +94,16 @@ def check_specs(
         _Written(spec, spec.config, _cover(spec, passwords_in(spec.config, plugins)))
         for spec in desired.connectors.values()
     )
-    return _findings(project, written, Answers(), plugins)
+    errors, warnings = _findings(project, written, Answers(), plugins)
+    wrong_pins, doubtful_pins = check_pins(desired, plugins)
+    return (*errors, *wrong_pins), (*warnings, *doubtful_pins)
+
+
+def _refused_pins(desired: Desired, live: Live) -> Iterator[Diagnostic]:
+    """Of pins that are not applied yet."""
+    for spec in desired.connectors.values():
+        if spec.pin is not None and recorded_pin(spec, live) is None:
+            yield from refused_pin(spec, spec.pin)
 
 
 def _to_be_written(desired: Desired, live: Live) -> Iterator[_Written]:
@@ -134,14 +151,14 @@ def _findings(
         problems = _problems(each, answer, plugins, worker)
         if problems is None:
             unknown.setdefault(each.config[CLASS_KEY], each)
-        errors += _refusals(each, problems or (), answer)
+        errors += _refusals(each, problems or (), answer, plugins)
         warnings += _unread(each, answer, plugins)
         if ours:
             warnings += _without_effect(each)
         references = [key for key, value in each.config.items() if holds_reference(value)]
         if references:
             unchecked.append(f"{each.spec.name} ({', '.join(sorted(references))})")
-    warnings += [_unknown_class(project, name, each) for name, each in unknown.items()]
+    warnings += [_unknown_class(project, name, each, plugins) for name, each in unknown.items()]
     if unchecked:
         warnings.append(_not_checkable(unchecked))
     return tuple(by_place(errors)), tuple(warnings)
@@ -184,7 +201,10 @@ def _by_our_rules(config: Mapping[str, str], worker: WorkerConfig) -> list[KeyPr
 
 
 def _refusals(
-    each: _Written, problems: Iterable[KeyProblem], answer: Validation | None
+    each: _Written,
+    problems: Iterable[KeyProblem],
+    answer: Validation | None,
+    plugins: Definitions,
 ) -> Iterator[Diagnostic]:
     """Each text once. What is wrong with a reference is not known before it is resolved."""
     texts: set[str] = set()
@@ -198,7 +218,8 @@ def _refusals(
         texts.add(problem.error)
         keys.add(problem.key)
         what = _hidden(each, answer, problem.error)
-        hint = _hidden(each, answer, _recommendation(value, problem.recommended))
+        hint = _class_meant(each, problem, plugins) or _recommendation(value, problem.recommended)
+        hint = _hidden(each, answer, hint)
         place = each.place(problem.key)
         yield Diagnostic("config.refused", f"{each.spec.name}: {what}", place, hint=hint)
 
@@ -224,6 +245,16 @@ def _recommendation(value: str, recommended: tuple[str, ...]) -> str:
     return f"recommended: {', '.join(shown)}" if shown else ""
 
 
+def _class_meant(each: _Written, problem: KeyProblem, plugins: Definitions) -> str:
+    """Which class a name may mean that no plugin has."""
+    types = {part.key: part.types for part in parts_of(each.config)} | {CLASS_KEY: CONNECTORS}
+    if problem.key not in types or not any(text in problem.error for text in _NO_SUCH_CLASS):
+        return ""
+    wanted, name = types[problem.key], each.config.get(problem.key, "")
+    near = nearest_class(name, plugins.class_names(wanted), wanted)
+    return f"did you mean {near}?" if near else ""
+
+
 def _unread(
     each: _Written, answer: Validation | None, plugins: Definitions
 ) -> Iterator[Diagnostic]:
@@ -242,9 +273,11 @@ def _without_effect(each: _Written) -> Iterator[Diagnostic]:
         yield Diagnostic("config.without-effect", f"{each.spec.name}: {what}", place)
 
 
-def _unknown_class(project: Project, name: str, each: _Written) -> Diagnostic:
+def _unknown_class(project: Project, name: str, each: _Written, plugins: Definitions) -> Diagnostic:
     what = f"{each.spec.name}: no class {name} is known here, so its config is not checked"
+    near = nearest_class(name, plugins.class_names(CONNECTORS), CONNECTORS)
     hint = "install it here" if project.target is None else "run `connect plugins lock`"
+    hint = f"did you mean {near}? Else {hint}" if near else hint
     return Diagnostic("config.unknown-class", what, each.place(CLASS_KEY), hint=hint)
 
 

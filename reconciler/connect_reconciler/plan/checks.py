@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from connect_reconciler.plan.amounts import offsets
 from connect_reconciler.plan.diff import Changes, PinChange
 from connect_reconciler.plan.group_readers import Readers
-from connect_reconciler.plan.live import Kind, Live
+from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
+from connect_reconciler.plan.pin_shape import shape_problem, unread_topics
 from connect_reconciler.plan.positions import Problem, position_problem
 from connect_reconciler.plan.rename import recorded_pin
 from connect_reconciler.plan.rename_checks import group_error, rename_error, rename_warning
@@ -20,7 +21,7 @@ from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_reconciler.plan.unfinished import unfinished
 from connect_specs.desired import Desired, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.offsets import content_hash, is_sink_partition
+from connect_specs.offsets import content_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +136,9 @@ def _pin_errors(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic]:
 
 
 def _entry_errors(changes: Changes, change: PinChange, pin: Pin, live: Live) -> Iterator[Problem]:
-    if pin.to is not None and changes.kind != "sink":
-        what = "'to' names a place in topics, and a source has offsets of its own"
-        yield "plan.pin-shape", what, "write set: as `connect offsets` shows them, or reset: true"
+    misfit = shape_problem(pin, changes.kind)
+    if misfit is not None:
+        yield misfit
         return
     if pin.to is not None and not change.again:
         written = changes.written or {}
@@ -150,21 +151,9 @@ def _entry_errors(changes: Changes, change: PinChange, pin: Pin, live: Live) -> 
             yield problem
             return
     for entry in change.entries or ():
-        problem = _shape_error(changes.kind, entry) or (
-            _log_error(entry, live) if changes.kind == "sink" else None
-        )
+        problem = _log_error(entry, live) if changes.kind == "sink" else None
         if problem is not None:
             yield problem
-
-
-def _shape_error(kind: Kind, entry: OffsetEntry) -> Problem | None:
-    if is_sink_partition(entry.partition) is (kind == "sink"):
-        return None
-    if kind == "sink":
-        hint = "write partition: {kafka_topic, kafka_partition}, offset: {kafka_offset}"
-        return "plan.pin-shape", "a sink's offsets are those of topic partitions", hint
-    hint = "write partition and offset as `connect offsets` shows them"
-    return "plan.pin-shape", "a source has offsets of its own, not those of topics", hint
 
 
 def _log_error(entry: OffsetEntry, live: Live) -> Problem | None:
@@ -205,8 +194,7 @@ def _pin_warnings(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic
     if changes.kind != "sink" or changes.pin is None:
         return
     where = pin.where or changes.name
-    topics = (changes.written or {}).get("topics", "")
-    read = {topic.strip() for topic in topics.split(",")} - {""}
+    unread = set(unread_topics(pin, changes.written or {}))
     for entry in changes.pin.entries or ():
         partition, wanted = sink_partition(entry.partition), sink_offset(entry.offset)
         if partition is None:
@@ -221,7 +209,7 @@ def _pin_warnings(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic
                 f" {offsets(gone)} that the pin asks for {'are' if gone != 1 else 'is'} gone",
                 where,
             )
-        if read and partition[0] not in read:
+        if partition[0] in unread:
             yield Diagnostic(
                 "plan.pin-not-read",
                 f"pin {pin.id} of {changes.name}: the sink does not read topic {partition[0]}",

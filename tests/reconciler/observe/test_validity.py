@@ -289,3 +289,35 @@ def test_a_lock_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Invalid) as error:
         check_specs(project(tmp_path), desired(tmp_path))
     assert error.value.diagnostics[0].where == Location(PLUGINS_LOCK, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("OrderSink", "did you mean OrdersSink? Else run `connect plugins lock`"),
+        ("orderssink", "did you mean OrdersSink? Else run `connect plugins lock`"),
+        (
+            "com.exmaple.OrdersSink",
+            "did you mean com.example.OrdersSink? Else run `connect plugins lock`",
+        ),
+        (
+            "org.acme.sinks.OrderSink",
+            "did you mean com.example.OrdersSink? Else run `connect plugins lock`",
+        ),
+        ("FileStreamSnk", "did you mean FileStreamSink? Else run `connect plugins lock`"),
+        ("com.acme.Kinesis", "run `connect plugins lock`"),
+    ],
+)
+def test_an_unknown_class_has_its_nearest_name(tmp_path: Path, name: str, meant: str) -> None:
+    lock(tmp_path, PLUGIN)
+    specs = desired(tmp_path, SPEC.replace("com.example.OrdersSink", name))
+    errors, warnings = check_specs(project(tmp_path), specs)
+    assert [each.hint for each in warnings if each.code == "config.unknown-class"] == [meant]
+    assert not errors
+
+
+def test_an_unknown_converter_has_its_nearest_name(tmp_path: Path) -> None:
+    spec = "name: a\nconfig: {connector.class: FileStreamSource, topic: t, file: f, "
+    specs = desired(tmp_path, f"{spec}key.converter: StringConvertor}}\n")
+    errors, _ = check_specs(project(tmp_path, None), specs)
+    assert [each.hint for each in errors] == ["did you mean StringConverter?"]

@@ -1,0 +1,36 @@
+"""Is a pin one for this kind of connector, a source or a sink? Pure; no cluster is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from connect_reconciler.plan.live import Kind
+from connect_reconciler.plan.positions import Problem
+from connect_specs.desired import Pin
+from connect_specs.offsets import is_sink_partition
+
+_CODE = "plan.pin-shape"
+
+
+def shape_problem(pin: Pin, kind: Kind) -> Problem | None:
+    """Why the pin does not fit: a code, what is wrong and a hint. A spec mixes no shapes."""
+    if kind == "unknown":
+        return None
+    if pin.to is not None and kind == "source":
+        what = "'to' names a place in topics, and a source has offsets of its own"
+        return _CODE, what, "write set: as `connect offsets list` shows them, or reset: true"
+    if all(is_sink_partition(entry.partition) is (kind == "sink") for entry in pin.set):
+        return None
+    if kind == "sink":
+        hint = "write partition: {kafka_topic, kafka_partition}, offset: {kafka_offset}"
+        return _CODE, "a sink's offsets are those of topic partitions", hint
+    hint = "write partition and offset as `connect offsets list` shows them"
+    return _CODE, "a source has offsets of its own, not those of topics", hint
+
+
+def unread_topics(pin: Pin, config: Mapping[str, str]) -> Iterator[str]:
+    """The topics that the pin names and a sink with a list of topics does not read, each once."""
+    read = {topic.strip() for topic in config.get("topics", "").split(",")} - {""}
+    named = dict.fromkeys(str(entry.partition.get("kafka_topic")) for entry in pin.set)
+    if read:
+        yield from (topic for topic in named if topic not in read)
