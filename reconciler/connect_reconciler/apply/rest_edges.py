@@ -27,6 +27,7 @@ def edges_over_rest(
 
     asks = HttpCluster(client)
     read_back = RestReadBack(asks, client, unmask)
-    ledger = ConfigKeyLedger(ledger_over_rest(client, fingerprint_key), RestKeeper(asks, read_back))
+    state, kept = ledger_over_rest(client, fingerprint_key)
+    ledger = ConfigKeyLedger(state, RestKeeper(asks, read_back), kept)
     cluster = KeyedCluster(client, ledger.entry, read_back.asked)
     return Edges(cluster, ledger, NoLease(), read_back, settings)

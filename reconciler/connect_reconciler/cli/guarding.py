@@ -23,7 +23,7 @@ def ensure_unguarded(project: Project, cluster: Cluster, name: str) -> None:
 
 
 def _owned(project: Project, cluster: Cluster, name: str) -> Owned | None:
-    from connect_reconciler.ledger.config_key import load_entry
+    from connect_reconciler.ledger.config_entry import load_entry
     from connect_reconciler.observe.ledger import ledger_seen
     from connect_reconciler.plan.reserved import LEDGER_KEY
 
@@ -31,4 +31,4 @@ def _owned(project: Project, cluster: Cluster, name: str) -> Owned | None:
         if properties:
             return ledger_seen(project, properties).state.connectors.get(name)
     entry = (cluster.config(name) or {}).get(LEDGER_KEY)
-    return None if entry is None else load_entry(name, entry)[0]
+    return None if entry is None else load_entry(name, entry).owned

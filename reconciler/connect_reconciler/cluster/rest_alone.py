@@ -6,7 +6,7 @@ Target states are not told; they follow from statuses, which lag behind what was
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_reconciler.apply.readback import Found
@@ -18,6 +18,7 @@ from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State
+from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.states import TargetState
 
@@ -59,14 +60,16 @@ class RestReadBack:
         if answer is None:
             return None
         info = wire.connector_info_from_json(answer)
-        return Found(self.unmask(name, info.config), self._target(name), len(info.tasks))
+        target = self.target(name) or TargetState.RUNNING
+        return Found(self.unmask(name, info.config), target, len(info.tasks))
 
     def asked(self, name: str, target: TargetState) -> None:
         """Takes note of what the cluster has accepted."""
         with self._lock:
             self._asked[name] = target
 
-    def _target(self, name: str) -> TargetState:
+    def target(self, name: str) -> TargetState | None:
+        """The target state, None where nothing tells."""
         with self._lock:
             asked = self._asked.get(name)
         told: list[TargetState | None] = []
@@ -79,7 +82,7 @@ class RestReadBack:
             return told[-1] in (None, asked)
 
         self.client.wait_for(settled, FOLLOWS_S)
-        return told[-1] or asked or TargetState.RUNNING
+        return told[-1] or asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +92,11 @@ class RestKeeper:
     cluster: HttpCluster
     read_back: RestReadBack
 
-    def is_stopped(self, name: str) -> bool:
-        found = self.read_back(name)
-        return found is not None and found.target is TargetState.STOPPED
+    def target(self, name: str) -> TargetState | None:
+        return self.read_back.target(name)
+
+    def offsets(self, name: str) -> Sequence[OffsetEntry]:
+        return self.cluster.offsets(name)
 
     def keep(self, name: str, entry: str) -> None:
         if knows(self.cluster.version, Feature.PATCH_CONFIG):

@@ -13,7 +13,7 @@ from connect_reconciler.doctor.compare import compare, failed, left_over
 from connect_reconciler.doctor.facts import Finding, Places, RestSide, TopicsSide
 from connect_reconciler.doctor.kafka import brokers_of, group_mixing, topic_facts
 from connect_reconciler.doctor.setup import check_topics, check_version
-from connect_reconciler.ledger.config_key import load_ledger
+from connect_reconciler.ledger.config_entry import load_ledger
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.observe.kafka_view import KafkaView
 from connect_reconciler.observe.ledger import ledger_seen

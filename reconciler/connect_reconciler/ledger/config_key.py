@@ -2,41 +2,70 @@
 
 Written together with a config, while its connector is stopped, or right before a stop that serves
 another action: a config that is written restarts the tasks, and those are about to end. What an
-action is going to record is written before a connector runs again. There is no journal and no
-lease. Implements `LedgerWriter`.
+action is going to record is written before a connector runs again, with the offsets that it has
+then, which tell whether it did. There is no journal and no lease. Implements `LedgerWriter`.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
 
-import orjson
-
+from connect_reconciler.ledger.config_entry import (
+    Entry,
+    dump_entry,
+    entry_of,
+    load_entry,
+    offsets_mark,
+)
 from connect_reconciler.ledger.journal import Ending, Journal, Step
-from connect_reconciler.ledger.topic import LedgerSnapshot, LedgerUnreadable, reduce_all
-from connect_reconciler.ledger.values import FORMAT, parts_of
-from connect_reconciler.plan.actions import Create, Pause, Resume, Stop, StopOld, UpdateConfig
-from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
-from connect_reconciler.plan.rename import renamed_from
+from connect_reconciler.ledger.topic import PIN, LedgerSnapshot, reduce_all
+from connect_reconciler.ledger.values import parts_of
+from connect_reconciler.plan.actions import (
+    AlterOffsets,
+    CarryOffsets,
+    Create,
+    Pause,
+    ResetOffsets,
+    Resume,
+    Stop,
+    StopOld,
+    UpdateConfig,
+)
+from connect_reconciler.plan.live import LedgerState
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.rest import wire
 from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.states import TargetState
 
 _WRITES_CONFIG = (Create.__name__, UpdateConfig.__name__)
-_LETS_RUN = (Pause.__name__, Resume.__name__)
+_LETS_GO = (Pause.__name__, Resume.__name__)
 _STOPS = (Stop.__name__, StopOld.__name__)
+# After these the connector is stopped, and what they record must not be lost
+_WHILE_STOPPED = (
+    *_STOPS,
+    AlterOffsets.__name__,
+    CarryOffsets.__name__,
+    ResetOffsets.__name__,
+)
+
+
+_UNTOLD = "its status does not tell whether it is stopped"
 
 
 class Keeper(Protocol):
     """The cluster, as far as a ledger in its configs needs it."""
 
-    def is_stopped(self, name: str) -> bool:
-        """Whether it is there, and writing its config restarts nothing."""
+    def target(self, name: str) -> TargetState | None:
+        """The target state; None where it is not known, or nothing is there."""
+        ...
+
+    def offsets(self, name: str) -> Sequence[OffsetEntry]:
+        """The offsets that it has. Raises RequestError."""
         ...
 
     def keep(self, name: str, entry: str) -> None:
@@ -45,14 +74,17 @@ class Keeper(Protocol):
 
 
 class ConfigKeyLedger:
-    """Raises Failed where a connector's entry could not be written: the others can go on."""
+    """Raises Failed where a connector's entry could not be written: the others can go on.
+
+    `kept` is what the configs hold now, by connector.
+    """
 
     topic = LEDGER_KEY
 
-    def __init__(self, state: LedgerState, keeper: Keeper) -> None:
+    def __init__(self, state: LedgerState, keeper: Keeper, kept: Mapping[str, str]) -> None:
         self._snapshot = LedgerSnapshot(state)
         self._then: dict[str, LedgerSnapshot] = {}
-        self._kept = {name: dump_entry(name, state) for name in state.connectors}
+        self._kept = dict(kept)
         self._keeper = keeper
         self._lock = threading.Lock()
 
@@ -69,11 +101,11 @@ class ConfigKeyLedger:
         self.correct(records)
         with self._lock:
             self._then |= dict.fromkeys(_named(step, then), _folded(self._snapshot, then))
-        for name in _named(step, records):
-            owned = self.state.connectors.get(name)
-            holds = step.action in _STOPS and owned is not None and owned.held_from is not None
-            if holds or step.action in _LETS_RUN:
-                self._write(name, running=holds)
+        name = step.connector
+        if step.action in _STOPS and self._held_from(name) is not None:
+            self._write(name, self._entry(name))
+        elif step.action in _LETS_GO:
+            self._let_go(step, must=self._held_from(name) is not None or any(map(_is_pin, records)))
 
     def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None:
         self.correct(records)
@@ -82,9 +114,10 @@ class ConfigKeyLedger:
             for name in names:
                 self._then.pop(name, None)
             if step.action in _WRITES_CONFIG:
-                self._kept[step.connector] = dump_entry(step.connector, self.state)
+                self._kept[step.connector] = dump_entry(self._entry(step.connector))
         for name in names:
-            self._write(name)
+            if self._owes(name) and self._can_be_written(name, step):
+                self._write(name, self._entry(name))
 
     def correct(self, records: Sequence[NewRecord]) -> None:
         """Takes note; it is written with the connector's next change."""
@@ -101,25 +134,79 @@ class ConfigKeyLedger:
     def entry(self, name: str) -> str:
         """What a config that is written now says of its connector: what the step will record."""
         with self._lock:
-            return dump_entry(name, self._then.get(name, self._snapshot).state)
+            return dump_entry(self._entry(name))
 
-    def _write(self, name: str, *, running: bool = False) -> None:
-        """Writes what is owed if the connector is stopped, or also while it is running."""
-        entry = self.entry(name)
-        if not entry or self._kept.get(name) == entry:
+    def _entry(self, name: str) -> Entry | None:
+        return entry_of(name, self._then.get(name, self._snapshot).state)
+
+    def _let_go(self, step: Step, *, must: bool) -> None:
+        """Writes what the step will record, and the state that it has yet to go back to."""
+        name = step.connector
+        target = self._keeper.target(name)
+        if target is None and must:
+            raise _not_written(name, _UNTOLD)
+        if target is not TargetState.STOPPED:
             return
-        if not running and not self._keeper.is_stopped(name):
+        entry, held_from = self._entry(name), self._held_from(name)
+        if entry is not None and held_from is not None:
+            entry = replace(entry, owned=replace(entry.owned, held_from=held_from))
+            # A paused connector is written again, and moves no offsets that could tell
+            if step.action == Resume.__name__:
+                entry = replace(entry, resuming=self._mark(name))
+        self._write(name, entry)
+
+    def _mark(self, name: str) -> str:
+        try:
+            return offsets_mark(self._keeper.offsets(name))
+        except RequestError as error:
+            raise _not_written(name, error.message) from error
+
+    def _held_from(self, name: str) -> TargetState | None:
+        owned = self.state.connectors.get(name)
+        return None if owned is None else owned.held_from
+
+    def _owes(self, name: str) -> bool:
+        """Whether the config does not say what it is to say."""
+        entry = self.entry(name)
+        return bool(entry) and self._kept.get(name) != entry
+
+    def _can_be_written(self, name: str, step: Step) -> bool:
+        """Whether that restarts nothing. Raises Failed where it has to be, and is not known."""
+        if step.action == Resume.__name__ or (
+            step.action == Pause.__name__ and not self._holds(name)
+        ):
+            return False
+        target = self._keeper.target(name)
+        if target is TargetState.STOPPED:
+            return True
+        if step.action == Pause.__name__ and target is TargetState.PAUSED:
+            return True
+        if step.action in _WHILE_STOPPED and name == step.connector:
+            why = _UNTOLD if target is None else f"it is {target.value}, not stopped"
+            raise _not_written(name, why)
+        return False
+
+    def _holds(self, name: str) -> bool:
+        """Whether its config says that an apply holds it."""
+        kept = self._kept.get(name)
+        return kept is not None and load_entry(name, kept).owned.held_from is not None
+
+    def _write(self, name: str, entry: Entry | None) -> None:
+        text = dump_entry(entry)
+        if not text or self._kept.get(name) == text:
             return
         try:
-            self._keeper.keep(name, entry)
+            self._keeper.keep(name, text)
         except RequestError as error:
-            what = f"what was applied to {name} could not be kept in its config"
-            hint = "run apply again: it goes on where this one ended"
-            raise Failed(
-                Diagnostic("ledger.not-written", what, name, error.message, hint)
-            ) from error
+            raise _not_written(name, error.message) from error
         with self._lock:
-            self._kept[name] = entry
+            self._kept[name] = text
+
+
+def _not_written(name: str, why: str) -> Failed:
+    what = f"what was applied to {name} could not be kept in its config"
+    hint = "run apply again: it goes on where this one ended"
+    return Failed(Diagnostic("ledger.not-written", what, name, why, hint))
 
 
 class NoLease:
@@ -129,111 +216,13 @@ class NoLease:
         """Nothing can be lost."""
 
 
-def dump_entry(name: str, state: LedgerState) -> str:
-    """The connector's part of the ledger as its config holds it; empty if nobody owns it.
-
-    Its target state is left out: it changes where this cannot be written.
-    """
-    owned = state.connectors.get(name)
-    if owned is None:
-        return ""
-    pins = {pin: _pin_json(applied) for (of, pin), applied in state.pins.items() if of == name}
-    text = orjson.dumps(
-        {
-            "v": FORMAT,
-            "project": owned.project,
-            "config": dict(owned.config),
-            "prevent_delete": owned.prevent_delete,
-            "held_from": owned.held_from,
-            "applied_ms": owned.applied_ms,
-            "pins": pins,
-        },
-        option=orjson.OPT_SORT_KEYS,
-    ).decode()
-    # Connect must not look for ${provider:path:key} in here and put secrets in their place
-    return text.replace("$", "\\u0024")
-
-
-def load_ledger(
-    configs: Mapping[str, Mapping[str, str]], refused: Callable[[LedgerUnreadable, str], None]
-) -> LedgerState:
-    """The ledger of all configs. `refused` is told of each connector whose entry is unreadable."""
-    connectors: dict[str, Owned] = {}
-    pins: dict[tuple[str, str], AppliedPin] = {}
-    for name, config in configs.items():
-        if LEDGER_KEY not in config:
-            continue
-        try:
-            connectors[name], applied = load_entry(name, config[LEDGER_KEY])
-        except LedgerUnreadable as error:
-            refused(error, name)
-            continue
-        # A rename is over once the old name is gone, which cannot be written while the new one runs
-        pins |= {
-            (name, pin): each
-            for pin, each in applied.items()
-            if renamed_from(pin) is None or renamed_from(pin) in configs
-        }
-    return LedgerState(connectors, pins)
-
-
-def load_entry(name: str, text: str) -> tuple[Owned, dict[str, AppliedPin]]:
-    """What a connector's config says of its owner, and its pins. Raises LedgerUnreadable."""
-    try:
-        value = orjson.loads(text)
-        if not isinstance(value, dict) or value.get("v") != FORMAT:
-            raise ValueError
-        held = value["held_from"]
-        owned = Owned(
-            project=_text(value["project"]),
-            config={_text(key): _text(each) for key, each in value["config"].items()},
-            state=None,
-            prevent_delete=value["prevent_delete"] is True,
-            held_from=None if held is None else TargetState(held),
-            applied_ms=int(value["applied_ms"]),
-        )
-        return owned, {_text(pin): _pin(each) for pin, each in value["pins"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise LedgerUnreadable(
-            Diagnostic(
-                "ledger.unreadable",
-                f"what the config of {name} says under {LEDGER_KEY} cannot be read",
-                name,
-                why="it was changed by hand, is masked, or was written by a newer connect",
-                hint=f"use a newer connect, or remove {LEDGER_KEY} from the config: pins in the"
-                " spec are then applied once more",
-            )
-        ) from None
-
-
-def _pin_json(applied: AppliedPin) -> dict[str, Any]:
-    return {
-        "content_hash": applied.content_hash,
-        "resolved": None if applied.resolved is None else wire.offsets_json(applied.resolved),
-        "applied_ms": applied.applied_ms,
-        "held": applied.held,
-    }
-
-
-def _pin(value: Mapping[str, Any]) -> AppliedPin:
-    resolved = value["resolved"]
-    return AppliedPin(
-        content_hash=_text(value["content_hash"]),
-        resolved=None if resolved is None else wire.offsets_from_json(resolved),
-        applied_ms=int(value["applied_ms"]),
-        held=value["held"] is True,
-    )
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
 def _named(step: Step, records: Sequence[NewRecord]) -> tuple[str, ...]:
     """The connectors that a step is about: its own, and those of its records."""
     return tuple(dict.fromkeys([step.connector, *(parts_of(each.key)[1] for each in records)]))
+
+
+def _is_pin(record: NewRecord) -> bool:
+    return parts_of(record.key)[0] == PIN
 
 
 def _folded(snapshot: LedgerSnapshot, records: Sequence[NewRecord]) -> LedgerSnapshot:

@@ -40,7 +40,7 @@ from connect_specs.diagnostics import Diagnostic, Failed
 V = TypeVar("V")
 
 _CONNECTOR = "connector"
-_PIN = "pin"
+PIN = "pin"
 _META = "meta"
 _FINGERPRINT_KEY = "fingerprint-key"
 
@@ -111,7 +111,7 @@ def pin_record(topic: str, name: str, pin: str, applied: AppliedPin | None) -> N
                 "held": applied.held,
             }
         )
-    return NewRecord(topic, key_of(_PIN, name, pin), value)
+    return NewRecord(topic, key_of(PIN, name, pin), value)
 
 
 def journal_removal(topic: str, apply_id: str, snapshot: LedgerSnapshot) -> Iterator[NewRecord]:
@@ -154,7 +154,7 @@ class _Fold:
         self._fingerprint_key = start.state.fingerprint_key
         self._kinds: Mapping[tuple[str, int], Callable[[list[str], LogRecord], None]] = {
             (_CONNECTOR, 1): self._on_connector,
-            (_PIN, 2): self._on_pin,
+            (PIN, 2): self._on_pin,
             (APPLY, 1): self._on_apply,
             (APPLY, 2): self._on_steps,
             (BEFORE, 3): self._on_before,

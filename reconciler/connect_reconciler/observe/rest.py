@@ -14,12 +14,13 @@ from typing import Any
 from connect_reconciler.cluster.rest_alone import FOLLOWS_S, is_passing, target_of
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
 from connect_reconciler.hiding import hide
-from connect_reconciler.ledger.config_key import load_ledger
+from connect_reconciler.ledger.config_entry import load_ledger, offsets_mark
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.observe.classes import kinds_of, password_keys
 from connect_reconciler.observe.traces import cover_of
-from connect_reconciler.plan.live import Kind, LedgerState, Live, LiveConnector
+from connect_reconciler.plan.live import Kind, LedgerState, Live, LiveConnector, Owned
 from connect_reconciler.plan.masked import see_through_masks
+from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus
 from connect_runtime.rest import wire
@@ -53,7 +54,7 @@ def observe_rest(
         root = pool.submit(client.read, "/")
         found = connectors_over_rest(client, pool)
         problems: list[Diagnostic] = []
-        ledger = _ledger(found, desired, problems)
+        ledger = _ledger(found, desired, client, problems)
         wanted = [
             name for name in found if name in desired.connectors or _ours(name, ledger, desired)
         ]
@@ -67,15 +68,22 @@ def observe_rest(
         for name, each in offsets.items()
         if isinstance(each, Diagnostic)
     ]
+    targets = {name: _target(each, ledger.connectors.get(name)) for name, each in found.items()}
+    untold = [
+        _untold(name, found[name], targets[name])
+        for name in wanted
+        if is_passing(found[name].status)
+    ]
     live = Live(
         connectors={
-            name: _live(name, each, offsets.get(name, ())) for name, each in sorted(found.items())
+            name: _live(name, each, targets[name], offsets.get(name, ()))
+            for name, each in sorted(found.items())
         },
         ledger=replace(ledger, fingerprint_key=fingerprint_key),
         kinds=kinds_of(states.values(), desired, plugins),
         password_keys=password_keys(states, desired, plugins, ledger.connectors),
         errors=tuple(problems),
-        warnings=tuple(unread),
+        warnings=(*unread, *untold),
         now_ms=now_ms(),
         cluster_id=str(about.get("kafka_cluster_id", "")),
         rest_alone=True,
@@ -84,13 +92,17 @@ def observe_rest(
     return see_through_masks(live, desired)
 
 
-def ledger_over_rest(client: RestClient, fingerprint_key: bytes | None) -> LedgerState:
-    """What the configs say now of owners and pins; unreadable entries were for the plan to tell."""
+def ledger_over_rest(
+    client: RestClient, fingerprint_key: bytes | None
+) -> tuple[LedgerState, Mapping[str, str]]:
+    """What the configs say now of owners and pins, read and as it stands there; unreadable entries
+    were for the plan to tell."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
         found = connectors_over_rest(client, pool)
     configs = {name: each.info.config for name, each in found.items()}
-    ledger = load_ledger(configs, lambda error, name: None)
-    return replace(ledger, fingerprint_key=fingerprint_key)
+    ledger = load_ledger(configs, lambda error, name: None, _went_on(found, client))
+    kept = {name: configs[name][LEDGER_KEY] for name in ledger.connectors}
+    return replace(ledger, fingerprint_key=fingerprint_key), kept
 
 
 def connectors_over_rest(client: RestClient, pool: ThreadPoolExecutor) -> dict[str, Told]:
@@ -135,13 +147,29 @@ def _status(client: RestClient, name: str) -> ConnectorStatus | None:
     return None if answer is None else wire.connector_status_from_json(answer)
 
 
-def _ledger(found: Mapping[str, Told], desired: Desired, problems: list[Diagnostic]) -> LedgerState:
+def _ledger(
+    found: Mapping[str, Told], desired: Desired, client: RestClient, problems: list[Diagnostic]
+) -> LedgerState:
     def refused(error: LedgerUnreadable, name: str) -> None:
         # Of other connectors nothing is done, whoever owns them
         if name in desired.connectors:
             problems.extend(error.diagnostics)
 
-    return load_ledger({name: each.info.config for name, each in found.items()}, refused)
+    configs = {name: each.info.config for name, each in found.items()}
+    return load_ledger(configs, refused, _went_on(found, client))
+
+
+def _went_on(found: Mapping[str, Told], client: RestClient) -> Callable[[str, str], bool]:
+    """Of one that is stopped only its offsets tell: it was stopped again if they have moved."""
+
+    def went_on(name: str, mark: str) -> bool:
+        status = found[name].status
+        if not is_passing(status) and target_of(status) is not TargetState.STOPPED:
+            return True
+        offsets = _offsets(client, name)
+        return not isinstance(offsets, Diagnostic) and offsets_mark(offsets) != mark
+
+    return went_on
 
 
 def _ours(name: str, ledger: LedgerState, desired: Desired) -> bool:
@@ -169,13 +197,36 @@ def _covered(
     return replace(said, why=hide(said.why, cover, config))
 
 
-def _live(name: str, found: Told, offsets: tuple[OffsetEntry, ...] | Diagnostic) -> LiveConnector:
+def _target(found: Told, owned: Owned | None) -> TargetState:
+    """What was asked of it, or what is likely where its status tells nothing."""
+    told = target_of(found.status)
+    if told is not None:
+        return told
+    held = owned is not None and owned.held_from is not None
+    # Whatever is stopped has no tasks
+    return TargetState.STOPPED if held and not found.info.tasks else TargetState.RUNNING
+
+
+def _untold(name: str, found: Told, target: TargetState) -> Diagnostic:
+    state = "none" if found.status is None else found.status.connector.state.value
+    what = f"the status of {name} is {state}: whether it is stopped or paused is not told"
+    return Diagnostic(
+        "observe.state-untold",
+        f"{what}, and it is taken for {target.value}",
+        name,
+        hint="wait until a worker has it, then plan again",
+    )
+
+
+def _live(
+    name: str, found: Told, target: TargetState, offsets: tuple[OffsetEntry, ...] | Diagnostic
+) -> LiveConnector:
     status = found.status
     return LiveConnector(
         name=name,
         kind=_kind(found.info.type),
         config=found.info.config,
-        target=target_of(status) or TargetState.RUNNING,
+        target=target,
         offsets=() if isinstance(offsets, Diagnostic) else offsets,
         state=None if status is None else status.connector.state.value,
         task_states=()

@@ -82,7 +82,7 @@ def _whole_project(
             f"no spec was found, so every connector of project {desired.project} is to be deleted",
             hint="check 'specs' in connect.yaml if that is not what you want",
         )
-    yield from unfinished(live)
+    yield from unfinished(live, desired.project)
 
 
 def _ownership(changes: Changes, project: str) -> Diagnostic | None:

@@ -185,7 +185,7 @@ def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
         existence,
         kind,
         cover,
-        _goal(spec, before, owner if owner and owner.project == project else None),
+        _goal(spec, before, owner if owner and owner.project == project else None, rename),
         spec=spec,
         live=connector,
         owned=owned,
@@ -199,7 +199,10 @@ def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
 
 
 def _goal(
-    spec: DesiredConnector, connector: LiveConnector | None, owned: Owned | None
+    spec: DesiredConnector,
+    connector: LiveConnector | None,
+    owned: Owned | None,
+    rename: Rename | None,
 ) -> TargetState:
     """The target state to end in: the spec's, else the one before an apply held it, else as is."""
     wanted = managed_state(spec)
@@ -207,6 +210,9 @@ def _goal(
         return wanted
     if connector is None:
         return TargetState.RUNNING
+    if rename is not None and rename.stage == "begun" and owned is not None:
+        # Created for the old one's offsets, and not let run since; old versions create it running
+        return owned.held_from or TargetState.STOPPED
     if connector.target is TargetState.STOPPED and owned and owned.held_from is not None:
         return owned.held_from
     return connector.target

@@ -50,6 +50,7 @@ class Owned:
 
     `config` holds fingerprints of sensitive values in place of the values. `held_from` is set while
     an apply has stopped the connector for its own purposes: the target state to go back to.
+    `resuming`: an apply was about to let it go back, and nothing tells whether it did.
     """
 
     project: str
@@ -58,6 +59,7 @@ class Owned:
     prevent_delete: bool = False
     held_from: TargetState | None = None
     applied_ms: int = 0
+    resuming: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from connect_reconciler.plan.journal import HalfDone
-from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.live import Live, Owned
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil, config_fingerprint, veil
 from connect_specs.desired import OffsetEntry
@@ -26,8 +26,11 @@ _TARGETS = {
 }
 
 
-def unfinished(live: Live) -> Iterator[Diagnostic]:
-    """A line for each action that an apply was in the middle of; one for an apply without."""
+def unfinished(live: Live, project: str) -> Iterator[Diagnostic]:
+    """A line for each action that an apply was in the middle of; one for an apply without.
+
+    Where no journal is kept, a line for each connector that an apply of `project` left stopped.
+    """
     for found in live.ledger.unfinished:
         who = f"apply {found.id}" + (f" by {found.by}" if found.by else "")
         if not found.steps:
@@ -38,6 +41,24 @@ def unfinished(live: Live) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 "plan.unfinished-apply", f"{what}: {_TOLD[took_place(step, live)]}", step.connector
             )
+
+    for name, owned in sorted(live.ledger.connectors.items()):
+        connector = live.connectors.get(name)
+        stopped = connector is not None and connector.target is TargetState.STOPPED
+        told = live.rest_alone or owned.resuming
+        if told and stopped and owned.project == project and owned.held_from is not None:
+            yield _left_stopped(name, owned, owned.held_from)
+
+
+def _left_stopped(name: str, owned: Owned, before: TargetState) -> Diagnostic:
+    what = f"{name} is stopped: an apply that stopped it did not make it {before.value} again"
+    why = ""
+    if owned.resuming:
+        what = f"{name} is stopped: an apply ended as it made it {before.value} again, or someone"
+        what += " stopped it since"
+        why = "it has the offsets that it had then, so nothing tells the one from the other"
+    hint = "to keep it stopped, write state: stopped into its spec"
+    return Diagnostic("plan.unfinished-apply", what, name, why, hint)
 
 
 def took_place(step: HalfDone, live: Live) -> bool | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
 
-from connect_reconciler.ledger.config_key import (
-    ConfigKeyLedger,
+from connect_reconciler.ledger.config_entry import (
+    Entry,
     dump_entry,
+    entry_of,
     load_entry,
     load_ledger,
+    offsets_mark,
 )
+from connect_reconciler.ledger.config_key import ConfigKeyLedger
 from connect_reconciler.ledger.journal import Step
 from connect_reconciler.ledger.topic import LedgerUnreadable, owned_record, pin_record
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
@@ -33,16 +37,27 @@ OWNED = Owned(
 PIN = AppliedPin("h", (OffsetEntry({"p": "ü"}, {"o": 2}), OffsetEntry({"p": 1}, None)), 18, True)
 
 
+AT = (OffsetEntry({"p": 1}, {"o": 5}),)
+STATE = LedgerState({"a": OWNED})
+
+
+def dump(state: LedgerState, name: str = "a") -> str:
+    return dump_entry(entry_of(name, state))
+
+
 @dataclass
 class Cluster:
     """One connector; remembers each entry that is written."""
 
-    stopped: bool = False
+    at: TargetState | None = TargetState.RUNNING
     refuses: bool = False
     written: list[str] = field(default_factory=list)
 
-    def is_stopped(self, name: str) -> bool:
-        return self.stopped
+    def target(self, name: str) -> TargetState | None:
+        return self.at
+
+    def offsets(self, name: str) -> Sequence[OffsetEntry]:
+        return AT
 
     def keep(self, name: str, entry: str) -> None:
         if self.refuses:
@@ -50,7 +65,7 @@ class Cluster:
         self.written.append(entry)
 
     @property
-    def last(self) -> tuple[Owned, dict[str, AppliedPin]]:
+    def last(self) -> Entry:
         return load_entry("a", self.written[-1])
 
 
@@ -61,22 +76,22 @@ def cluster() -> Cluster:
 
 @pytest.fixture
 def ledger(cluster: Cluster) -> ConfigKeyLedger:
-    return ConfigKeyLedger(LedgerState({"a": OWNED}), cluster)
+    return ConfigKeyLedger(STATE, cluster, {"a": dump(STATE)})
 
 
 def test_what_is_read_is_what_was_written() -> None:
     state = LedgerState({"a": OWNED}, {("a", "p"): PIN, ("b", "q"): PIN})
-    assert load_entry("a", dump_entry("a", state)) == (OWNED, {"p": PIN})
-    assert dump_entry("c", state) == ""
+    assert load_entry("a", dump(state)) == Entry(OWNED, {"p": PIN})
+    assert dump(state, "c") == ""
 
 
 def test_connect_finds_no_reference_in_an_entry() -> None:
-    assert "$" not in dump_entry("a", LedgerState({"a": OWNED}))
+    assert "$" not in dump(STATE)
 
 
 def test_a_target_state_is_not_kept() -> None:
     state = LedgerState({"a": replace(OWNED, state=TargetState.RUNNING)})
-    assert load_entry("a", dump_entry("a", state))[0].state is None
+    assert load_entry("a", dump(state)).owned.state is None
 
 
 @pytest.mark.parametrize("text", ["", "****", "[hidden]", "{}", '{"v":2}', '{"v":1,"project":1}'])
@@ -87,7 +102,7 @@ def test_what_cannot_be_read_is_named(text: str) -> None:
 
 def test_a_rename_is_over_once_the_old_name_is_gone() -> None:
     record = rename_pin("old")
-    entry = dump_entry("a", LedgerState({"a": OWNED}, {("a", record): PIN, ("a", "p"): PIN}))
+    entry = dump(LedgerState({"a": OWNED}, {("a", record): PIN, ("a", "p"): PIN}))
     configs = {"a": {LEDGER_KEY: entry}}
     assert load_ledger(configs, pytest.fail).pins.keys() == {("a", "p")}  # type: ignore[arg-type]
     both = load_ledger(configs | {"old": {}}, pytest.fail)  # type: ignore[arg-type]
@@ -101,7 +116,7 @@ def test_a_config_holds_what_its_action_is_going_to_record(
     new = owned_record(LEDGER_KEY, "a", replace(OWNED, config={"name": "a"}))
     ledger.started(step, then=[new])
     assert ledger.state.connectors["a"] == OWNED
-    assert load_entry("a", ledger.entry("a"))[0].config == {"name": "a"}
+    assert load_entry("a", ledger.entry("a")).owned.config == {"name": "a"}
     ledger.done(step, [new])
     assert ledger.state.connectors["a"].config == {"name": "a"}
     assert cluster.written == []
@@ -112,7 +127,7 @@ def test_what_brings_a_connector_back_is_written_before_it_is_stopped(
 ) -> None:
     held = replace(OWNED, held_from=TargetState.RUNNING)
     ledger.started(Step(1, "a", "Stop"), [owned_record(LEDGER_KEY, "a", held)])
-    assert cluster.last[0].held_from is TargetState.RUNNING
+    assert cluster.last.owned.held_from is TargetState.RUNNING
 
 
 def test_what_a_running_connector_owes_is_written_once_it_stopped(
@@ -122,35 +137,99 @@ def test_what_a_running_connector_owes_is_written_once_it_stopped(
     ledger.done(Step(1, "a", "Protect"), [owned_record(LEDGER_KEY, "a", unprotected)])
     ledger.started(Step(2, "a", "Stop"))
     assert cluster.written == []
-    cluster.stopped = True
+    cluster.at = TargetState.STOPPED
     ledger.done(Step(2, "a", "Stop"))
-    assert cluster.last[0] == unprotected
+    assert cluster.last.owned == unprotected
 
 
 def test_a_pin_is_written_before_its_action_is_done(
     cluster: Cluster, ledger: ConfigKeyLedger
 ) -> None:
-    cluster.stopped = True
+    cluster.at = TargetState.STOPPED
     step = Step(1, "a", "AlterOffsets")
     ledger.started(step)
     assert cluster.written == []
     ledger.done(step, [pin_record(LEDGER_KEY, "a", "p", PIN)])
-    assert cluster.last[1] == {"p": PIN}
+    assert cluster.last.pins == {"p": PIN}
 
 
 def test_a_resume_is_recorded_before_it_runs(cluster: Cluster, ledger: ConfigKeyLedger) -> None:
-    cluster.stopped = True
-    settled = owned_record(LEDGER_KEY, "a", replace(OWNED, held_from=None))
+    """With the state that it has yet to go back to, and the offsets that tell whether it did."""
+    cluster.at = TargetState.STOPPED
+    settled = owned_record(LEDGER_KEY, "a", replace(OWNED, held_from=None, applied_ms=18))
     ledger.started(Step(1, "a", "Resume"), then=[settled])
-    assert cluster.last[0].held_from is None
-    cluster.stopped = False
+    written = cluster.last
+    assert (written.owned.held_from, written.owned.applied_ms) == (TargetState.PAUSED, 18)
+    assert written.resuming == offsets_mark(AT)
+    cluster.at = TargetState.RUNNING
     ledger.done(Step(1, "a", "Resume"), [settled])
     assert len(cluster.written) == 1
+    assert ledger.state.connectors["a"].held_from is None
+
+
+def test_whether_it_went_on_is_asked_of_the_offsets() -> None:
+    text = dump_entry(Entry(OWNED, {}, offsets_mark(AT)))
+    asked: list[tuple[str, str]] = []
+
+    def went_on(answer: bool) -> Owned:
+        def ask(name: str, mark: str) -> bool:
+            asked.append((name, mark))
+            return answer
+
+        return load_ledger({"a": {LEDGER_KEY: text}}, pytest.fail, ask).connectors["a"]  # type: ignore[arg-type]
+
+    assert (went_on(True).held_from, went_on(True).resuming) == (None, False)
+    assert (went_on(False).held_from, went_on(False).resuming) == (TargetState.PAUSED, True)
+    assert asked[0] == ("a", offsets_mark(AT))
+    assert offsets_mark([OffsetEntry({"p": 1}, {"o": 6})]) != offsets_mark(AT) != offsets_mark([])
+    assert offsets_mark([*AT, OffsetEntry({"p": 2}, None)]) == offsets_mark(AT)
+
+
+def test_a_pause_of_what_was_held_is_recorded_once_it_is_paused(
+    cluster: Cluster, ledger: ConfigKeyLedger
+) -> None:
+    cluster.at = TargetState.STOPPED
+    settled = owned_record(LEDGER_KEY, "a", replace(OWNED, held_from=None))
+    ledger.started(Step(1, "a", "Pause"), then=[settled])
+    assert cluster.written == []
+    cluster.at = TargetState.PAUSED
+    ledger.done(Step(1, "a", "Pause"), [settled])
+    assert cluster.last.owned.held_from is None
+
+
+@pytest.mark.parametrize("at", [None, TargetState.RUNNING])
+def test_a_pin_that_cannot_be_recorded_fails_its_connector(
+    cluster: Cluster, ledger: ConfigKeyLedger, at: TargetState | None
+) -> None:
+    """Its status may tell nothing for minutes, while no worker has it."""
+    cluster.at = at
+    with pytest.raises(Failed, match="could not be kept"):
+        ledger.done(Step(1, "a", "AlterOffsets"), [pin_record(LEDGER_KEY, "a", "p", PIN)])
+
+
+def test_a_connector_that_is_held_is_not_let_go_unrecorded(
+    cluster: Cluster, ledger: ConfigKeyLedger
+) -> None:
+    cluster.at = None
+    settled = owned_record(LEDGER_KEY, "a", replace(OWNED, held_from=None))
+    with pytest.raises(Failed, match="could not be kept"):
+        ledger.started(Step(1, "a", "Resume"), then=[settled])
+
+
+def test_a_failed_connector_that_owes_nothing_is_paused(cluster: Cluster) -> None:
+    """A status that failed tells no target state."""
+    cluster.at = None
+    free = LedgerState({"a": replace(OWNED, held_from=None)})
+    ledger = ConfigKeyLedger(free, cluster, {"a": dump(free)})
+    settled = owned_record(LEDGER_KEY, "a", replace(OWNED, held_from=None, applied_ms=18))
+    ledger.started(Step(1, "a", "Pause"), then=[settled])
+    ledger.done(Step(1, "a", "Pause"), [settled])
+    assert cluster.written == []
 
 
 def test_an_entry_that_was_refused_fails_its_connector_alone(
     cluster: Cluster, ledger: ConfigKeyLedger
 ) -> None:
-    cluster.stopped = cluster.refuses = True
+    cluster.at, cluster.refuses = TargetState.STOPPED, True
     with pytest.raises(Failed, match="could not be kept"):
         ledger.done(Step(1, "a", "AlterOffsets"), [pin_record(LEDGER_KEY, "a", "p", PIN)])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import httpx
 import pytest
 
 from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.ledger.config_entry import Entry, dump_entry
 from connect_reconciler.observe.known_plugins import Installed
 from connect_reconciler.observe.rest import observe_rest
-from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.live import Live, Owned
 from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_specs.desired import Desired, DesiredConnector, RestTarget
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
@@ -22,7 +24,7 @@ SPEC = DesiredConnector("a", CONFIG, Location("a.yaml"), TargetState.PAUSED)
 DESIRED = Desired("orders", {"a": SPEC})
 
 
-def observed(*states: str) -> Live:
+def observed(*states: str, config: Mapping[str, str] = CONFIG) -> Live:
     """A cluster whose one connector has these states, one look after the other; the last stays."""
     left: Iterator[str] = iter(states)
     now, seconds = states[-1], 0.0
@@ -32,7 +34,7 @@ def observed(*states: str) -> Live:
         return {"name": "a", "type": "sink", "connector": _part(state), "tasks": []}
 
     def answer(request: httpx.Request) -> httpx.Response:
-        info = {"name": "a", "config": CONFIG, "tasks": [], "type": "sink"}
+        info = {"name": "a", "config": config, "tasks": [], "type": "sink"}
         query = request.url.query.decode()
         match request.url.path:
             case "/":
@@ -74,3 +76,17 @@ def test_unassigned_and_restarting_are_no_difference(passing: str) -> None:
 def test_another_state_is_a_difference() -> None:
     live = observed("UNASSIGNED", "RUNNING")
     assert names(make_plan(DESIRED, live, group_id="g")) == ["Adopt a", "Pause a"]
+
+
+def test_a_status_that_goes_on_telling_nothing_is_said() -> None:
+    """Connect may leave what a lost worker had to nobody for minutes."""
+    live = observed("UNASSIGNED")
+    assert [each.code for each in live.warnings] == ["observe.state-untold"]
+    assert live.connectors["a"].target is TargetState.RUNNING
+
+
+def test_what_an_apply_held_and_has_no_tasks_is_stopped() -> None:
+    owned = Owned("orders", CONFIG, None, held_from=TargetState.RUNNING)
+    held = {**CONFIG, LEDGER_KEY: dump_entry(Entry(owned, {}))}
+    live = observed("UNASSIGNED", config=held)
+    assert live.connectors["a"].target is TargetState.STOPPED

@@ -1,0 +1,171 @@
+"""What a connector's own config says of its owner and pins, where no topic does. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from connect_reconciler.ledger.topic import LedgerUnreadable
+from connect_reconciler.ledger.values import FORMAT
+from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
+from connect_reconciler.plan.rename import renamed_from
+from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_runtime.rest import wire
+from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import Diagnostic
+from connect_specs.offsets import canonical_partition
+from connect_specs.states import TargetState
+
+_MARK_CHARS = 16
+_SORTED = orjson.OPT_SORT_KEYS
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A connector's part of the ledger.
+
+    `resuming` is set while `owned.held_from` is, by an apply that is about to let it go on, and
+    tells the offsets that it had then: nothing can be written once it runs.
+    """
+
+    owned: Owned
+    pins: Mapping[str, AppliedPin]
+    resuming: str | None = None
+
+
+def entry_of(name: str, state: LedgerState) -> Entry | None:
+    """The connector's part of the ledger; None if nobody owns it."""
+    owned = state.connectors.get(name)
+    if owned is None:
+        return None
+    return Entry(owned, {pin: each for (of, pin), each in state.pins.items() if of == name})
+
+
+def dump_entry(entry: Entry | None) -> str:
+    """As the connector's config holds it; empty for none.
+
+    Its target state is left out: it changes where this cannot be written.
+    """
+    if entry is None:
+        return ""
+    owned = entry.owned
+    text = orjson.dumps(
+        {
+            "v": FORMAT,
+            "project": owned.project,
+            "config": dict(owned.config),
+            "prevent_delete": owned.prevent_delete,
+            "held_from": owned.held_from,
+            "resuming": entry.resuming,
+            "applied_ms": owned.applied_ms,
+            "pins": {pin: _pin_json(applied) for pin, applied in entry.pins.items()},
+        },
+        option=orjson.OPT_SORT_KEYS,
+    ).decode()
+    # Connect must not look for ${provider:path:key} in here and put secrets in their place
+    return text.replace("$", "\\u0024")
+
+
+def offsets_mark(offsets: Iterable[OffsetEntry]) -> str:
+    """Tells offsets from others, in a few characters."""
+    now = sorted(
+        (canonical_partition(each.partition), orjson.dumps(each.offset, option=_SORTED).decode())
+        for each in offsets
+        if each.offset is not None
+    )
+    return hashlib.sha256(orjson.dumps(now)).hexdigest()[:_MARK_CHARS]
+
+
+def load_ledger(
+    configs: Mapping[str, Mapping[str, str]],
+    refused: Callable[[LedgerUnreadable, str], None],
+    went_on: Callable[[str, str], bool] = lambda name, mark: False,
+) -> LedgerState:
+    """The ledger of all configs. `refused` is told of each connector whose entry is unreadable.
+
+    `went_on` tells of a connector that was about to be let go on, with the mark of the offsets that
+    it had, whether it did.
+    """
+    connectors: dict[str, Owned] = {}
+    pins: dict[tuple[str, str], AppliedPin] = {}
+    for name, config in configs.items():
+        if LEDGER_KEY not in config:
+            continue
+        try:
+            entry = load_entry(name, config[LEDGER_KEY])
+        except LedgerUnreadable as error:
+            refused(error, name)
+            continue
+        connectors[name] = entry.owned
+        if entry.resuming is not None and went_on(name, entry.resuming):
+            connectors[name] = replace(entry.owned, held_from=None, resuming=False)
+        # A rename is over once the old name is gone, which cannot be written while the new one runs
+        pins |= {
+            (name, pin): each
+            for pin, each in entry.pins.items()
+            if renamed_from(pin) is None or renamed_from(pin) in configs
+        }
+    return LedgerState(connectors, pins)
+
+
+def load_entry(name: str, text: str) -> Entry:
+    """What a connector's config says of its owner, and its pins. Raises LedgerUnreadable."""
+    try:
+        value = orjson.loads(text)
+        if not isinstance(value, dict) or value.get("v") != FORMAT:
+            raise ValueError
+        held = value["held_from"]
+        owned = Owned(
+            project=_text(value["project"]),
+            config={_text(key): _text(each) for key, each in value["config"].items()},
+            state=None,
+            prevent_delete=value["prevent_delete"] is True,
+            held_from=None if held is None else TargetState(held),
+            applied_ms=int(value["applied_ms"]),
+        )
+        pins = {_text(pin): _pin(each) for pin, each in value["pins"].items()}
+        # Older entries do not say
+        resuming = value.get("resuming")
+        if resuming is not None:
+            owned = replace(owned, resuming=True)
+        return Entry(owned, pins, None if resuming is None else _text(resuming))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise LedgerUnreadable(
+            Diagnostic(
+                "ledger.unreadable",
+                f"what the config of {name} says under {LEDGER_KEY} cannot be read",
+                name,
+                why="it was changed by hand, is masked, or was written by a newer connect",
+                hint=f"use a newer connect, or remove {LEDGER_KEY} from the config: pins in the"
+                " spec are then applied once more",
+            )
+        ) from None
+
+
+def _pin_json(applied: AppliedPin) -> dict[str, Any]:
+    return {
+        "content_hash": applied.content_hash,
+        "resolved": None if applied.resolved is None else wire.offsets_json(applied.resolved),
+        "applied_ms": applied.applied_ms,
+        "held": applied.held,
+    }
+
+
+def _pin(value: Mapping[str, Any]) -> AppliedPin:
+    resolved = value["resolved"]
+    return AppliedPin(
+        content_hash=_text(value["content_hash"]),
+        resolved=None if resolved is None else wire.offsets_from_json(resolved),
+        applied_ms=int(value["applied_ms"]),
+        held=value["held"] is True,
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value

@@ -1,0 +1,259 @@
+"""An apply over REST alone that is killed at any request, and run again, ends where the specs want.
+
+All of the real path but the network: the ledger in the configs, the read-backs, the observation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from connect_reconciler.apply.edges import Settings
+from connect_reconciler.apply.report import ApplyReport
+from connect_reconciler.apply.rest_edges import edges_over_rest
+from connect_reconciler.apply.run import apply_plan
+from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.ledger.config_entry import load_entry
+from connect_reconciler.observe.known_plugins import Installed
+from connect_reconciler.observe.rest import observe_rest
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget
+from connect_specs.diagnostics import Location
+from connect_specs.names import ClusterTopics
+from connect_specs.states import TargetState
+from support.applying import FakeTime, desired_of, names
+from support.dooming import Doom, Killed
+from support.fake_worker import FakeWorker
+
+RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
+TARGET = RestTarget("http://connect.test")
+PROJECT = Project(
+    name="orders",
+    file=Path("connect.yaml"),
+    group_id="orders",
+    topics=ClusterTopics.of("orders"),
+    kafka=None,
+    target=TARGET,
+    worker={},
+    specs=(),
+)
+
+
+@dataclass
+class Alone:
+    """A project whose cluster is one fake worker. Each apply is a process of its own."""
+
+    worker: FakeWorker
+    time: FakeTime = field(default_factory=FakeTime)
+
+    def client(self) -> RestClient:
+        return RestClient(
+            TARGET,
+            transport=self.worker.transport,
+            clock=lambda: self.time.at,
+            sleep=self.time.sleep,
+        )
+
+    def observe(self, desired: Desired) -> Live:
+        with self.client() as client:
+            return observe_rest(
+                desired, client, now_ms=lambda: 0, fingerprint_key=None, plugins=Installed()
+            )
+
+    def plan(self, desired: Desired) -> Plan:
+        return make_plan(desired, self.observe(desired), group_id="orders")
+
+    def apply(self, desired: Desired) -> ApplyReport:
+        plan = self.plan(desired)
+        settings = Settings(by="test", clock=self.time.clock())
+        with self.client() as client:
+            edges = edges_over_rest(client, desired, settings, None)
+            look = lambda: self.observe(desired)  # noqa: E731
+            return apply_plan(plan, desired, PROJECT, edges, observe=look)
+
+
+def spec(name: str, kind: str, *, file: str = "x", **more: object) -> DesiredConnector:
+    topic = {"topics": "t"} if kind == "Sink" else {"topic": "t"}
+    config = {"name": name, "connector.class": f"FileStream{kind}", "file": file, **topic}
+    return replace(DesiredConnector(name, config, Location(f"{name}.yaml")), **more)  # type: ignore[arg-type]
+
+
+def pin_of(kind: str) -> Pin:
+    entry = OffsetEntry({"filename": "f"}, {"position": 7})
+    if kind == "Sink":
+        entry = OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7})
+    return Pin("back", (entry,))
+
+
+@dataclass(frozen=True)
+class Change:
+    """From specs that are applied to others; `asked` is a state asked for by hand in between.
+    `ends` says how each connector ends, by name; those that are not in it are gone."""
+
+    before: tuple[DesiredConnector, ...]
+    after: tuple[DesiredConnector, ...]
+    ends: dict[str, TargetState]
+    asked: dict[str, TargetState] = field(default_factory=dict)
+
+
+def changes(kind: str) -> dict[str, Change]:
+    a, pin = spec("a", kind), pin_of(kind)
+    other = spec("a", kind, file="y")
+    b = spec("b", kind, renamed_from="a")
+    reset = Pin("again", reset=True)
+    return {
+        "config": Change((a,), (other,), {"a": RUNNING}),
+        "config and pin": Change((a,), (replace(other, pin=pin),), {"a": RUNNING}),
+        "pin of a paused one": Change((a,), (replace(a, pin=pin),), {"a": PAUSED}, {"a": PAUSED}),
+        "pin and pause": Change((a,), (replace(other, pin=pin, state=PAUSED),), {"a": PAUSED}),
+        "pin and stop": Change((a,), (replace(other, pin=pin, state=STOPPED),), {"a": STOPPED}),
+        "resume of a pin": Change(
+            (replace(a, pin=pin, state=STOPPED),),
+            (replace(a, pin=pin, state=RUNNING),),
+            {"a": RUNNING},
+        ),
+        "create with pin": Change((), (replace(a, pin=pin),), {"a": RUNNING}),
+        "create paused with pin": Change((), (replace(a, pin=pin, state=PAUSED),), {"a": PAUSED}),
+        "create paused": Change((), (replace(a, state=PAUSED),), {"a": PAUSED}),
+        "create stopped": Change((), (replace(a, state=STOPPED),), {"a": STOPPED}),
+        "rename": Change((a,), (b,), {"b": RUNNING}),
+        "rename with pin": Change((a,), (replace(b, pin=pin),), {"b": RUNNING}),
+        "rename of a stopped one": Change((a,), (b,), {"b": STOPPED}, {"a": STOPPED}),
+        "delete": Change((a,), (), {}),
+        "reset": Change((a,), (replace(a, pin=reset),), {"a": RUNNING}),
+        "two": Change(
+            (a, spec("c", kind)),
+            (replace(other, pin=pin), spec("d", kind, pin=pin)),
+            {"a": RUNNING, "d": RUNNING},
+        ),
+    }
+
+
+SINK, SOURCE = changes("Sink"), changes("Source")
+MOVING = ("config and pin", "create with pin", "rename with pin", "reset")
+OLD = ("config and pin", "pin and pause", *(label for label in SINK if label[:3] in ("cre", "ren")))
+
+CASES = [
+    *(("Sink", label, "4.1.0", False) for label in SINK),
+    *(("Sink", label, "4.1.0", True) for label in (*MOVING, "resume of a pin")),
+    *(("Source", label, "4.1.0", False) for label in MOVING),
+    *(("Sink", label, "3.6.2", False) for label in OLD),
+]
+
+
+def begun(change: Change, kind: str, version: str, *, busy: bool) -> tuple[Alone, Desired]:
+    """The cluster before the change, and what is to be."""
+    alone = Alone(FakeWorker(version))
+    if change.before:
+        assert alone.apply(desired_of(*change.before)).exit_code == 0
+    for name, target in change.asked.items():
+        alone.worker.connectors[name].target = target
+    for each in change.before:
+        entry = pin_of(kind).set[0]
+        at = dict.fromkeys(entry.offset or {}, 100)
+        if each.pin is None:
+            alone.worker.set_offsets(
+                each.name, [{"partition": dict(entry.partition), "offset": at}]
+            )
+    alone.worker.busy = busy
+    alone.worker.asked.clear()
+    desired = desired_of(*change.after)
+    _watch(alone.worker, desired)
+    return alone, desired
+
+
+def _watch(worker: FakeWorker, desired: Desired) -> None:
+    """Asserts what must hold whenever offsets move and whenever something runs."""
+
+    def pins(name: str) -> set[str]:
+        text = worker.connectors[name].config.get(LEDGER_KEY)
+        return set() if text is None else set(load_entry(name, text).pins)
+
+    def on_alter(name: str) -> None:
+        wanted = desired.connectors.get(name)
+        if wanted is not None and wanted.pin is not None and wanted.renamed_from is None:
+            assert wanted.pin.id not in pins(name), "a recorded pin moved offsets again"
+
+    def on_run(name: str) -> None:
+        wanted = desired.connectors.get(name)
+        if wanted is None or name not in worker.offsets:
+            return
+        if wanted.pin is not None and "back" not in pins(name):
+            # Only what runs as it did before the change
+            assert worker.connectors[name].config["file"] == "x"
+
+    worker.on_alter, worker.on_run = on_alter, on_run
+
+
+def check_end(alone: Alone, desired: Desired, change: Change, kind: str) -> None:
+    live = alone.observe(desired)
+    left = make_plan(desired, live, group_id="orders")
+    assert left.actions == ()
+    assert not [each for each in left.warnings if each.code == "plan.unfinished-apply"]
+    found = {name: each.target for name, each in alone.worker.connectors.items()}
+    assert found == change.ends
+    for name, wanted in desired.connectors.items():
+        config = dict(live.connectors[name].config)
+        config.pop(LEDGER_KEY, None)
+        assert config == {**wanted.config, "name": name}
+        if not alone.worker.busy or change.ends[name] is not RUNNING:
+            assert list(live.connectors[name].offsets) == offsets_of(wanted, change, kind)
+
+
+def check_told(killed: Alone, desired: Desired, change: Change) -> None:
+    """What is stopped only for now is said to be left half done."""
+    found = killed.plan(desired).warnings
+    told = {each.where for each in found if each.code == "plan.unfinished-apply"}
+    stopped = {name for name, at in killed.worker.connectors.items() if at.target is STOPPED}
+    before = {each.name for each in change.before if each.state is STOPPED}
+    for name in stopped & change.ends.keys() - before:
+        assert (name in told) is (change.ends[name] is not STOPPED), name
+
+
+def offsets_of(wanted: DesiredConnector, change: Change, kind: str) -> list[OffsetEntry]:
+    """What a connector has that did not move since it was let go."""
+    pin = wanted.pin
+    if pin is not None:
+        return [] if pin.reset else list(pin.set)
+    if wanted.name in {each.name for each in change.before} or wanted.renamed_from is not None:
+        entry = pin_of(kind).set[0]
+        return [replace(entry, offset=dict.fromkeys(entry.offset or {}, 100))]
+    return []
+
+
+@pytest.mark.parametrize(("kind", "label", "version", "busy"), CASES)
+def test_killed_after_any_request_it_converges(
+    kind: str, label: str, version: str, busy: bool
+) -> None:
+    """Nothing is left stopped, no pin is applied twice, and nothing runs before its pin is kept."""
+    change = (SINK if kind == "Sink" else SOURCE)[label]
+    alone, desired = begun(change, kind, version, busy=busy)
+    report = alone.apply(desired)
+    assert report.exit_code == 0, report
+    check_end(alone, desired, change, kind)
+    for at in range(1, len(alone.worker.asked) + 1):
+        killed, desired = begun(change, kind, version, busy=busy)
+        killed.worker.doom = Doom(at, before=False)
+        with pytest.raises(Killed):
+            killed.apply(desired)
+        killed.worker.doom = None
+        check_told(killed, desired, change)
+        report = killed.apply(desired)
+        assert report.exit_code == 0, (at, killed.worker.asked, report)
+        check_end(killed, desired, change, kind)
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["quiet", "busy"])
+def test_a_stop_by_hand_is_told_from_a_resume_that_never_came(busy: bool) -> None:
+    """By the offsets, which moved if it went on; where they did not, the plan says that."""
+    alone, desired = begun(SINK["config and pin"], "Sink", "4.1.0", busy=busy)
+    assert alone.apply(desired).exit_code == 0
+    alone.worker.connectors["a"].target = STOPPED
+    plan = alone.plan(desired)
+    told = [each.code for each in plan.warnings if each.code == "plan.unfinished-apply"]
+    assert (names(plan), told) == (([], []) if busy else (["Resume a"], ["plan.unfinished-apply"]))

@@ -1,0 +1,198 @@
+"""A Connect worker's REST API as far as plans and applies over REST alone use it, in memory.
+
+Whatever was asked takes place at once. `doom` may kill whoever asks, at a request that changes
+something. With `busy` a connector that runs moves its offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import orjson
+
+from connect_reconciler.cluster.versions import Feature, knows
+from connect_specs.offsets import canonical_partition
+from connect_specs.states import TargetState
+from support.dooming import Doom
+
+_CHANGES = ("POST", "PUT", "PATCH", "DELETE")
+_STATES = {"stop": TargetState.STOPPED, "pause": TargetState.PAUSED, "resume": TargetState.RUNNING}
+
+Offsets = dict[str, tuple[dict[str, Any], dict[str, Any]]]
+
+
+@dataclass(slots=True)
+class Stored:
+    """One connector. `status` in place of the one that its target state has."""
+
+    config: dict[str, str]
+    target: TargetState
+    status: str | None = None
+
+
+@dataclass(slots=True)
+class FakeWorker:
+    """What outlives every apply. `offsets` also of connectors that are gone; `asked` are the
+    requests that changed something."""
+
+    version: str = "4.1.0"
+    busy: bool = False
+    connectors: dict[str, Stored] = field(default_factory=dict)
+    offsets: dict[str, Offsets] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    doom: Doom | None = None
+    on_alter: Callable[[str], None] = lambda name: None
+    on_run: Callable[[str], None] = lambda name: None
+
+    @property
+    def transport(self) -> httpx.MockTransport:
+        return httpx.MockTransport(self._answer)
+
+    def set_offsets(self, name: str, entries: list[dict[str, Any]]) -> None:
+        held = self.offsets.setdefault(name, {})
+        for entry in entries:
+            key = canonical_partition(entry["partition"])
+            if entry["offset"] is None:
+                held.pop(key, None)
+            else:
+                held[key] = (entry["partition"], entry["offset"])
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        if request.method not in _CHANGES:
+            return self._read(request)
+        doom = self.doom
+        if doom is None:
+            return self._change(request)
+        answer: httpx.Response = doom.around(lambda: self._change(request))
+        return answer
+
+    # --- reading ---
+
+    def _read(self, request: httpx.Request) -> httpx.Response:
+        parts = request.url.path.strip("/").split("/")
+        match parts:
+            case [""]:
+                return _json({"version": self.version, "kafka_cluster_id": "c"})
+            case ["connectors"] if request.url.query:
+                return _json(
+                    {name: {"info": self._info(name), "status": s} for name, s in self._all()}
+                )
+            case ["connectors"]:
+                return _json(list(self.connectors))
+        name = parts[1]
+        if name not in self.connectors:
+            return _error(404, f"Connector {name} not found")
+        match parts[2:]:
+            case []:
+                return _json(self._info(name))
+            case ["config"]:
+                return _json(self.connectors[name].config)
+            case ["status"]:
+                return _json(self._status(name))
+            case ["offsets"]:
+                return _json({"offsets": self._offsets(name)})
+        raise AssertionError(request.url.path)
+
+    def _all(self) -> list[tuple[str, dict[str, Any]]]:
+        return [(name, self._status(name)) for name in self.connectors]
+
+    def _info(self, name: str) -> dict[str, Any]:
+        found = self.connectors[name]
+        tasks = [] if found.target is TargetState.STOPPED else [{"connector": name, "task": 0}]
+        return {"name": name, "config": found.config, "tasks": tasks, "type": _kind(found.config)}
+
+    def _status(self, name: str) -> dict[str, Any]:
+        found = self.connectors[name]
+        part = {"state": found.status or found.target.value.upper(), "worker_id": "w"}
+        tasks = [] if found.target is TargetState.STOPPED else [{"id": 0, **part}]
+        return {"name": name, "type": _kind(found.config), "connector": part, "tasks": tasks}
+
+    def _offsets(self, name: str) -> list[dict[str, Any]]:
+        held = self.offsets.get(name, {}).values()
+        return [{"partition": partition, "offset": offset} for partition, offset in held]
+
+    # --- changing ---
+
+    def _change(self, request: httpx.Request) -> httpx.Response:
+        parts = request.url.path.strip("/").split("/")
+        self.asked.append(f"{request.method} {request.url.path}")
+        body = orjson.loads(request.content) if request.content else {}
+        if parts == ["connectors"]:
+            return self._create(body)
+        name = parts[1]
+        if name not in self.connectors:
+            return _error(404, f"Unknown connector {name}")
+        match request.method, parts[2:]:
+            case "PUT", ["config"]:
+                self.connectors[name].config = body
+                self._runs(name)
+            case "PATCH", ["config"] if knows(self.version, Feature.PATCH_CONFIG):
+                now = {**self.connectors[name].config, **body}
+                self.connectors[name].config = {k: v for k, v in now.items() if v is not None}
+                self._runs(name)
+            case "PUT", [verb] if verb in _STATES:
+                self.connectors[name].target = _STATES[verb]
+                self._runs(name)
+                return httpx.Response(202)
+            case "POST", ["restart"]:
+                return httpx.Response(204)
+            case "DELETE", []:
+                del self.connectors[name]
+                return httpx.Response(204)
+            case "PATCH" | "DELETE", ["offsets"]:
+                return self._alter(name, body.get("offsets"))
+            case _:
+                return _error(405, "HTTP 405 Method Not Allowed")
+        return _json(self._info(name))
+
+    def _create(self, body: Mapping[str, Any]) -> httpx.Response:
+        name = body["name"]
+        if name in self.connectors:
+            return _error(409, f"Connector {name} already exists")
+        if "initial_state" in body and not knows(self.version, Feature.INITIAL_STATE):
+            return _error(500, 'Unrecognized field "initial_state"')
+        target = TargetState(body.get("initial_state", "RUNNING").lower())
+        self.connectors[name] = Stored({**body["config"], "name": name}, target)
+        self._runs(name)
+        return httpx.Response(201, json=self._info(name))
+
+    def _alter(self, name: str, entries: list[dict[str, Any]] | None) -> httpx.Response:
+        if self.connectors[name].target is not TargetState.STOPPED:
+            return _error(400, "Connectors must be in the STOPPED state")
+        self.on_alter(name)
+        if entries is None:
+            self.offsets.pop(name, None)
+        else:
+            self.set_offsets(name, entries)
+        return _json({"message": "done"})
+
+    def _runs(self, name: str) -> None:
+        found = self.connectors[name]
+        if found.target is not TargetState.RUNNING or _cannot_run(found.config):
+            return
+        self.on_run(name)
+        if self.busy:
+            sink = _kind(found.config) == "sink"
+            partition = {"kafka_topic": "t", "kafka_partition": 0} if sink else {"filename": "f"}
+            at = "kafka_offset" if sink else "position"
+            _, now = self.offsets.get(name, {}).get(canonical_partition(partition), ({}, {at: 0}))
+            self.set_offsets(name, [{"partition": partition, "offset": {at: now[at] + 1}}])
+
+
+def _cannot_run(config: Mapping[str, str]) -> bool:
+    return config.get("key.converter.schemas.cache.size") == "none"
+
+
+def _kind(config: Mapping[str, str]) -> str:
+    return "sink" if "topics" in config else "source"
+
+
+def _json(value: object) -> httpx.Response:
+    return httpx.Response(200, json=value)
+
+
+def _error(status: int, message: str) -> httpx.Response:
+    return httpx.Response(status, json={"error_code": status, "message": message})
