@@ -10,7 +10,7 @@ WORKERS ?= 3
 CHAOS_WORKERS ?= 2
 STAMP := .venv/.installed
 LOCKS := requirements/build.lock requirements/dev.lock
-SCRIPTS := $(wildcard .ci/* .github/actions/*/*.sh examples/*/*.sh)
+SCRIPTS := $(wildcard .ci/* .github/actions/*.sh .github/actions/*/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check format bench lock clean java jars chromium

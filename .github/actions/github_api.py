@@ -17,7 +17,11 @@ _PAGE = 100
 
 
 class Refused(SystemExit):
-    """GitHub did not do what it was asked; ends the step with its words."""
+    """GitHub did not do what it was asked; ends the step with its words. `status` 0: no answer."""
+
+    def __init__(self, told: str, status: int = 0) -> None:
+        super().__init__(" ".join(told.split()))
+        self.status = status
 
 
 def listed(path: str) -> Iterator[dict[str, Any]]:
@@ -65,6 +69,6 @@ def _call(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
             return json.load(answer)
     except urllib.error.HTTPError as error:
         told = error.read(500).decode(errors="replace")
-        raise Refused(f"GitHub refused {method} {path}: {error.code} {told}") from None
+        raise Refused(f"GitHub refused {method} {path}: {error.code} {told}", error.code) from None
     except urllib.error.URLError as error:
         raise Refused(f"GitHub cannot be reached for {method} {path}: {error.reason}") from None

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -21,7 +22,9 @@ name: lines
 state: stopped
 config: {connector.class: FileStreamSource, file: /dev/null, topic: lines}
 """
-MARKER = "<!-- connect-plan-comment . connect-plan -->"
+MARKER = "<!-- connect-comment connect-plan -->"
+KEYS = {"exit-code", "changes", "name", "comment-file", "plan-file"}
+HEAD, MERGE = "a" * 40, "b" * 40
 
 
 @pytest.fixture
@@ -46,6 +49,8 @@ def job(connect: Command, github: FakeGitHub, tmp_path: Path) -> dict[str, str]:
         "GITHUB_API_URL": github.url,
         "GITHUB_REPOSITORY": REPOSITORY,
         "GITHUB_TOKEN": TOKEN,
+        "ARTIFACT": "connect-plan",
+        "FOLDER": ".",
         "CONNECT_COMMIT": "0123456789abcdef",
         "CONNECT_RUN_URL": "https://github.test/run/1",
     }
@@ -65,7 +70,13 @@ def step(
     file = ACTIONS / script
     how = [sys.executable, str(file)] if file.suffix == ".py" else [str(file)]
     return subprocess.run(
-        [*how, *arguments], cwd=folder, env=job, capture_output=True, text=True, timeout=120
+        [*how, *arguments],
+        cwd=folder,
+        env=job,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=120,
     )
 
 
@@ -76,8 +87,7 @@ def outputs(job: dict[str, str]) -> dict[str, str]:
 
 def comment(job: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
     file = outputs(job)["comment-file"]
-    key = ". connect-plan"
-    return step(job, folder, "connect-plan/comment.py", "7", key, BOT, file)
+    return step(job, folder, "comment.py", "7", outputs(job)["name"], BOT, file)
 
 
 def test_a_pull_request_is_planned_commented_applied_and_looked_after(
@@ -110,6 +120,20 @@ def test_a_pull_request_is_planned_commented_applied_and_looked_after(
     stale = step(job | {"PLAN_FILE": outputs(job)["plan-file"]}, folder, "connect-apply/apply.sh")
     assert stale.returncode == 5
     assert "The plan is stale" in Path(job["GITHUB_STEP_SUMMARY"]).read_text()
+    told = str(Path(job["RUNNER_TEMP"]) / "connect-apply.md")
+    for _ in range(2):
+        step(job, folder, "comment.py", "7", "connect-plan applied", BOT, told)
+    _, outcome = github.comments
+    assert "**The plan is stale: nothing was touched.**" in outcome["body"]
+    assert "\n    error[stale." in outcome["body"]
+
+    # a plan that the specs on main do not give
+    project.write("connectors/more.yaml", SPEC.replace("lines", "less"))
+    step(job, folder, "connect-plan/plan.sh")
+    project.write("connectors/more.yaml", SPEC.replace("lines", "more"))
+    other = step(job | {"PLAN_FILE": outputs(job)["plan-file"]}, folder, "connect-apply/apply.sh")
+    assert other.returncode == 5
+    assert "error[stale.specs]: less" in other.stdout
 
     looked = step(job, folder, "connect-drift/drift.sh")
     assert looked.returncode == 0, looked.stderr
@@ -139,10 +163,10 @@ def test_comments_of_others_are_left_alone(
     for number in range(150):
         github.comment("someone", f"comment {number}")
     imitation = github.comment("someone", f"{MARKER}\nnot ours")
-    other = github.comment(BOT, "<!-- connect-plan-comment other connect-plan -->\nother")
+    other = github.comment(BOT, "<!-- connect-comment connect-plan-other -->\nother")
     file = tmp_path / "plan.md"
     file.write_text("the plan")
-    arguments = ("connect-plan/comment.py", "7", ". connect-plan", BOT, str(file))
+    arguments = ("comment.py", "7", "connect-plan", BOT, str(file))
     for _ in range(2):
         done = step(job, tmp_path, *arguments)
         assert done.returncode == 0, done.stderr
@@ -154,32 +178,209 @@ def test_comments_of_others_are_left_alone(
 def test_what_github_refuses_ends_the_step(tmp_path: Path, job: dict[str, str]) -> None:
     file = tmp_path / "plan.md"
     file.write_text("the plan")
-    arguments = ("connect-plan/comment.py", "7", "key", BOT, str(file))
+    arguments = ("comment.py", "7", "key", BOT, str(file))
     done = step(job | {"GITHUB_TOKEN": "wrong"}, tmp_path, *arguments)
     assert done.returncode == 1
     assert "401" in done.stderr and "wrong" not in done.stderr
 
 
+def find(job: dict[str, str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return step(job | {"MERGED": MERGE} | variables, folder, "connect-apply/find_plan.sh")
+
+
 def test_the_newest_plan_of_the_reviewed_commit_is_found(
     tmp_path: Path, job: dict[str, str], github: FakeGitHub
 ) -> None:
-    def artifact(run: int, day: int, *, expired: bool = False) -> None:
-        github.artifacts.append(
-            {
-                "name": "connect-plan-abc",
-                "created_at": f"2026-11-{day:02}T10:00:00Z",
-                "expired": expired,
-                "workflow_run": {"id": run},
-            }
-        )
+    """Of the pull request that was merged as this commit, and of its last commit."""
+    github.merged(5, "c" * 40, "d" * 40, commits=[MERGE])  # opened from main afterwards
+    github.merged(6, HEAD, MERGE, merged_at=None)
+    github.merged(7, HEAD, MERGE)
+    name = f"connect-plan-{HEAD}"
+    github.artifact(name, 1, HEAD)
+    github.artifact(name, 3, HEAD)  # run again
+    github.artifact(name, 2, HEAD)
+    github.artifact(name, 4, HEAD, expired=True)
+    github.artifact(f"connect-plan-{'c' * 40}", 5, "c" * 40)  # before a force-push
+    # whoever can run anything can upload something of that name
+    github.artifact(name, 6, "e" * 40)
+    github.artifact(name, 7, HEAD, workflow_run={"head_repository_id": 2})
+    github.artifact(name, 8, HEAD, workflow_run={"repository_id": None, "head_repository_id": None})
+    found = find(job, tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert outputs(job) == {
+        "name": "connect-plan",
+        "number": "7",
+        "artifact": name,
+        "run-id": "3",
+    }
 
-    missing = step(job, tmp_path, "connect-apply/find_plan.py", "connect-plan-abc")
-    assert missing.returncode == 1 and "plan again" in missing.stderr
-    artifact(1, 19)
-    artifact(2, 20)
-    artifact(3, 21, expired=True)
-    found = step(job, tmp_path, "connect-apply/find_plan.py", "connect-plan-abc")
-    assert found.stdout == "run-id=2\n"
+
+def test_a_plan_that_was_made_by_hand_is_found_by_its_commit(
+    tmp_path: Path, job: dict[str, str], github: FakeGitHub
+) -> None:
+    github.artifact(f"connect-plan-{MERGE}", 1, MERGE)
+    found = find(job, tmp_path, REVIEWED=MERGE)
+    assert found.returncode == 0, found.stderr
+    assert outputs(job)["run-id"] == "1" and "number" not in outputs(job)
+
+
+@pytest.mark.parametrize(
+    ("merged", "plans", "said"),
+    [
+        (False, [], "no pull request was merged as bbbbbbbbbbbb"),
+        (True, [], "no plan was uploaded for aaaaaaaaaaaa"),
+        (True, [{"expired": True}], "the plan for aaaaaaaaaaaa is no longer kept"),
+        (True, [{"workflow_run": {"head_repository_id": 2}}], "no plan was uploaded"),
+    ],
+    ids=["pushed to main", "never planned", "retention ended", "of a fork"],
+)
+def test_without_the_plan_nothing_is_applied(
+    merged: bool,
+    plans: list[dict[str, Any]],
+    said: str,
+    tmp_path: Path,
+    job: dict[str, str],
+    github: FakeGitHub,
+) -> None:
+    if merged:
+        github.merged(7, HEAD, MERGE)
+    for plan in plans:
+        github.artifact(f"connect-plan-{HEAD}", 1, HEAD, **plan)
+    found = find(job, tmp_path)
+    assert found.returncode == 1
+    assert said in found.stderr
+    assert "artifact" not in outputs(job) and ("number" in outputs(job)) == merged
+    told = Path(job["RUNNER_TEMP"], "connect-apply.md").read_text()
+    assert told.startswith("**Nothing was applied:**") and said in told
+    assert said in Path(job["GITHUB_STEP_SUMMARY"]).read_text()
+
+
+@pytest.mark.parametrize(
+    ("folder", "env", "name"),
+    [
+        (".", "", "connect-plan"),
+        (".", "prod", "connect-plan-prod"),
+        ("teams/orders", "", "connect-plan-teams-orders"),
+        ("teams/orders", "prod", "connect-plan-teams-orders-prod"),
+        ("a\nname=evil", "", "connect-plan-a-name-evil"),
+    ],
+)
+def test_each_project_and_environment_has_a_comment_and_a_plan_of_its_own(
+    folder: str, env: str, name: str, tmp_path: Path, job: dict[str, str], github: FakeGitHub
+) -> None:
+    variables = {"FOLDER": folder, "CONNECT_ENV": env}
+    planned = step(job | variables, tmp_path, "connect-plan/plan.sh")
+    assert planned.returncode == 0, planned.stderr
+    assert outputs(job)["name"] == name
+    assert outputs(job).keys() == KEYS - {"plan-file"}  # no project is here
+    other = github.comment(BOT, "<!-- connect-comment connect-plan-else -->\nother")
+    comment(job, tmp_path)
+    comment(job, tmp_path)
+    assert len(github.comments) == 2 and other["body"].endswith("other")
+    assert github.comments[-1]["body"].startswith(f"<!-- connect-comment {name} -->\n")
+
+    Path(job["GITHUB_OUTPUT"]).unlink()
+    github.artifact(f"{name}-{MERGE}", 1, MERGE)
+    found = find(job | variables, tmp_path, REVIEWED=MERGE)
+    assert found.returncode == 0, found.stderr
+    assert outputs(job)["name"] == name
+
+
+def test_a_token_that_may_not_comment_is_no_failure(
+    tmp_path: Path, job: dict[str, str], github: FakeGitHub
+) -> None:
+    """As in pull requests of forks: the job's summary holds the plan."""
+    github.may_write = False
+    file = tmp_path / "plan.md"
+    file.write_text("the plan")
+    done = step(job, tmp_path, "comment.py", "7", "key", BOT, str(file))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("::warning::No comment, as the token may write none: ")
+    assert done.stdout.count("\n") == 1
+    assert github.comments == []
+
+
+def test_a_comment_is_never_longer_than_github_takes(
+    tmp_path: Path, job: dict[str, str], github: FakeGitHub
+) -> None:
+    file = tmp_path / "plan.md"
+    for text in ("x" * 70_000, "\N{GRINNING FACE}" * 70_000):
+        file.write_text(text)
+        done = step(job, tmp_path, "comment.py", "7", "key", BOT, str(file))
+        assert done.returncode == 0, done.stderr
+    (made,) = github.comments
+    assert len(made["body"]) == 65_536
+    assert made["body"].endswith("the summary of the job has all of it._\n")
+
+
+def pretend(job: dict[str, str], script: str) -> dict[str, str]:
+    """A job whose `connect` is a script, for what a real one cannot be made to tell."""
+    folder = Path(job["RUNNER_TEMP"]) / "bin"
+    folder.mkdir()
+    (folder / "connect").write_text(f"#!/bin/bash\n{script}\n")
+    (folder / "connect").chmod(0o755)
+    return job | {"PATH": f"{folder}:{job['PATH']}"}
+
+
+def test_what_connect_tells_is_neither_markdown_nor_a_command_to_the_runner(
+    tmp_path: Path, job: dict[str, str]
+) -> None:
+    """Errors quote what stands in specs, and those are the pull request's author's."""
+    evil = r"x\n::add-mask::y\r@team <img src=z>\n```\n\xff\xc2\x85# big\u2028- [a](b)\nexit-code=0"
+    job = pretend(job, f"printf '{evil}' >&2; exit 2")
+    planned = step(job, tmp_path, "connect-plan/plan.sh")
+    assert planned.returncode == 0
+    assert outputs(job) == {
+        "exit-code": "2",
+        "changes": "false",
+        "name": "connect-plan",
+        "comment-file": outputs(job)["comment-file"],
+    }
+    told = Path(outputs(job)["comment-file"]).read_bytes().decode()
+    assert "\r" not in told
+    head, _, quotation = told.partition("\n\n")
+    assert head == "**There is no plan:** `connect plan` ended with exit code 2."
+    lines = quotation.splitlines()
+    assert lines[-1].startswith("_Planned for 0123456789ab in [this run](https://github.test/")
+    assert all(line.startswith("    ") for line in lines[:-2])
+    assert "    @team <img src=z>" in lines and "    # big" in lines
+    first, *_, last = planned.stdout.split()
+    assert first.startswith("::stop-commands::") and len(first) == len("::stop-commands::") + 32
+    assert last == f"::{first.removeprefix('::stop-commands::')}::"
+    assert first not in planned.stdout.replace(first, "", 1)
+
+
+def test_an_apply_waits_for_the_one_before(tmp_path: Path, job: dict[str, str]) -> None:
+    """Merges that follow each other quickly: none is dropped, and none refused for being early."""
+    first = tmp_path / "first"
+    job = pretend(
+        job,
+        f"""if mkdir {first} 2>/dev/null; then
+    echo 'error[apply.leased]: another apply is at work' >&2; exit 3
+fi
+echo done""",
+    )
+    job |= {"PLAN_FILE": "plan.json", "WAIT_STEP_S": "0.1"}
+    applied = step(job, tmp_path, "connect-apply/apply.sh")
+    assert applied.returncode == 0, applied.stdout
+    assert "waiting for the other apply" in applied.stdout
+    told = Path(job["RUNNER_TEMP"], "connect-apply.md").read_text()
+    assert told.startswith("**Applied.**") and "at work" not in told
+    first.rmdir()
+    refused = step(job | {"WAIT_S": "0"}, tmp_path, "connect-apply/apply.sh")
+    assert refused.returncode == 3
+
+
+def test_who_cannot_look_says_so_and_touches_no_issue(
+    tmp_path: Path, job: dict[str, str], github: FakeGitHub
+) -> None:
+    looked = step(job, tmp_path, "connect-drift/drift.sh")
+    assert looked.returncode == 2  # no project is here
+    told = outputs(job)
+    assert (told["exit-code"], told["drift"]) == ("2", "false")
+    summary = Path(job["GITHUB_STEP_SUMMARY"]).read_text()
+    assert summary.startswith("**Nobody knows whether there is drift:**")
+    assert "    error[" in summary
 
 
 def test_one_issue_says_that_there_is_drift(
@@ -205,8 +406,35 @@ def test_one_issue_says_that_there_is_drift(
     assert (issue["title"], issue["body"], issue["state"]) == ("Drift", "second", "open")
     tell("0", "nothing")
     assert issue["state"] == "closed"
+    assert issue["body"].startswith("**Resolved: ") and issue["body"].endswith("second")
     tell("4", "third")
     assert [each["state"] for each in github.issues] == ["open", "closed", "open"]
+
+
+def test_examples_have_the_least_permissions_and_drop_no_apply() -> None:
+    """GitHub cancels what waits in a concurrency group: a merge's apply must never be that."""
+    flows = {
+        file.stem: yaml.safe_load(file.read_text())
+        for file in (ACTIONS.parents[1] / "examples/github/.github/workflows").glob("*.yml")
+    }
+    write = {"pull-requests": "write"}
+    assert {name: flow["permissions"] for name, flow in flows.items()} == {
+        "connect-plan": {"contents": "read"} | write,
+        "connect-apply": {"contents": "read", "actions": "read"} | write,
+        "connect-drift": {"contents": "read", "issues": "write"},
+    }
+    apply = flows["connect-apply"]
+    assert "github.sha" in apply["concurrency"]["group"]
+    assert "cancel-in-progress" not in apply["concurrency"]
+    # YAML 1.1 reads `on` as true; what may write is what main says, not the pull request
+    assert apply[True].keys() == {"push", "workflow_dispatch"}
+    for flow in flows.values():
+        (job,) = flow["jobs"].values()
+        uses = next(each for each in job["steps"] if "connect-reconciler" in each["uses"])
+        action = yaml.safe_load(
+            (ACTIONS / uses["uses"].split("/")[-1].split("@")[0] / "action.yml").read_text()
+        )
+        assert uses.get("with", {}).keys() <= action["inputs"].keys()
 
 
 @pytest.mark.parametrize("name", ["connect-plan", "connect-apply", "connect-drift"])

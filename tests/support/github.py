@@ -1,4 +1,5 @@
-"""GitHub's REST API as far as the actions use it: comments, issues and artefacts, in memory.
+"""GitHub's REST API as far as the actions use it: comments, issues, artefacts and merged pull
+requests, in memory.
 
 Answers in GitHub's shapes; whatever is asked of it otherwise is 404. A list has pages.
 """
@@ -24,6 +25,8 @@ class FakeGitHub:
         self.comments: list[dict[str, Any]] = []
         self.issues: list[dict[str, Any]] = []
         self.artifacts: list[dict[str, Any]] = []
+        self.pulls: list[dict[str, Any]] = []
+        self.may_write = True
         self.calls: list[str] = []
         fake = self
 
@@ -70,6 +73,29 @@ class FakeGitHub:
         self.issues.append(made)
         return made
 
+    def artifact(self, name: str, run: int, commit: str, **fields: Any) -> dict[str, Any]:
+        """What a run for `commit` uploaded; in this repository if no other is named."""
+        made = {
+            "name": name,
+            "created_at": f"2026-11-{run:02}T10:00:00Z",
+            "expired": False,
+            "workflow_run": {
+                "id": run,
+                "head_sha": commit,
+                "repository_id": 1,
+                "head_repository_id": 1,
+            },
+        }
+        made["workflow_run"] |= fields.pop("workflow_run", {})
+        self.artifacts.append(made | fields)
+        return made
+
+    def merged(self, number: int, head: str, merge: str, **fields: Any) -> None:
+        """A pull request that was merged as the commit `merge`."""
+        when = "2026-11-21T10:00:00Z"
+        made = {"number": number, "merged_at": when, "merge_commit_sha": merge}
+        self.pulls.append(made | {"head": {"sha": head}, "commits": [head, merge]} | fields)
+
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         url = urlsplit(request.path)
         query = {key: values[-1] for key, values in parse_qs(url.query).items()}
@@ -78,10 +104,14 @@ class FakeGitHub:
         path = url.path.removeprefix(f"/repos/{REPOSITORY}")
         self.calls.append(f"{request.command} {path}")
         allowed = request.headers.get("Authorization") == f"Bearer {TOKEN}"
-        found = self._find(request.command, path, query, body) if allowed else None
-        status = 401 if not allowed else 404 if found is None else 200
+        refused = request.command != "GET" and not self.may_write
+        found = None
+        if allowed and not refused:
+            found = self._find(request.command, path, query, body)
+        status = 401 if not allowed else 403 if refused else 404 if found is None else 200
         if found is None:
-            found = {"message": "Bad credentials" if status == 401 else "Not Found"}
+            said = {401: "Bad credentials", 403: "Resource not accessible by integration"}
+            found = {"message": said.get(status, "Not Found")}
         text = json.dumps(found).encode()
         request.send_response(status)
         request.send_header("Content-Length", str(len(text)))
@@ -106,6 +136,10 @@ class FakeGitHub:
             case "GET", "/actions/artifacts":
                 named = [each for each in self.artifacts if each["name"] == query["name"]]
                 return {"total_count": len(named), "artifacts": _page(named, query)}
+        if method == "GET" and (commit := re.fullmatch(r"/commits/(\w+)/pulls", path)):
+            # GitHub names every pull request that the commit is in
+            holding = [each for each in self.pulls if commit[1] in each["commits"]]
+            return _page(holding, query)
         if method == "PATCH" and (found := re.fullmatch(r"/issues/(comments/)?(\d+)", path)):
             among, key = (self.comments, "id") if found[1] else (self.issues, "number")
             (item,) = (each for each in among if each[key] == int(found[2]))

@@ -1,22 +1,43 @@
 #!/usr/bin/env bash
-# Applies the plan that was approved, in the current folder, and tells the job what came of it.
+# Applies the plan that was approved, in the current folder, and tells the job what came of it: in its
+# summary, and in $RUNNER_TEMP/connect-apply.md for a comment.
 set -uo pipefail
+shared=$(dirname "${BASH_SOURCE[0]}")/..
+# shellcheck source=.github/actions/steps.sh
+. "$shared/steps.sh"
 
 read -r -a more <<<"${CONNECT_ARGUMENTS:-}"
 report=$RUNNER_TEMP/connect-apply.txt
+until=$((SECONDS + ${WAIT_S:-600}))
 
-connect show "$PLAN_FILE"
-connect apply "$PLAN_FILE" --yes ${more[@]+"${more[@]}"} 2>&1 | tee "$report"
-code=${PIPESTATUS[0]}
+apply() {
+    connect apply "$PLAN_FILE" --yes ${more[@]+"${more[@]}"} 2>&1 | tee "$report"
+    return "${PIPESTATUS[0]}"
+}
+
+# Another apply is at work, such as that of a merge just before: this one's turn comes
+while quietly apply; code=$?; [[ $code == 3 ]] && grep -q '^error\[apply.leased\]' "$report"; do
+    ((SECONDS < until)) || break
+    echo "waiting for the other apply"
+    sleep "${WAIT_STEP_S:-10}"
+done
 
 {
-    if [[ $code == 5 ]]; then
-        echo "**The plan is stale: nothing was touched.** Plan again, and have it approved."
-    else
-        echo "\`connect apply\` ended with exit code $code."
-    fi
+    case $code in
+    0) echo "**Applied.**" ;;
+    2) echo "**Nothing was applied:** the specs, a policy or the command forbid it." ;;
+    3) echo "**Nothing was applied:** the cluster cannot be reached, or does not allow it." ;;
+    5)
+        echo "**The plan is stale: nothing was touched.** Since it was made, the cluster or the specs"
+        echo "changed, for example by another merge. Plan again, and have it approved."
+        ;;
+    *) echo "**Not all was applied:** \`connect apply\` ended with exit code $code." ;;
+    esac
     echo
-    sed 's/^/    /' "$report" | tail -c 60000
-} >>"$GITHUB_STEP_SUMMARY"
+    python3 "$shared/quoted.py" "$report" 60000
+    echo
+    echo "_Applied in [this run]($CONNECT_RUN_URL)._"
+} >"$RUNNER_TEMP/connect-apply.md"
+cat "$RUNNER_TEMP/connect-apply.md" >>"$GITHUB_STEP_SUMMARY"
 echo "exit-code=$code" >>"$GITHUB_OUTPUT"
 exit "$code"

@@ -2,23 +2,26 @@
 # Plans in the current folder and tells the job what came of it. The plan, its page and the text of
 # the comment are left in $RUNNER_TEMP/connect-plan.
 set -uo pipefail
+shared=$(dirname "${BASH_SOURCE[0]}")/..
+# shellcheck source=.github/actions/steps.sh
+. "$shared/steps.sh"
 
 folder=$RUNNER_TEMP/connect-plan
 rm -rf "$folder" && mkdir -p "$folder"
 read -r -a more <<<"${CONNECT_ARGUMENTS:-}"
+name=$(plan_name)
 
 connect plan --detailed-exitcode --markdown \
     --out "$folder/plan.json" --html "$folder/plan.html" ${more[@]+"${more[@]}"} \
     >"$folder/plan.md" 2>"$folder/told.txt"
 code=$?
-cat "$folder/told.txt" >&2
+quietly cat "$folder/told.txt"
 
 if [[ ! -s $folder/plan.md ]]; then
     {
         echo "**There is no plan:** \`connect plan\` ended with exit code $code."
         echo
-        # four spaces quote whatever it holds
-        sed 's/^/    /' "$folder/told.txt" | head -c 20000
+        python3 "$shared/quoted.py" "$folder/told.txt"
     } >"$folder/plan.md"
 fi
 {
@@ -30,6 +33,7 @@ fi
 {
     echo "exit-code=$code"
     echo "changes=$([[ $code == 4 ]] && echo true || echo false)"
+    echo "name=$name"
     echo "comment-file=$folder/plan.md"
     if [[ $code == 0 || $code == 4 ]]; then
         echo "plan-file=$folder/plan.json"
