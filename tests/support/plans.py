@@ -175,7 +175,7 @@ def _with(live: Live, state: ConnectorState, texts: Mapping[str, str] | None) ->
         )
     pins = {key: each for key, each in ledger.pins.items() if key[0] != name}
     pins |= {(name, pin): applied for pin, applied in state.pins.items()}
-    if state.owner is None:
+    if state.owner is None and name in ledger.connectors:
         pins = {key: each for key, each in pins.items() if key[1] != rename_pin(name)}
     return replace(
         live,

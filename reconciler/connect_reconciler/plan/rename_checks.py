@@ -145,7 +145,7 @@ def _on_cluster(changes: Changes, rename: Rename, project: str, live: Live) -> _
             f"{name} reads another Kafka cluster than {old}: its offsets mean nothing there",
             "rename it first, and change the cluster after that",
         )
-    return _own_rename(old, live)
+    return _own_rename(name, old, live)
 
 
 def _running_again(name: str, old: str, target: TargetState) -> _Problem | None:
@@ -159,10 +159,11 @@ def _running_again(name: str, old: str, target: TargetState) -> _Problem | None:
     )
 
 
-def _own_rename(old: str, live: Live) -> _Problem | None:
+def _own_rename(name: str, old: str, live: Live) -> _Problem | None:
+    """Also where it would go back to a name that was deleted meanwhile: that one is then there."""
     pins = pins_of(live.ledger, old)
     for older in filter(None, map(renamed_from, sorted(pins))):
-        if older in live.connectors and begun(pins, older):
+        if begun(pins, older) and (older in live.connectors or older == name):
             return (
                 "plan.rename-unfinished",
                 f"{old} is still being renamed from {older}",

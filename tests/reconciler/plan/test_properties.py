@@ -42,6 +42,7 @@ TOPICS = ("orders", "refunds")
 SECRETS = ("hunter2", "hunter-three", "hunter$4")
 KEYS = ("tasks.max", "file", "errors.tolerance", "consumer.override.group.id", "transforms")
 TEXTS = ("1", "2", "x", "")
+NOON = 1_795_262_400_000
 
 states = st.sampled_from(TargetState)
 numbers = st.integers(0, 120)
@@ -88,12 +89,14 @@ def _entries(kind: str) -> st.SearchStrategy[tuple[OffsetEntry, ...]]:
 
 @st.composite
 def pins(draw: st.DrawFn, kind: str) -> Pin | None:
-    shape = draw(st.sampled_from(("none", "reset", "set", "other shape")))
+    shape = draw(st.sampled_from(("none", "reset", "set", "other shape", "to")))
     pin = draw(st.sampled_from(("p1", "p2")))
     if shape == "none":
         return None
     if shape == "reset":
         return Pin(pin, reset=True)
+    if shape == "to":
+        return Pin(pin, to=draw(st.sampled_from(("earliest", "latest", NOON))))
     other = "Source" if kind == "Sink" else "Sink"
     entries = draw(_entries(kind if shape == "set" else other))
     return Pin(pin, entries) if entries else None
@@ -142,7 +145,7 @@ def worlds(draw: st.DrawFn) -> tuple[Desired, Live]:
                 draw(st.none() | st.sampled_from((TargetState.RUNNING, TargetState.PAUSED))),
             )
         if pin is not None and draw(st.booleans()):
-            resolved = None if pin.reset else pin.set
+            resolved = draw(sink_entries()) if pin.to else None if pin.reset else pin.set
             known = draw(st.sampled_from((content_hash(pin), content_hash(pin), "other")))
             applied[(name, pin.id)] = AppliedPin(known, resolved, held=draw(st.booleans()))
     for name, old in draw(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(NAMES))).items():
@@ -151,7 +154,9 @@ def worlds(draw: st.DrawFn) -> tuple[Desired, Live]:
         if name in specs and not taken:
             specs[name] = replace(specs[name], renamed_from=old)
         if name != old and draw(st.booleans()):
-            stage = draw(st.sampled_from(((BEGUN, True), (BEGUN, False), (CARRIED, False))))
+            # As the ledger has it: what was carried from is owned, until both records go
+            of_owned = ((CARRIED, False),) if old in owners else ()
+            stage = draw(st.sampled_from(((BEGUN, True), (BEGUN, False), *of_owned)))
             applied[(name, rename_pin(old))] = AppliedPin(stage[0], (), held=stage[1])
     ledger = LedgerState(owners, applied, fingerprint_key=draw(st.sampled_from((KEY, None))))
     return Desired(PROJECT, specs), Live(
@@ -159,6 +164,8 @@ def worlds(draw: st.DrawFn) -> tuple[Desired, Live]:
         ledger,
         {("orders", 0): LogRange(20, 100), ("refunds", 0): LogRange(0, 50)},
         orphans,
+        topics={"orders": 1, "refunds": 1},
+        times={("orders", 0, NOON): 60, ("refunds", 0, NOON): 50},
         password_keys={name: frozenset({"typed"}) for name in NAMES},
     )
 
