@@ -18,6 +18,9 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from connect_runtime.kafka.jars import classpath
 from connect_runtime.kafka.java import find_java
+from connect_specs.desired import DesiredConnector
+from connect_specs.diagnostics import Location
+from connect_specs.exporting import export_text
 from connect_specs.java_map import (
     in_hash_map_order,
     java_hash,
@@ -226,3 +229,28 @@ def test_properties_against_java(java: Any) -> None:
         assert dict(loaded) == found, repr(text)
         compared += 1
     assert compared > 400
+
+
+def test_java_reads_an_exported_config_as_it_is(java: Any, tmp_path: Path) -> None:
+    odd = (
+        "",
+        " ",
+        "  both  ",
+        "a=b:c",
+        "#!",
+        "C:\\new\\u0041",
+        "a\tb\r\nc\f",
+        "é 日本 😀",
+        "a\\\nb",
+    )
+    odd += ("${file:/a:b}", "{{ a }}{% b %}", "key = value", "'\"", "\x7f\x01", "a" * 5000)
+    config = {"name": "a b", "connector.class": "X"}
+    config |= {f"k{number}": text for number, text in enumerate(odd)}
+    config |= {text: "v" for text in odd if text.strip()}
+    file = tmp_path / "a.properties"
+    file.write_text(
+        export_text(DesiredConnector("a b", config, Location("x")), "properties"), newline=""
+    )
+    loaded = java.java.util.Properties()
+    loaded.load(java.java.io.FileInputStream(str(file)))
+    assert dict(loaded) == config
