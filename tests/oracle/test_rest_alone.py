@@ -6,14 +6,17 @@ What versions differ in runs on the oldest that is supported and the newest trie
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from connect_reconciler.plan.actions import AlterOffsets, Create
+from connect_reconciler.cli.history import ledger_of
+from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.plan.actions import Create
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.kafka.jars import KAFKA_VERSION
 from connect_specs.desired import Pin
@@ -21,6 +24,7 @@ from connect_specs.states import TargetState
 from support.applying import names
 from support.broker import BrokerAddress, create_topic, produce
 from support.connect_jars import VERSIONS
+from support.dooming import Doom, Killed
 from support.masking import masking
 from support.oracle import Oracle
 from support.rest_project import RestProject, pin_at, sink, source
@@ -205,20 +209,75 @@ def test_what_was_made_by_hand_is_adopted_with_its_next_config(
 
 
 @pinned_version
+@pytest.mark.parametrize("last", [2, 5])
 def test_a_half_done_rewind_is_finished(
-    worker: Oracle, project: RestProject, topic: str, tmp_path: Path
+    worker: Oracle,
+    project: RestProject,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    last: int,
 ) -> None:
-    """Killed after the stop: what it was before is in the config, and the next apply goes on."""
+    """Killed after the stop, and between the last record and the resume."""
     out = tmp_path / "out.txt"
     project.want(sink(topic, out, topic))
     project.settle()
     wait_until(lambda: project.observe().connectors[topic].offsets, what="committed offsets")
     project.want(replace(sink(topic, out, topic), pin=pin_at("back", topic, 7)))
-    plan = project.plan()
-    (at,) = (n for n, action in enumerate(plan.actions) if isinstance(action, AlterOffsets))
-    project.apply(replace(plan, actions=plan.actions[:at]))
+    with monkeypatch.context() as patched:
+        patched.setattr(RestClient, "change", dying(Doom(last, before=False)))
+        with pytest.raises(Killed):
+            project.apply()
     assert project.observe().connectors[topic].target is STOPPED
-    assert project.observe().ledger.connectors[topic].held_from is RUNNING
+    found = [each.code for each in project.plan().warnings if each.code != "plan.rest-alone"]
+    assert found == ["plan.unfinished-apply"]
     project.settle()
     wait_until(lambda: lines(out)[-3:] == ["7", "8", "9"], what="three records")
+    assert len(lines(out)) == 13
     assert project.observe().connectors[topic].target is RUNNING
+
+
+def dying(doom: Doom) -> Callable[..., object]:
+    """In place of `RestClient.change`: the process is killed by what `doom` says."""
+    change = RestClient.change
+
+    def changed(client: RestClient, *args: Any, **more: Any) -> object:
+        return doom.around(lambda: change(client, *args, **more))
+
+    return changed
+
+
+@pinned_version
+def test_a_project_that_gets_its_kafka_and_loses_it(
+    worker: Oracle, project: RestProject, topic: str, tmp_path: Path, broker: BrokerAddress
+) -> None:
+    """The ledger moves from the config to its topic: no pin is applied twice."""
+    out = tmp_path / "out.txt"
+    spec = replace(sink(topic, out, topic), prevent_delete=True, pin=pin_at("from", topic, 8))
+    project.want(spec)
+    project.settle()
+    wait_until(lambda: lines(out) == ["8", "9"], what="two records")
+    project.kafka = {"bootstrap.servers": broker.bootstrap_servers}
+    assert project.plan().empty
+    other = RestProject(worker.url, worker.group_id, project.kafka, "others", {topic: spec})
+    assert [error.code for error in other.plan().errors] == ["plan.owned-by-other"]
+
+    # From its first change on the topic holds it, and what would grow old in the config is gone
+    project.want(replace(spec, pin=pin_at("back", topic, 7)))
+    assert names(project.plan()) == [f"Stop {topic}", f"AlterOffsets {topic}", f"Resume {topic}"]
+    project.settle()
+    wait_until(lambda: lines(out)[2:] == ["7", "8", "9"], what="three records")
+    ledger = ledger_of(project.project, project.kafka).state
+    assert {pin for of, pin in ledger.pins if of == topic} == {"from", "back"}
+    assert ledger.connectors[topic].prevent_delete
+    assert LEDGER_KEY not in config_of(worker, topic)
+
+    # The other way round the pin would be applied again, and the plan says that
+    project.kafka = {}
+    codes = {each.code for each in project.plan().warnings}
+    assert "plan.pin-perhaps-applied" in codes
+    project.kafka = {"bootstrap.servers": broker.bootstrap_servers}
+    project.want(replace(spec, prevent_delete=False))
+    project.settle()
+    project.specs = {}
+    project.settle()

@@ -26,7 +26,7 @@ from connect_reconciler.apply.report import (
     Outcome,
     exit_code,
 )
-from connect_reconciler.apply.steps import Steps, overtaken_holds
+from connect_reconciler.apply.steps import Steps, known_from_configs, overtaken_holds
 from connect_reconciler.ledger.journal import Ending, Journal
 from connect_reconciler.plan.actions import Action
 from connect_reconciler.plan.live import Live
@@ -81,6 +81,7 @@ def apply_plan(
         # A project that applies for the first time gets a key, unless the user brought one.
         key = secrets.token_bytes(32) if live.ledger.fingerprint_key is None else None
         edges.ledger.begin(journal, new_fingerprint_key=key)
+        edges.ledger.correct(known_from_configs(edges.ledger, plan, live))
         edges.ledger.correct(overtaken_holds(edges.ledger, plan, live))
     except FATAL as error:
         course.end(error)

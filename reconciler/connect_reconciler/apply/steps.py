@@ -22,7 +22,7 @@ from connect_reconciler.cluster.port import OutcomeUnknown
 from connect_reconciler.hiding import hide
 from connect_reconciler.ledger.changes import Context, after, before
 from connect_reconciler.ledger.journal import Step, StepEnd, before_record, offsets_records
-from connect_reconciler.ledger.topic import owned_record
+from connect_reconciler.ledger.topic import owned_record, pin_record
 from connect_reconciler.plan.actions import (
     Action,
     Adopt,
@@ -290,4 +290,19 @@ def overtaken_holds(ledger: LedgerWriter, plan: Plan, live: Live) -> list[NewRec
         and owned.project == plan.project
         and name in live.connectors
         and live.connectors[name].target is not TargetState.STOPPED
+    ]
+
+
+def known_from_configs(ledger: LedgerWriter, plan: Plan, live: Live) -> list[NewRecord]:
+    """What only the configs of connectors told, because they were applied to by REST alone: from
+    now on this ledger holds it."""
+    found = {
+        name: owned
+        for name, owned in live.ledger.connectors.items()
+        if owned.project == plan.project and name not in ledger.state.connectors
+    }
+    pins = live.ledger.pins.items()
+    return [
+        *(owned_record(ledger.topic, name, owned) for name, owned in found.items()),
+        *(pin_record(ledger.topic, of, pin, each) for (of, pin), each in pins if of in found),
     ]

@@ -20,6 +20,8 @@ from connect_reconciler.cli.choices import Choices
 from connect_reconciler.cli.leasing import check_lease_rights, lease_for, who
 from connect_reconciler.cli.telling import telling
 from connect_reconciler.cluster.choose import open_cluster
+from connect_reconciler.cluster.port import Cluster
+from connect_reconciler.cluster.rest_alone import UnkeyedCluster
 from connect_reconciler.cluster.rest_client import PATIENT, RestClient
 from connect_reconciler.ledger.lease import Lease
 from connect_reconciler.ledger.ledger import Ledger
@@ -66,7 +68,7 @@ def edges_for(
             yield edges_over_rest(client, desired, settings, fingerprint_key_given())
             return
         check_lease_rights(project, properties)
-        cluster = open_cluster(project, properties, PATIENT)
+        cluster = _cluster(project, properties)
         stack.callback(cluster.close)
         logs = KafkaLogs(properties)
         stack.callback(logs.close)
@@ -80,3 +82,9 @@ def edges_for(
         settings = replace(settings, progress=stack.enter_context(telling()))
         standings = standings_of(cluster, KafkaView(properties), read_back, project.worker)
         yield Edges(cluster, ledger, lease, read_back, settings, standings)
+
+
+def _cluster(project: Project, properties: Mapping[str, str]) -> Cluster:
+    if project.target is not None:
+        return UnkeyedCluster(RestClient(project.target, retries=PATIENT))
+    return open_cluster(project, properties, PATIENT)

@@ -29,6 +29,9 @@ def _owned(project: Project, cluster: Cluster, name: str) -> Owned | None:
 
     with client(project) as properties:
         if properties:
-            return ledger_seen(project, properties).state.connectors.get(name)
+            owned = ledger_seen(project, properties).state.connectors.get(name)
+            if owned is not None:
+                return owned
+    # Of a connector that was applied to by REST alone only its config tells
     entry = (cluster.config(name) or {}).get(LEDGER_KEY)
     return None if entry is None else load_entry(name, entry).owned

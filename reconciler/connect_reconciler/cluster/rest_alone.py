@@ -14,7 +14,7 @@ from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
 from connect_reconciler.cluster.versions import Feature, knows
 from connect_reconciler.plan.masked import masked_keys
-from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_reconciler.plan.reserved import LEDGER_KEY, without_reserved
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State
@@ -147,3 +147,25 @@ class KeyedCluster(HttpCluster):
     def _keyed(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
         entry = self._entry(name)
         return {**config, LEDGER_KEY: entry} if entry else dict(config)
+
+
+class UnkeyedCluster(HttpCluster):
+    """A cluster with a ledger topic: the entry that a config still holds from before there was one
+    goes before offsets move, or it would tell of too few pins if Kafka were taken away again."""
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
+        self._drop_entry(name)
+        return super().alter_offsets(name, offsets)
+
+    def reset_offsets(self, name: str) -> str:
+        self._drop_entry(name)
+        return super().reset_offsets(name)
+
+    def _drop_entry(self, name: str) -> None:
+        config = self.config(name) or {}
+        if LEDGER_KEY not in config:
+            return
+        if knows(self.version, Feature.PATCH_CONFIG):
+            self.patch_config(name, {LEDGER_KEY: None})
+        elif not masked_keys(config):
+            self.update_config(name, without_reserved(config))

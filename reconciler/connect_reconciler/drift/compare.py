@@ -184,7 +184,11 @@ def _same(applied: str | None, text: str | None, key: str, cover: Veil) -> bool:
     if not is_sensitive(key, text, cover.named):
         return False
     # A mask says nothing about what it hides, and without the key nothing can be told apart
-    return is_mask(text) or (cover.key is None and bool(_FINGERPRINT.fullmatch(applied)))
+    return (
+        is_mask(text)
+        or not applied
+        or (cover.key is None and bool(_FINGERPRINT.fullmatch(applied)))
+    )
 
 
 def _is_secret(key: str, texts: tuple[str | None, ...], cover: Veil) -> bool:

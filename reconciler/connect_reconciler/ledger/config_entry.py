@@ -26,15 +26,10 @@ _SORTED = orjson.OPT_SORT_KEYS
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A connector's part of the ledger.
-
-    `resuming` is set while `owned.held_from` is, by an apply that is about to let it go on, and
-    tells the offsets that it had then: nothing can be written once it runs.
-    """
+    """A connector's part of the ledger."""
 
     owned: Owned
     pins: Mapping[str, AppliedPin]
-    resuming: str | None = None
 
 
 def entry_of(name: str, state: LedgerState) -> Entry | None:
@@ -60,7 +55,7 @@ def dump_entry(entry: Entry | None) -> str:
             "config": dict(owned.config),
             "prevent_delete": owned.prevent_delete,
             "held_from": owned.held_from,
-            "resuming": entry.resuming,
+            "resuming": owned.resuming,
             "applied_ms": owned.applied_ms,
             "pins": {pin: _pin_json(applied) for pin, applied in entry.pins.items()},
         },
@@ -81,15 +76,9 @@ def offsets_mark(offsets: Iterable[OffsetEntry]) -> str:
 
 
 def load_ledger(
-    configs: Mapping[str, Mapping[str, str]],
-    refused: Callable[[LedgerUnreadable, str], None],
-    went_on: Callable[[str, str], bool] = lambda name, mark: False,
+    configs: Mapping[str, Mapping[str, str]], refused: Callable[[LedgerUnreadable, str], None]
 ) -> LedgerState:
-    """The ledger of all configs. `refused` is told of each connector whose entry is unreadable.
-
-    `went_on` tells of a connector that was about to be let go on, with the mark of the offsets that
-    it had, whether it did.
-    """
+    """The ledger of all configs. `refused` is told of each connector whose entry is unreadable."""
     connectors: dict[str, Owned] = {}
     pins: dict[tuple[str, str], AppliedPin] = {}
     for name, config in configs.items():
@@ -101,8 +90,6 @@ def load_ledger(
             refused(error, name)
             continue
         connectors[name] = entry.owned
-        if entry.resuming is not None and went_on(name, entry.resuming):
-            connectors[name] = replace(entry.owned, held_from=None, resuming=False)
         # A rename is over once the old name is gone, which cannot be written while the new one runs
         pins |= {
             (name, pin): each
@@ -110,6 +97,34 @@ def load_ledger(
             if renamed_from(pin) is None or renamed_from(pin) in configs
         }
     return LedgerState(connectors, pins)
+
+
+def with_configs(topic: LedgerState, configs: Mapping[str, Mapping[str, str]]) -> LedgerState:
+    """The topic's ledger, and that of the configs of connectors which it does not know: those were
+    applied to by REST alone. What cannot be read there counts as not being there."""
+    unknown = {name: each for name, each in configs.items() if name not in topic.connectors}
+    found = load_ledger(unknown, lambda error, name: None)
+    return replace(
+        topic,
+        connectors={**found.connectors, **topic.connectors},
+        pins={**found.pins, **topic.pins},
+    )
+
+
+def still_held(ledger: LedgerState, went_on: Callable[[str, str], bool]) -> LedgerState:
+    """The ledger without the holds of connectors that were let go, and went on since.
+
+    `went_on` tells that of one with the mark of the offsets that it had then.
+    """
+    return replace(
+        ledger,
+        connectors={
+            name: replace(owned, held_from=None, resuming=None)
+            if owned.resuming is not None and went_on(name, owned.resuming)
+            else owned
+            for name, owned in ledger.connectors.items()
+        },
+    )
 
 
 def load_entry(name: str, text: str) -> Entry:
@@ -126,13 +141,11 @@ def load_entry(name: str, text: str) -> Entry:
             prevent_delete=value["prevent_delete"] is True,
             held_from=None if held is None else TargetState(held),
             applied_ms=int(value["applied_ms"]),
+            # Older entries do not say
+            resuming=None if value.get("resuming") is None else _text(value["resuming"]),
         )
         pins = {_text(pin): _pin(each) for pin, each in value["pins"].items()}
-        # Older entries do not say
-        resuming = value.get("resuming")
-        if resuming is not None:
-            owned = replace(owned, resuming=True)
-        return Entry(owned, pins, None if resuming is None else _text(resuming))
+        return Entry(owned, pins)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise LedgerUnreadable(
             Diagnostic(

@@ -149,10 +149,10 @@ class ConfigKeyLedger:
             return
         entry, held_from = self._entry(name), self._held_from(name)
         if entry is not None and held_from is not None:
-            entry = replace(entry, owned=replace(entry.owned, held_from=held_from))
             # A paused connector is written again, and moves no offsets that could tell
-            if step.action == Resume.__name__:
-                entry = replace(entry, resuming=self._mark(name))
+            mark = self._mark(name) if step.action == Resume.__name__ else None
+            owned = replace(entry.owned, held_from=held_from, resuming=mark)
+            entry = replace(entry, owned=owned)
         self._write(name, entry)
 
     def _mark(self, name: str) -> str:

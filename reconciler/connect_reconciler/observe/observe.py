@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from connect_reconciler.cluster.choose import rest_client
 from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.ledger.config_entry import offsets_mark, still_held, with_configs
 from connect_reconciler.ledger.topic import LedgerSnapshot, with_fingerprint_key
 from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
 from connect_reconciler.observe.classes import kinds_of, live_kind, password_keys
@@ -35,6 +36,7 @@ from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import ConnectError
 from connect_specs.names import ClusterTopics
 from connect_specs.plugin_definitions import Definitions
+from connect_specs.states import TargetState
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,8 @@ def observe_view(
     """The same over any view. `fingerprint_key` wins over the ledger's."""
     cluster_id = view.cluster_id()
     found = _read_topics(project.topics, view)
-    ledger = with_fingerprint_key(found.ledger, fingerprint_key).state
+    configs = {name: state.config for name, state in found.config.connectors.items()}
+    ledger = with_configs(with_fingerprint_key(found.ledger, fingerprint_key).state, configs)
     kinds = kinds_of(found.config.connectors.values(), desired, plugins)
     live_kinds = {
         name: live_kind(state, kinds, found.offsets)
@@ -106,6 +109,12 @@ def observe_view(
     view.ensure_visible(topics_of_sinks(groups, desired, found.config))
     committed = view.group_offsets(set(groups.values())) if groups else {}
     offsets = offsets_of(found.offsets, live_kinds, groups, committed)
+
+    def went_on(name: str, mark: str) -> bool:
+        stopped = found.config.connectors[name].target is TargetState.STOPPED
+        return not stopped or offsets_mark(offsets.get(name, ())) != mark
+
+    ledger = still_held(ledger, went_on)
     task_states = _task_states(found.status)
     live = Live(
         connectors={

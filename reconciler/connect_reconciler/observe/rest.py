@@ -5,7 +5,7 @@ Logs, and what deleted connectors left, stay unknown; the ledger lies in the con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any
 from connect_reconciler.cluster.rest_alone import FOLLOWS_S, is_passing, target_of
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
 from connect_reconciler.hiding import hide
-from connect_reconciler.ledger.config_entry import load_ledger, offsets_mark
+from connect_reconciler.ledger.config_entry import load_ledger, offsets_mark, still_held
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.observe.classes import kinds_of, password_keys
 from connect_reconciler.observe.traces import cover_of
@@ -54,12 +54,13 @@ def observe_rest(
         root = pool.submit(client.read, "/")
         found = connectors_over_rest(client, pool)
         problems: list[Diagnostic] = []
-        ledger = _ledger(found, desired, client, problems)
+        ledger = _ledger(found, desired, problems)
         wanted = [
             name for name in found if name in desired.connectors or _ours(name, ledger, desired)
         ]
         found |= _settled({name: found[name] for name in wanted}, client, pool)
         offsets = dict(zip(wanted, pool.map(lambda n: _offsets(client, n), wanted), strict=True))
+        ledger = still_held(ledger, _went_on(found, lambda name: offsets.get(name, ())))
         about = root.result() or {}
     states = {name: ConnectorState(name, each.info.config) for name, each in found.items()}
     sensitive = {name: spec.sensitive for name, spec in desired.connectors.items()}
@@ -100,7 +101,8 @@ def ledger_over_rest(
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
         found = connectors_over_rest(client, pool)
     configs = {name: each.info.config for name, each in found.items()}
-    ledger = load_ledger(configs, lambda error, name: None, _went_on(found, client))
+    ledger = load_ledger(configs, lambda error, name: None)
+    ledger = still_held(ledger, _went_on(found, lambda name: _offsets(client, name)))
     kept = {name: configs[name][LEDGER_KEY] for name in ledger.connectors}
     return replace(ledger, fingerprint_key=fingerprint_key), kept
 
@@ -147,27 +149,26 @@ def _status(client: RestClient, name: str) -> ConnectorStatus | None:
     return None if answer is None else wire.connector_status_from_json(answer)
 
 
-def _ledger(
-    found: Mapping[str, Told], desired: Desired, client: RestClient, problems: list[Diagnostic]
-) -> LedgerState:
+def _ledger(found: Mapping[str, Told], desired: Desired, problems: list[Diagnostic]) -> LedgerState:
     def refused(error: LedgerUnreadable, name: str) -> None:
         # Of other connectors nothing is done, whoever owns them
         if name in desired.connectors:
             problems.extend(error.diagnostics)
 
-    configs = {name: each.info.config for name, each in found.items()}
-    return load_ledger(configs, refused, _went_on(found, client))
+    return load_ledger({name: each.info.config for name, each in found.items()}, refused)
 
 
-def _went_on(found: Mapping[str, Told], client: RestClient) -> Callable[[str, str], bool]:
+def _went_on(
+    found: Mapping[str, Told], offsets: Callable[[str], Sequence[OffsetEntry] | Diagnostic]
+) -> Callable[[str, str], bool]:
     """Of one that is stopped only its offsets tell: it was stopped again if they have moved."""
 
     def went_on(name: str, mark: str) -> bool:
         status = found[name].status
         if not is_passing(status) and target_of(status) is not TargetState.STOPPED:
             return True
-        offsets = _offsets(client, name)
-        return not isinstance(offsets, Diagnostic) and offsets_mark(offsets) != mark
+        now = offsets(name)
+        return not isinstance(now, Diagnostic) and offsets_mark(now) != mark
 
     return went_on
 

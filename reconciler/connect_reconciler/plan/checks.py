@@ -174,7 +174,7 @@ def _log_error(entry: OffsetEntry, live: Live) -> Problem | None:
 
 
 def _pin_forgotten(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic]:
-    """A ledger in a config is gone with the config, or when the project gets another one."""
+    """A ledger in a config is gone with the config."""
     connector = changes.live
     if changes.existence != "adopt" or connector is None:
         return
@@ -185,7 +185,7 @@ def _pin_forgotten(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnosti
             pin.where or changes.name,
             why="whoever writes the whole config takes the ledger in it away"
             if LEDGER_KEY not in connector.config
-            else f"the project keeps its ledger in a topic now, and no more under {LEDGER_KEY}",
+            else f"what its config says under {LEDGER_KEY} cannot be read",
             hint="take the pin out of the spec if it was applied",
         )
 

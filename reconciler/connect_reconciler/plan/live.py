@@ -50,7 +50,8 @@ class Owned:
 
     `config` holds fingerprints of sensitive values in place of the values. `held_from` is set while
     an apply has stopped the connector for its own purposes: the target state to go back to.
-    `resuming`: an apply was about to let it go back, and nothing tells whether it did.
+    `resuming` is set with it when an apply was about to let the connector go back and nothing tells
+    whether it did: it marks the offsets that it had then.
     """
 
     project: str
@@ -59,7 +60,7 @@ class Owned:
     prevent_delete: bool = False
     held_from: TargetState | None = None
     applied_ms: int = 0
-    resuming: bool = False
+    resuming: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

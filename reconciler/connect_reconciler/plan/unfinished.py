@@ -45,7 +45,7 @@ def unfinished(live: Live, project: str) -> Iterator[Diagnostic]:
     for name, owned in sorted(live.ledger.connectors.items()):
         connector = live.connectors.get(name)
         stopped = connector is not None and connector.target is TargetState.STOPPED
-        told = live.rest_alone or owned.resuming
+        told = live.rest_alone or owned.resuming is not None
         if told and stopped and owned.project == project and owned.held_from is not None:
             yield _left_stopped(name, owned, owned.held_from)
 
@@ -53,7 +53,7 @@ def unfinished(live: Live, project: str) -> Iterator[Diagnostic]:
 def _left_stopped(name: str, owned: Owned, before: TargetState) -> Diagnostic:
     what = f"{name} is stopped: an apply that stopped it did not make it {before.value} again"
     why = ""
-    if owned.resuming:
+    if owned.resuming is not None:
         what = f"{name} is stopped: an apply ended as it made it {before.value} again, or someone"
         what += " stopped it since"
         why = "it has the offsets that it had then, so nothing tells the one from the other"

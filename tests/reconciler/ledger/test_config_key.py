@@ -14,6 +14,8 @@ from connect_reconciler.ledger.config_entry import (
     load_entry,
     load_ledger,
     offsets_mark,
+    still_held,
+    with_configs,
 )
 from connect_reconciler.ledger.config_key import ConfigKeyLedger
 from connect_reconciler.ledger.journal import Step
@@ -160,7 +162,7 @@ def test_a_resume_is_recorded_before_it_runs(cluster: Cluster, ledger: ConfigKey
     ledger.started(Step(1, "a", "Resume"), then=[settled])
     written = cluster.last
     assert (written.owned.held_from, written.owned.applied_ms) == (TargetState.PAUSED, 18)
-    assert written.resuming == offsets_mark(AT)
+    assert written.owned.resuming == offsets_mark(AT)
     cluster.at = TargetState.RUNNING
     ledger.done(Step(1, "a", "Resume"), [settled])
     assert len(cluster.written) == 1
@@ -168,18 +170,20 @@ def test_a_resume_is_recorded_before_it_runs(cluster: Cluster, ledger: ConfigKey
 
 
 def test_whether_it_went_on_is_asked_of_the_offsets() -> None:
-    text = dump_entry(Entry(OWNED, {}, offsets_mark(AT)))
+    marked = replace(OWNED, resuming=offsets_mark(AT))
+    read = load_ledger({"a": {LEDGER_KEY: dump(LedgerState({"a": marked}))}}, pytest.fail)  # type: ignore[arg-type]
+    assert read.connectors["a"] == marked
     asked: list[tuple[str, str]] = []
 
-    def went_on(answer: bool) -> Owned:
+    def held(*, went_on: bool) -> Owned:
         def ask(name: str, mark: str) -> bool:
             asked.append((name, mark))
-            return answer
+            return went_on
 
-        return load_ledger({"a": {LEDGER_KEY: text}}, pytest.fail, ask).connectors["a"]  # type: ignore[arg-type]
+        return still_held(read, ask).connectors["a"]
 
-    assert (went_on(True).held_from, went_on(True).resuming) == (None, False)
-    assert (went_on(False).held_from, went_on(False).resuming) == (TargetState.PAUSED, True)
+    assert held(went_on=False) == marked
+    assert held(went_on=True) == replace(OWNED, held_from=None)
     assert asked[0] == ("a", offsets_mark(AT))
     assert offsets_mark([OffsetEntry({"p": 1}, {"o": 6})]) != offsets_mark(AT) != offsets_mark([])
     assert offsets_mark([*AT, OffsetEntry({"p": 2}, None)]) == offsets_mark(AT)
@@ -233,3 +237,15 @@ def test_an_entry_that_was_refused_fails_its_connector_alone(
     cluster.at, cluster.refuses = TargetState.STOPPED, True
     with pytest.raises(Failed, match="could not be kept"):
         ledger.done(Step(1, "a", "AlterOffsets"), [pin_record(LEDGER_KEY, "a", "p", PIN)])
+
+
+def test_a_topic_wins_over_a_config_that_still_has_an_entry() -> None:
+    newer = LedgerState({"a": replace(OWNED, applied_ms=19)}, {("a", "new"): PIN})
+    both = {(name, "old"): PIN for name in ("a", "b")}
+    kept = LedgerState({"a": OWNED, "b": OWNED}, both)
+    configs = {name: {LEDGER_KEY: dump(kept, name)} for name in ("a", "b")} | {
+        "c": {LEDGER_KEY: "?"}
+    }
+    merged = with_configs(newer, configs)
+    assert merged.connectors == {**newer.connectors, "b": OWNED}
+    assert merged.pins.keys() == {("a", "new"), ("b", "old")}
