@@ -56,3 +56,16 @@ def test_validate_finds_what_is_wrong_with_a_policy(project: Command) -> None:
     assert refused.returncode == 2
     assert "error[policy.syntax]" in refused.stderr
     assert "policies/rule.yaml:2:7" in refused.stderr
+
+
+def test_a_plan_without_changes_finds_a_misnamed_field(project: Command) -> None:
+    """A rule that nothing asks yet is wrong today, not on the day of the first change."""
+    project.write("connectors/lines.yaml", "# none\n")
+    project.write("policies/rule.yaml", "name: a\ndeny: change.agian > 5\n")
+    for verb in (["validate"], ["plan"], ["apply"]):
+        refused = project(*verb)
+        assert refused.returncode == 2
+        assert "error[policy.unknown-field]: policies/rule.yaml:2:7: change has no field" in (
+            refused.stderr
+        )
+        assert "hint: did you mean 'again'?" in refused.stderr

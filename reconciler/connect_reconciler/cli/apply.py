@@ -55,8 +55,8 @@ def apply(
     from connect_reconciler.cli.leasing import taken_over
     from connect_reconciler.cli.plan import observed, planned
     from connect_reconciler.cli.plan_output import read_saved
+    from connect_reconciler.cli.reading import specs_and_policies
     from connect_reconciler.cli.saved import planned_as_saved
-    from connect_specs.loader import load_specs
 
     if takeover:
         # Before another apply is ended for this one
@@ -64,7 +64,8 @@ def apply(
     choices = Choices(parallelism, fail_fast, health_timeout, healthy_for)
     call = invocation(context)
     project = call.project()
-    desired, scope = load_specs(project), scope_of(target, exclude)
+    scope = scope_of(target, exclude)
+    desired, policies = specs_and_policies(project)
     if file is not None:
         ensure_whole(scope)
     saved = None if file is None else read_saved(call.path(file))
@@ -73,9 +74,9 @@ def apply(
         lease = stack.enter_context(taken_over(project, properties)) if takeover else None
         if saved is None:
             live = observed(project, desired, properties, scope)
-            plan = planned(project, desired, live, scope)
+            plan = planned(project, desired, live, policies, scope)
         else:
-            plan, live = planned_as_saved(saved, project, desired, properties)
+            plan, live = planned_as_saved(saved, project, desired, policies, properties)
         return show_and_apply(
             plan, project, desired, live, properties, choices, yes=yes, as_json=as_json, lease=lease
         )

@@ -114,12 +114,13 @@ def _read_back(project: Project, before: Desired, found: Mapping[str, Imported])
 def _adoption(project: Project, desired: Desired, properties: Mapping[str, str]) -> Plan:
     """The plan for these connectors alone, which only adopts. Raises Invalid."""
     from connect_reconciler.cli.plan import observed, planned
+    from connect_reconciler.cli.reading import policies_of
     from connect_reconciler.plan.actions import Adopt
 
     live = observed(project, desired, properties)
     owners = {name: live.ledger.connectors.get(name) for name in desired.connectors}
     ledger = replace(live.ledger, connectors={n: owned for n, owned in owners.items() if owned})
-    plan = planned(project, desired, replace(live, ledger=ledger))
+    plan = planned(project, desired, replace(live, ledger=ledger), policies_of(project))
     if plan.errors:
         raise Invalid(*plan.errors)
     more = {each.connector for each in plan.actions if not isinstance(each, Adopt)}

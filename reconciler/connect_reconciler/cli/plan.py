@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from connect_reconciler.plan.live import Live
     from connect_reconciler.plan.plan import Plan
     from connect_reconciler.plan.scope import Scope
+    from connect_reconciler.policies.policy import Policy
     from connect_specs.desired import Desired, Project
 
 
@@ -44,15 +45,16 @@ def plan(
     """
     from connect_reconciler.cli.connecting import client
     from connect_reconciler.cli.plan_output import save, tell, where_whole, write_page
-    from connect_specs.loader import load_specs
+    from connect_reconciler.cli.reading import specs_and_policies
 
     ensure_one_form(as_json=as_json, as_markdown=as_markdown)
     call = invocation(context)
     project = call.project()
-    desired, scope = load_specs(project), scope_of(target, exclude)
+    scope = scope_of(target, exclude)
+    desired, policies = specs_and_policies(project)
     with client(project) as properties:
         live = observed(project, desired, properties, scope)
-        made = planned(project, desired, live, scope)
+        made = planned(project, desired, live, policies, scope)
     if html is not None:
         write_page(made, call.path(html))
     if out is not None and not made.errors:
@@ -87,7 +89,13 @@ def observed(
     return checked(live, project, part, properties)
 
 
-def planned(project: Project, desired: Desired, live: Live, scope: Scope | None = None) -> Plan:
+def planned(
+    project: Project,
+    desired: Desired,
+    live: Live,
+    policies: tuple[Policy, ...],
+    scope: Scope | None = None,
+) -> Plan:
     """The plan from there to the specs, judged by the project's policies."""
     from connect_reconciler.plan.planner import make_plan
 
@@ -99,14 +107,13 @@ def planned(project: Project, desired: Desired, live: Live, scope: Scope | None 
         scope=scope,
         env=project.env,
     )
-    return judged(made, project, live)
+    return judged(made, policies, live)
 
 
-def judged(plan: Plan, project: Project, live: Live) -> Plan:
-    """The plan with what the project's policies say of it now. Raises Invalid for a bad policy."""
-    if not project.policies:
+def judged(plan: Plan, policies: tuple[Policy, ...], live: Live) -> Plan:
+    """The plan with what the policies say of it now."""
+    if not policies:
         return plan
     from connect_reconciler.policies.judge import judge
-    from connect_reconciler.policies.policy import load_policies
 
-    return judge(plan, load_policies(project), live.now_ms)
+    return judge(plan, policies, live.now_ms)

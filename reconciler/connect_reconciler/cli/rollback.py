@@ -52,6 +52,7 @@ def rollback(
     from connect_reconciler.cli.history import journal_of, ledger_of
     from connect_reconciler.cli.plan import judged, observed
     from connect_reconciler.cli.plan_output import save, tell, where_whole
+    from connect_reconciler.cli.reading import policies_of
     from connect_reconciler.observe.observe import observe
     from connect_reconciler.plan.agreement import ensure_same
     from connect_reconciler.plan.rollback import rollback_plan, way_back
@@ -61,7 +62,7 @@ def rollback(
     call = invocation(context)
     project = call.project()
     saved = None if file is None else _saved(call.path(file), apply_id)
-    files = _specs(project)
+    files, policies = _specs(project), policies_of(project)
     with client(project) as properties:
         ledger = ledger_of(project, properties)
         journal = journal_of(ledger, project, apply_id)
@@ -75,7 +76,7 @@ def rollback(
         if saved is not None and not made.errors:
             ensure_fresh(saved, way.desired, project, live)
             ensure_same(saved, made, live, source="the ledger", hint="make the plan again")
-        plan = judged(made, project, live)
+        plan = judged(made, policies, live)
         if only_plan:
             if out is not None and not plan.errors:
                 save(plan, call.path(out))

@@ -11,11 +11,16 @@ if TYPE_CHECKING:
 
     from connect_reconciler.plan.live import Live
     from connect_reconciler.plan.plan import Plan
+    from connect_reconciler.policies.policy import Policy
     from connect_specs.desired import Desired, Project
 
 
 def planned_as_saved(
-    saved: Plan, project: Project, desired: Desired, properties: Mapping[str, str]
+    saved: Plan,
+    project: Project,
+    desired: Desired,
+    policies: tuple[Policy, ...],
+    properties: Mapping[str, str],
 ) -> tuple[Plan, Live]:
     """The plan to apply, judged by the policies of now, and the cluster that it was made for.
 
@@ -39,4 +44,4 @@ def planned_as_saved(
         part = narrowed(desired, live, scope_of_saved(saved, desired, live))[0]
         live = checked(live, project, part, properties)
     again = planned_again(saved, desired, live, project.worker)
-    return judged(again, project, live), live
+    return judged(again, policies, live), live

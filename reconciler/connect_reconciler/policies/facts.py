@@ -97,14 +97,14 @@ def now_facts(now_ms: int, timezone: str) -> Facts:
     """`now`: weekday in English and small letters, hour, minute and date in the policy's zone."""
     time = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone(ZoneInfo(timezone))
     return {
-        "weekday": _WEEKDAYS[time.weekday()],
+        "weekday": WEEKDAYS[time.weekday()],
         "hour": time.hour,
         "minute": time.minute,
         "date": time.date().isoformat(),
     }
 
 
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 def _key(change: FieldChange) -> Facts:

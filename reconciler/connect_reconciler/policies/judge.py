@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-import cel
-
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.policies.facts import Facts, now_facts, plan_facts
 from connect_reconciler.policies.policy import Policy
@@ -39,22 +37,19 @@ def _unjudged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def _findings(policy: Policy, plan: Facts, now_ms: int) -> Iterator[Diagnostic]:
-    program = cel.compile(policy.expression)
     given: Facts = {"plan": plan, "now": now_facts(now_ms, policy.timezone)}
-    if "change" not in program.variables():
-        yield from _ask(policy, program, given, "")
+    if "change" not in policy.program.variables():
+        yield from _ask(policy, given, "")
         return
     for change in plan["changes"]:
-        yield from _ask(policy, program, given | {"change": change}, change["connector"])
+        yield from _ask(policy, given | {"change": change}, change["connector"])
 
 
-def _ask(
-    policy: Policy, program: cel.Program, given: Facts, connector: str
-) -> Iterator[Diagnostic]:
+def _ask(policy: Policy, given: Facts, connector: str) -> Iterator[Diagnostic]:
     of = f"{connector}: " if connector else ""
     verb = "denies" if policy.verdict == "deny" else "warns of"
     try:
-        broken = program.execute(given)
+        broken = policy.program.execute(given)
     # The library raises what the expression calls for: KeyError, TypeError, RuntimeError, ...
     except Exception as error:
         what = f"{of}policy {policy.name} cannot be judged"

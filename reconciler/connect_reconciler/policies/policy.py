@@ -7,7 +7,8 @@ asked of every connector that the plan changes, another one once of the whole pl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -15,9 +16,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import cel
 
 from connect_reconciler.policies.facts import NAMES
+from connect_reconciler.policies.names import bound_names, slips
+from connect_reconciler.policies.shape import SAMPLE
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
-from connect_specs.fields import as_text, check_fields, required
+from connect_specs.fields import as_text, check_fields, did_you_mean, required
 from connect_specs.nodes import Map, Node
 from connect_specs.spec_files import find_policy_files, relative_name
 from connect_specs.text_files import read_text
@@ -27,18 +30,19 @@ Verdict: TypeAlias = Literal["deny", "warn"]
 
 _CODE = "policy"
 _LONGEST = 10_000
+_NO_FUNCTION = "Undefined variable or function"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One rule: where `expression` is true of a change, the plan is denied or warned of.
+    """One rule: where its expression is true of a change, the plan is denied or warned of.
 
     `says` is for people. Days and hours in `now` are those of `timezone`.
     """
 
     name: str
     verdict: Verdict
-    expression: str
+    program: cel.Program = field(repr=False, compare=False)
     where: Location
     says: str = ""
     hint: str = ""
@@ -96,16 +100,18 @@ def _read_policy(node: Node, problems: list[Diagnostic]) -> Policy | None:
     verdict: Verdict = "deny" if rules == ["deny"] else "warn"
     rule, name = node.get(verdict), texts.get("name")
     expression = texts.get(verdict)
-    if rule is None or expression is None or name_node is None or name is None:
-        return None
-    problem = _problem(expression, rule.where) or _zone_problem(texts.get("timezone"), node)
-    if problem is not None:
-        problems.append(problem)
+    program = None
+    if rule is not None and expression is not None:
+        program = _compiled(expression, rule.where, problems)
+    zone = _zone_problem(texts.get("timezone"), node)
+    if zone is not None:
+        problems.append(zone)
+    if program is None or name_node is None or name is None:
         return None
     return Policy(
         name,
         verdict,
-        expression,
+        program,
         name_node.where,
         texts.get("says") or "",
         texts.get("hint") or "",
@@ -113,24 +119,52 @@ def _read_policy(node: Node, problems: list[Diagnostic]) -> Policy | None:
     )
 
 
-def _problem(expression: str, where: Location) -> Diagnostic | None:
-    """Why this cannot be asked, as far as that can be told before there is a plan."""
+def _compiled(expression: str, where: Location, problems: list[Diagnostic]) -> cel.Program | None:
+    """The expression if it can be asked, as far as that can be told before there is a plan."""
     if len(expression) > _LONGEST:
         what = f"the expression has more than {_LONGEST} characters"
-        return Diagnostic("policy.too-long", what, where)
+        problems.append(Diagnostic("policy.too-long", what, where))
+        return None
     try:
         program = cel.compile(expression)
     except ValueError as error:
         why = str(error).partition("ERROR: ")[2] or str(error)
         what = "the expression is not one of CEL"
         hint = "an expression is like: change.does.exists(d, d == 'delete')"
-        return Diagnostic("policy.syntax", what, where, why=why.strip(), hint=hint)
-    unknown = sorted(set(program.variables()) - set(NAMES))
+        problems.append(Diagnostic("policy.syntax", what, where, why=why.strip(), hint=hint))
+        return None
+    wrong = list(_misnamed(expression, program, where)) or list(_untyped(program, where))
+    problems.extend(wrong)
+    return None if wrong else program
+
+
+def _misnamed(expression: str, program: cel.Program, where: Location) -> Iterator[Diagnostic]:
+    unknown = sorted(set(program.variables()) - set(NAMES) - bound_names(expression))
     if unknown:
         what = f"the expression uses {', '.join(unknown)}, which a policy does not know"
-        hint = f"it knows {', '.join(NAMES)}"
-        return Diagnostic("policy.unknown-name", what, where, hint=hint)
-    return None
+        hint = did_you_mean(unknown[0], NAMES)
+        yield Diagnostic("policy.unknown-name", what, where, hint=hint)
+    for slip in slips(expression):
+        yield Diagnostic("policy.unknown-field", slip.what, where, hint=slip.hint)
+
+
+def _untyped(program: cel.Program, where: Location) -> Iterator[Diagnostic]:
+    """What fails on a sample for another reason than what the sample holds."""
+    what, why = "", ""
+    try:
+        answer = program.execute(SAMPLE)
+        if not isinstance(answer, bool):
+            what = f"the expression answers with {type(answer).__name__}, not true or false"
+    except TypeError as error:
+        what, why = "the expression mixes types", str(error).partition(". ")[0]
+    except RuntimeError as error:
+        if str(error).startswith(_NO_FUNCTION):
+            what, why = "the expression calls what is no function", str(error).partition(". ")[0]
+    # Keys and elements that this sample has not, a plan may have
+    except Exception:
+        return
+    if what:
+        yield Diagnostic("policy.type", what, where, why=why)
 
 
 def _zone_problem(zone: str | None, node: Map) -> Diagnostic | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import cel
 import pytest
 
 from connect_reconciler.plan.actions import (
@@ -21,8 +22,10 @@ from connect_reconciler.plan.actions import (
 )
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.values import Plain, Secret
+from connect_reconciler.policies.facts import now_facts, plan_facts
 from connect_reconciler.policies.judge import judge
 from connect_reconciler.policies.policy import Policy, load_policies
+from connect_reconciler.policies.shape import SAMPLE, SHAPES, Shape
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Invalid, Location
 from connect_specs.project import load_project
@@ -73,7 +76,7 @@ def plan(*actions: object, env: str | None = "prod") -> Plan:
 
 
 def policy(expression: str, verdict: str = "deny", **more: str) -> Policy:
-    return Policy("rule", verdict, expression, WHERE, **more)  # type: ignore[arg-type]
+    return Policy("rule", verdict, cel.compile(expression), WHERE, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -223,6 +226,10 @@ def test_policies_are_read_from_files(tmp_path: Path) -> None:
         ("name: a\ndeny: 'true'\nwarn: 'true'\n", "policy.verdict", (1, 1)),
         ("name: a\n", "policy.verdict", (1, 1)),
         ("deny: 'true'\n", "policy.missing-field", (1, 1)),
+        ("name: a\ndeny: change.agian > 5\n", "policy.unknown-field", (2, 7)),
+        ("name: a\ndeny: change.again\n", "policy.type", (2, 7)),
+        ("name: a\ndeny: change.again > '5'\n", "policy.type", (2, 7)),
+        ("name: a\ndeny: change.connector.startWith('a')\n", "policy.type", (2, 7)),
         ("name: a\ndeny: 'true'\nsay: hello\n", "policy.unknown-field", (3, 1)),
         ("name: a\ndeny: 'true'\ntimezone: Mars/Dune\n", "policy.timezone", (1, 1)),
         ("- a\n", "policy.not-a-map", (1, 1)),
@@ -239,3 +246,28 @@ def test_what_is_wrong_with_a_file(
     assert found.code == code
     assert isinstance(found.where, Location)
     assert (found.where.line, found.where.column) == place
+
+
+def test_facts_have_the_shape_that_expressions_are_checked_with() -> None:
+    def fits(value: object, shape: Shape) -> bool:
+        if isinstance(shape, dict):
+            assert isinstance(value, dict)
+            return value.keys() <= shape.keys() and all(fits(value[k], shape[k]) for k in value)
+        if isinstance(shape, list):
+            assert isinstance(value, list)
+            return all(fits(each, shape[0]) for each in value)
+        return shape is None or value in shape
+
+    made = plan(DELETE, REWIND, CHANGE, RESET, CREATE)
+    assert fits(plan_facts(made), SHAPES["plan"])
+    assert now_facts(FRIDAY_23_UTC, "UTC").keys() == SAMPLE["now"].keys()
+    everything = set[str]().union(*(change.keys() for change in plan_facts(made)["changes"]))
+    assert everything == SAMPLE["change"].keys()
+
+
+def test_all_examples_of_the_docs_are_right(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()
+    blocks = [block.partition("```")[0] for block in text.split("```yaml\n")[1:]]
+    rules = [block for block in blocks if "name: " in block]
+    assert len(rules) > 1
+    assert load_policies(load_project(project(tmp_path, "\n---\n".join(rules))))

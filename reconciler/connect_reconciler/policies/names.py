@@ -1,0 +1,150 @@
+"""Which fields and words does an expression name that no plan has? Pure, and told before any plan.
+
+The library compiles an expression and does not tell which fields it asks for, so its text is read:
+paths such as `change.keys`, the names that `exists` and its kin give to elements, and texts that a
+path is compared with. What cannot be followed is let through; judging a plan finds it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from connect_reconciler.policies.shape import SHAPES, Shape
+from connect_specs.fields import did_you_mean
+
+_TOKEN: Final = re.compile(
+    r"""(?P<text>[rR]?(?:'''.*?'''|\"{3}.*?\"{3}|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"))"""
+    r"|(?P<comment>//[^\n]*)"
+    r"|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<number>\d[\w.]*)"
+    r"|(?P<mark>==|!=|<=|>=|&&|\|\||\S)",
+    re.DOTALL,
+)
+_MACROS: Final = frozenset({"all", "exists", "exists_one", "existsOne", "filter", "map"})
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """A field or word that there is not, and what may be meant."""
+
+    what: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+
+    @property
+    def word(self) -> str:
+        """The value of a text, or a name."""
+        return self.text.lstrip("rR").strip("'\"") if self.kind == "text" else self.text
+
+
+_END: Final = _Token("end", "")
+
+
+def bound_names(expression: str) -> frozenset[str]:
+    """The names that macros such as `exists(k, …)` give to elements."""
+    tokens = _tokens(expression)
+    return frozenset(
+        tokens[at + 2].text
+        for at, token in enumerate(tokens[:-2])
+        if token.text in _MACROS and tokens[at + 1].text == "(" and tokens[at + 2].kind == "name"
+    )
+
+
+def slips(expression: str) -> Iterator[Slip]:
+    """What is misnamed in it, in its order."""
+    yield from _Reader(_tokens(expression)).slips()
+
+
+def _tokens(expression: str) -> list[_Token]:
+    found = (_Token(str(each.lastgroup), each[0]) for each in _TOKEN.finditer(expression))
+    return [token for token in found if token.kind != "comment"]
+
+
+class _Reader:
+    """Follows each path of an expression through the shapes."""
+
+    def __init__(self, tokens: list[_Token]) -> None:
+        self._tokens = tokens
+        self._shapes: dict[str, Shape] = dict(SHAPES)
+
+    def slips(self) -> Iterator[Slip]:
+        at = 0
+        while at < len(self._tokens):
+            token = self._tokens[at]
+            is_root = token.kind == "name" and self._at(at - 1).text != "."
+            if is_root and token.text in self._shapes:
+                at = yield from self._path(at)
+            else:
+                at += 1
+
+    def _at(self, at: int) -> _Token:
+        return self._tokens[at] if 0 <= at < len(self._tokens) else _END
+
+    def _path(self, start: int) -> Generator[Slip, None, int]:
+        """Reads one path; returns where it ends."""
+        path, shape, at = (
+            self._tokens[start].text,
+            self._shapes[self._tokens[start].text],
+            start + 1,
+        )
+        while True:
+            mark, name = self._at(at), self._at(at + 1)
+            is_call = self._at(at + 2).text == "("
+            if mark.text == "." and name.kind == "name" and is_call:
+                self._bind(name.text, self._at(at + 3), shape)
+                return at + 3
+            is_field = mark.text == "." and name.kind == "name"
+            is_index = mark.text == "[" and self._at(at + 2).text == "]"
+            if is_field or (is_index and name.kind == "text"):
+                if isinstance(shape, dict) and name.word not in shape:
+                    hint = did_you_mean(name.word, shape)
+                    yield Slip(f"{path} has no field {name.word!r}", hint)
+                    return at + 2
+                if isinstance(shape, list):
+                    hint = f"ask each of them: {path}.exists(x, …)"
+                    yield Slip(f"{path} is a list and has no field {name.word!r}", hint)
+                    return at + 2
+                shape = shape[name.word] if isinstance(shape, dict) else None
+                path = f"{path}.{name.word}"
+            elif is_index and name.kind == "number":
+                shape = shape[0] if isinstance(shape, list) else None
+                path = f"{path}[{name.text}]"
+            else:
+                yield from self._compared(path, shape, start, at)
+                return at
+            at += 2 if is_field else 3
+
+    def _bind(self, macro: str, name: _Token, shape: Shape) -> None:
+        if macro in _MACROS and name.kind == "name":
+            self._shapes[name.text] = shape[0] if isinstance(shape, list) else None
+
+    def _compared(self, path: str, shape: Shape, start: int, end: int) -> Iterator[Slip]:
+        """Texts that the path is held against: `path == "a"`, `"a" in path`, `path in ["a"]`."""
+        before, operator = self._at(start - 1).text, self._at(end).text
+        if before == "in" and isinstance(shape, dict | list):
+            words = shape if isinstance(shape, dict) else shape[0]
+            yield from self._unknown_words(path, words, [self._at(start - 2)])
+        elif isinstance(shape, frozenset) and operator in ("==", "!="):
+            yield from self._unknown_words(path, shape, [self._at(end + 1)])
+        elif isinstance(shape, frozenset) and before in ("==", "!="):
+            yield from self._unknown_words(path, shape, [self._at(start - 2)])
+        elif isinstance(shape, frozenset) and operator == "in" and self._at(end + 1).text == "[":
+            listed = self._tokens[end + 2 :]
+            closing = next((n for n, token in enumerate(listed) if token.text == "]"), 0)
+            yield from self._unknown_words(path, shape, listed[:closing])
+
+    def _unknown_words(self, path: str, known: Shape, given: list[_Token]) -> Iterator[Slip]:
+        if not isinstance(known, dict | frozenset):
+            return
+        for token in given:
+            if token.kind == "text" and token.word not in known:
+                what = f"{path} is never {token.word!r}"
+                yield Slip(what, did_you_mean(token.word, known))
