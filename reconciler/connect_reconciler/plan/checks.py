@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from connect_reconciler.plan.amounts import offsets
 from connect_reconciler.plan.diff import Changes, PinChange
+from connect_reconciler.plan.group_checks import Groups
 from connect_reconciler.plan.group_readers import Readers
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
@@ -45,12 +46,14 @@ def check_changes(
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = list(_whole_project(changes, desired, live))
     blocked, unpinned = set(), set()
+    groups = Groups({each.name: each for each in changes}, live, worker, readers, desired.project)
     for each in changes:
         refused = (
             _ownership(each, desired.project)
             or _protection(each)
             or rename_error(each, desired, live)
             or group_error(each, worker, readers)
+            or (groups.error(each) if each.carries else None)
         )
         if refused is not None:
             errors.append(refused)
@@ -59,16 +62,19 @@ def check_changes(
         nothing = rename_warning(each, live)
         if nothing is not None:
             warnings.append(nothing)
+        warnings.extend(groups.shares(each))
         pin = each.spec.pin if each.spec else None
         if pin is None:
             continue
-        wrong = list(_pin_errors(each, pin, live))
+        crowded = groups.error(each)
+        wrong = [*_pin_errors(each, pin, live), *filter(None, (crowded,))]
         errors.extend(wrong)
         if wrong:
             unpinned.add(each.name)
         elif each.pin is not None:
             warnings.extend(_pin_forgotten(each, pin, live))
             warnings.extend(_pin_warnings(each, pin, live))
+            warnings.extend(groups.moves_of_others(each))
     return Problems(tuple(errors), tuple(warnings), frozenset(blocked), frozenset(unpinned))
 
 
