@@ -59,7 +59,11 @@ def _renames(desired: Desired, live: Live) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Three:
-    """One connector: as applied, as its spec wants it, as it is; `rename` is what apply does."""
+    """One connector: as applied, as its spec wants it, as it is; `rename` is what apply does.
+
+    `rest_alone`: what was applied lies in its config, and goes when somebody deletes the connector
+    or writes all of it; target states are not kept.
+    """
 
     name: str
     project: str
@@ -69,6 +73,7 @@ class _Three:
     cover: Veil
     history: History
     rename: str
+    rest_alone: bool
 
     @classmethod
     def of(cls, name: str, desired: Desired, seen: Seen, rename: str) -> _Three:
@@ -85,6 +90,7 @@ class _Three:
             Veil(name, live.ledger.fingerprint_key, named),
             seen.history,
             rename,
+            live.rest_alone,
         )
 
 
@@ -97,6 +103,8 @@ def _of_connector(three: _Three, seen: Seen) -> Iterator[Finding]:
         yield existence
     if connector is None or (owned is None and spec is None):
         return
+    if owned is None and spec is not None and three.rest_alone:
+        yield from _unrecorded(three, spec, connector)
     if owned is not None:
         yield from _config(three, owned, connector)
         yield from _state(three, owned, connector)
@@ -117,13 +125,18 @@ def _existence(three: _Three) -> Finding | None:
         return Finding(
             Kind.CONNECTOR, three.name, Whose.OURS, "", applied, desired, live, three.rename
         )
+    detail = ""
     match applied, desired, live:
         case None, None, _:
             return Finding(Kind.UNMANAGED, three.name, live=live, since=since)
         case Plain(), Plain(), None:
             whose = Whose.THEIRS
+        case None, Plain(), None if three.rest_alone:
+            whose = Whose.UNKNOWN
         case (None, Plain(), _) | (Plain(), None, _):
             whose, since = Whose.OURS, None
+            if three.rest_alone and desired and live:
+                detail = "adopted with its next config change"
         case _:
             return None
     return Finding(
@@ -133,6 +146,7 @@ def _existence(three: _Three) -> Finding | None:
         applied=applied,
         desired=desired,
         live=live,
+        detail=detail,
         since=since,
     )
 
@@ -166,6 +180,21 @@ def _config(three: _Three, owned: Owned, connector: LiveConnector) -> Iterator[F
             live=_shown(now, secret=secret),
             since=None if whose is Whose.OURS else three.history.keys.get((three.name, key)),
         )
+
+
+def _unrecorded(
+    three: _Three, spec: DesiredConnector, connector: LiveConnector
+) -> Iterator[Finding]:
+    """Its config holds no ledger: it was never applied, or somebody wrote all of its config."""
+    live = without_reserved(connector.config)
+    wanted = written_config(spec, live)
+    for key in sorted((live.keys() | wanted.keys()) - {"name"}):
+        then, now = wanted.get(key), live.get(key)
+        if then == now or (now is not None and is_mask(now)):
+            continue
+        secret = _is_secret(key, (now, then), three.cover)
+        desired, shown = _shown(then, secret=secret), _shown(now, secret=secret)
+        yield Finding(Kind.CONFIG, three.name, Whose.UNKNOWN, key=key, desired=desired, live=shown)
 
 
 def _whose(*, moved: bool, asked: bool) -> Whose | None:
@@ -212,8 +241,12 @@ def _shown(text: str | None, *, secret: bool) -> Value | None:
 def _state(three: _Three, owned: Owned, connector: LiveConnector) -> Iterator[Finding]:
     spec = three.spec
     if owned.held_from is not None and connector.target is TargetState.STOPPED:
+        known = Whose.OURS
         detail = f"an apply that did not end has stopped it; the next makes it {owned.held_from}"
-        yield _state_finding(three, owned, connector, Whose.OURS, detail)
+        if owned.resuming is not None:
+            known = Whose.UNKNOWN
+            detail = f"an apply ended as it made it {owned.held_from}, or someone stopped it since"
+        yield _state_finding(three, owned, connector, known, detail)
         return
     if spec is None:
         # Left alone if the spec had none
@@ -223,10 +256,21 @@ def _state(three: _Three, owned: Owned, connector: LiveConnector) -> Iterator[Fi
     wanted = managed_state(spec)
     if wanted is None or wanted is connector.target:
         return
+    if three.rest_alone:
+        yield _state_finding(three, owned, connector, Whose.UNKNOWN, _untold(connector))
+        return
     applied = owned.state
     whose = _whose(moved=applied not in (None, connector.target), asked=applied is not wanted)
     if whose is not None:
         yield _state_finding(three, owned, connector, whose)
+
+
+def _untold(connector: LiveConnector) -> str:
+    """Over REST alone a target state is only as good as the status that tells it."""
+    told = {state.value.upper() for state in TargetState}
+    if connector.state is None or connector.state in told:
+        return ""
+    return f"its status is {connector.state}, which does not tell what was asked of it"
 
 
 def _state_finding(

@@ -28,11 +28,15 @@ class Kind(StrEnum):
 
 
 class Whose(StrEnum):
-    """Who moved away from what was applied last: the specs, the cluster by hand, or both."""
+    """Who moved away from what was applied last: the specs, the cluster by hand, or both.
+
+    `unknown`: nothing tells, because no ledger says what was applied.
+    """
 
     OURS = "ours"
     THEIRS = "theirs"
     BOTH = "both"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,8 @@ class Finding:
 
     @property
     def drifted(self) -> bool:
-        """Whether somebody changed it by hand."""
-        return self.whose in (Whose.THEIRS, Whose.BOTH)
+        """Whether somebody changed it by hand, or may have."""
+        return self.whose in (Whose.THEIRS, Whose.BOTH, Whose.UNKNOWN)
 
     @property
     def identity(self) -> Finding:
@@ -97,7 +101,7 @@ class Drift:
 
     @property
     def drifted(self) -> bool:
-        """Whether anything of this project was changed by hand."""
+        """Whether anything of this project was changed by hand, or may have been."""
         return any(finding.drifted for finding in self.findings)
 
     def counts(self) -> dict[str, int]:
@@ -106,6 +110,7 @@ class Drift:
         return {
             "theirs": sum(each.whose is Whose.THEIRS for each in found),
             "both": sum(each.whose is Whose.BOTH for each in found),
+            "unknown": sum(each.whose is Whose.UNKNOWN for each in found),
             "ours": sum(each.whose is Whose.OURS for each in found),
             "unmanaged": sum(each.kind is Kind.UNMANAGED for each in found),
             "left_offsets": sum(each.kind is Kind.LEFT_OFFSETS for each in found),

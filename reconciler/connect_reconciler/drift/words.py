@@ -26,6 +26,11 @@ class Section:
 SECTIONS = (
     Section("Changed by hand", "remove", lambda each: each.whose is Whose.THEIRS),
     Section("Changed by hand and in the specs", "risk", lambda each: each.whose is Whose.BOTH),
+    Section(
+        "By hand or not applied yet: nothing tells which",
+        "risk",
+        lambda each: each.whose is Whose.UNKNOWN,
+    ),
     Section("Not applied yet", "change", lambda each: each.whose is Whose.OURS),
     Section("Failed", "error", lambda each: each.kind is Kind.FAILED),
     Section("Of no spec and no project", "note", lambda each: each.kind is Kind.UNMANAGED),
@@ -41,6 +46,8 @@ def headline(drift: Drift) -> str:
     parts = [f"{counts['theirs']} by hand"] if counts["theirs"] else []
     if counts["both"]:
         parts.append(f"{counts['both']} by hand and in the specs")
+    if counts["unknown"]:
+        parts.append(f"{counts['unknown']} by hand or not applied yet")
     head = f"Drift: {', '.join(parts)}" if parts else "No drift"
     beside = {
         "not applied yet": counts["ours"],
@@ -109,6 +116,8 @@ def moment(timestamp_ms: int) -> str:
 def _existence(finding: Finding) -> str:
     if finding.detail:
         return one_line(finding.detail)
+    if finding.whose is Whose.UNKNOWN:
+        return "is not there"
     if finding.desired is None:
         done = "deletes it" if finding.live else "forgets what was deleted already"
         return f"its spec is gone: apply {done}"
@@ -120,6 +129,8 @@ def _existence(finding: Finding) -> str:
 def _config(finding: Finding) -> str:
     ours = finding.whose is Whose.OURS
     new = finding.desired if ours else finding.live
+    if finding.whose is Whose.UNKNOWN:
+        return change_text(FieldChange(finding.key, finding.live, finding.desired))
     text = change_text(FieldChange(finding.key, finding.applied, new))
     if finding.whose is not Whose.BOTH:
         return text
@@ -137,6 +148,8 @@ def _state(finding: Finding) -> str:
             return f"state: {live} → {desired}"
         case Whose.BOTH:
             return f"state: {applied} → {live}; the spec wants {desired}"
+        case Whose.UNKNOWN:
+            return f"state: {live}; the spec wants {desired}"
         case _:
             return f"state: {applied} → {live}"
 

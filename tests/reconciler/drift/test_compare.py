@@ -65,6 +65,7 @@ class World:
     history: History = field(default_factory=History)
     passwords: frozenset[str] = frozenset()
     groups_hidden: bool = False
+    rest_alone: bool = False
 
     def drift(self) -> Drift:
         return compare(
@@ -78,6 +79,7 @@ class World:
                         fingerprint_key=self.key,
                     ),
                     password_keys={"a": self.passwords},
+                    rest_alone=self.rest_alone,
                 ),
                 self.history,
                 groups_hidden=self.groups_hidden,
@@ -283,6 +285,66 @@ def test_secrets_are_told_apart_and_never_shown(case: str) -> None:
         assert hidden not in shown + repr(found)
 
 
+ADOPTED = "connector ours | adopted with its next config change"
+HALF_DONE = replace(owned(held_from=RUNNING), resuming="mark")
+ALONE: dict[str, tuple[World, list[str]]] = {
+    "a value changed by hand": (
+        World(owned(k="1"), spec(k="1"), there(k="2")),
+        ["config theirs | ~ k: 1 → 2"],
+    ),
+    "a state that is another": (
+        World(owned(), spec("running"), there("stopped")),
+        ["state unknown | state: stopped; the spec wants running"],
+    ),
+    "a state that no spec manages": (World(owned(), spec(), there("stopped")), []),
+    "a state that its status does not tell": (
+        World(owned(), spec("paused"), there("running", status="UNASSIGNED")),
+        [
+            "state unknown | state: running: its status is UNASSIGNED, which does not tell what was"
+            " asked of it"
+        ],
+    ),
+    "held by an apply": (
+        World(owned(held_from=RUNNING), spec(), there("stopped")),
+        [
+            "state ours | state: stopped: an apply that did not end has stopped it; the next makes"
+            " it running"
+        ],
+    ),
+    "an apply or a hand": (
+        World(HALF_DONE, spec(), there("stopped")),
+        [
+            "state unknown | state: stopped: an apply ended as it made it running, or someone"
+            " stopped it since"
+        ],
+    ),
+    "not there": (World(None, spec(), None), ["connector unknown | is not there"]),
+    "all of its config written by hand": (
+        World(None, spec(k="1", only="x"), there(k="2", more="y")),
+        [
+            ADOPTED,
+            "config unknown | ~ k: 2 → 1",
+            "config unknown | - more: y",
+            "config unknown | + only: x",
+        ],
+    ),
+    "a secret in it": (
+        World(None, spec(password="new"), there(password="old")),
+        [ADOPTED, "config unknown | ~ password: (sensitive, changed)"],
+    ),
+    "a mask in it": (World(None, spec(password="new"), there(password="****")), [ADOPTED]),
+}
+
+
+@pytest.mark.parametrize("case", ALONE)
+def test_over_rest_alone_nothing_is_claimed_that_nothing_tells(case: str) -> None:
+    world, expected = ALONE[case]
+    drift = replace(world, rest_alone=True).drift()
+    assert [short(finding) for finding in drift.findings] == expected
+    told = any(each.split()[1] in ("theirs", "unknown") for each in expected)
+    assert drift.drifted is told
+
+
 def test_a_value_that_has_become_secret_since_is_no_change() -> None:
     world = World(owned(k="v"), spec(k="v"), there(k="v"), passwords=frozenset({"k"}))
     assert world.drift().findings == ()
@@ -360,6 +422,7 @@ def test_json_lines_have_the_documented_fields() -> None:
     assert summary["counts"] == {
         "theirs": 0,
         "both": 1,
+        "unknown": 0,
         "ours": 0,
         "unmanaged": 0,
         "left_offsets": 0,
