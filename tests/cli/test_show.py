@@ -22,7 +22,7 @@ def saved(connect: Command) -> Command:
 def test_text(saved: Command) -> None:
     done = saved("show", "my.plan")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("Plan: 1 to create, ")
+    assert done.stdout.startswith("Plan: 1 to delete, ")
     assert "\n- z: delete\n" in done.stdout
 
 
@@ -40,7 +40,7 @@ def test_colour_on_a_terminal_that_wants_it(saved: Command, no_color: str, colou
                 text += more
         assert shown.wait(timeout=60) == 0
     os.close(terminal)
-    assert b"Plan: 1 to create, " in text
+    assert b"Plan: 1 to delete, " in text
     assert (b"\x1b[" in text) is coloured
 
 
@@ -53,7 +53,7 @@ def test_json_is_the_file_and_a_summary(saved: Command) -> None:
 
 def test_markdown_begins_with_its_marker(saved: Command) -> None:
     done = saved("show", "my.plan", "--markdown")
-    assert done.stdout.startswith("<!-- connect-plan:orders/prod -->\n\n### Plan: 1 to create, ")
+    assert done.stdout.startswith("<!-- connect-plan:orders/prod -->\n\n### Plan: 1 to delete, ")
 
 
 def test_a_page_beside_the_result(saved: Command) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from connect_reconciler.plan.actions import Action
+from connect_reconciler.plan.actions import Action, UpdateConfig
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.summary import RISKY, Kind, grouped, kinds
-from connect_reconciler.render.words import kind_words
+from connect_reconciler.render.words import CONSEQUENCES, GRAVE, kind_words
 
 Mark: TypeAlias = Literal["-", "!", "+", "~"]
 
@@ -27,9 +28,20 @@ class Block:
         return "delete" in self.kinds
 
     @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """What its changed keys do to what it has read or delivered, gravest consequences only."""
+        found = {
+            change.consequence
+            for action in self.actions
+            if isinstance(action, UpdateConfig)
+            for change in action.changes
+        }
+        return tuple(CONSEQUENCES[each] for each in GRAVE if each in found)
+
+    @property
     def moves_offsets(self) -> bool:
         """Whether records are delivered again, or never, because of it."""
-        return bool(RISKY.intersection(self.kinds))
+        return bool(RISKY.intersection(self.kinds) or self.elsewhere)
 
     @property
     def risky(self) -> bool:
@@ -48,7 +60,17 @@ class Block:
     @property
     def words(self) -> str:
         """What the actions amount to."""
-        return ", ".join(map(kind_words, self.kinds))
+        return ", ".join((*map(kind_words, self.kinds), *self.elsewhere))
+
+
+def titles(drawn: Sequence[Block]) -> tuple[tuple[str, tuple[Block, ...]], ...]:
+    """The blocks under their headings: what can hurt, and the rest."""
+    risky = tuple(block for block in drawn if block.risky)
+    others = tuple(block for block in drawn if not block.risky)
+    return (
+        ("Deletes and moved offsets", risky),
+        ("Other changes" if risky else "Changes", others),
+    )
 
 
 def blocks(plan: Plan) -> tuple[Block, ...]:

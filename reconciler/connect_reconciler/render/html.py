@@ -18,7 +18,7 @@ from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.summary import summarize
 from connect_reconciler.plan.values import Plain, Value
 from connect_reconciler.render import words
-from connect_reconciler.render.blocks import blocks
+from connect_reconciler.render.blocks import blocks, titles
 from connect_reconciler.render.texts import VALUE_LENGTH_MAX, one_line, sides, sign
 
 
@@ -26,15 +26,12 @@ def render_html(plan: Plan) -> str:
     """The page as text."""
     environment = _environment()
     style, script = _source(environment, "plan.css"), _source(environment, "plan.js")
-    drawn = blocks(plan)
     return environment.get_template("plan.html.j2").render(
         plan=plan,
         summary=words.summary_line(plan),
         counts=summarize(plan),
-        sections=(
-            ("Deletes and moved offsets", [each for each in drawn if each.risky]),
-            ("Other changes", [each for each in drawn if not each.risky]),
-        ),
+        back=words.leads_back(plan),
+        sections=titles(blocks(plan)),
         observed=datetime.fromtimestamp(plan.observed_ms / 1000, UTC),
         policy=f"default-src 'none'; base-uri 'none'; form-action 'none';"
         f" style-src {_hash(style)}; script-src {_hash(script)}",

@@ -17,6 +17,7 @@ from connect_reconciler.render.words import (
     details,
     effects,
     harmless,
+    leads_back,
     summary_line,
     verb,
 )
@@ -29,6 +30,8 @@ _FIELD_ROLES: Mapping[str, Role] = {"+": "add", "-": "remove", "~": "change"}
 def render_plan(plan: Plan, style: Style = PLAIN) -> str:
     """The plan as text that ends with a line break."""
     parts = [[style.paint("strong", summary_line(plan))]]
+    if plan.rolls_back is not None:
+        parts[0].append(one_line(leads_back(plan)))
     parts += [list(_block(block, style)) for block in blocks(plan)]
     warnings = list(_diagnostics("warning", plan.warnings, style))
     errors = list(_diagnostics("error", plan.errors, style))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from connect_reconciler.plan.actions import Action, FieldChange
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.render.blocks import Block, blocks
+from connect_reconciler.render.blocks import Block, blocks, titles
 from connect_reconciler.render.fit import Chosen, Part, Section, fitted
 from connect_reconciler.render.markdown_text import code, hidden, named, prose
 from connect_reconciler.render.texts import long_text, sides, sign
@@ -20,6 +20,7 @@ from connect_reconciler.render.words import (
     details,
     effects,
     harmless,
+    leads_back,
     summary_line,
     verb,
 )
@@ -37,13 +38,12 @@ _LINE_LENGTH_MAX = 160
 def render_markdown(plan: Plan, whole: str = "connect plan shows it") -> str:
     """The plan as Markdown. `whole` says where all of it is, for a plan that does not fit."""
     head = [marker(plan), f"### {prose(summary_line(plan))}", _about(plan)]
-    risky = [block for block in blocks(plan) if block.risky]
-    others = [block for block in blocks(plan) if not block.risky]
+    (first, risky), (second, others) = titles(blocks(plan))
     sections = [
-        _section("Deletes and moved offsets", "connectors", map(_block, risky), vital=True),
+        _section(first, "connectors", map(_block, risky), vital=True),
         _section("Errors", "errors", map(_diagnostic, plan.errors), vital=True),
         _section("Warnings", "warnings", map(_diagnostic, plan.warnings)),
-        _section("Other changes", "connectors", map(_block, others)),
+        _section(second, "connectors", map(_block, others)),
     ]
     sections = [section for section in sections if section.parts]
     room = LENGTH_MAX - sum(len(text) + 2 for text in head)
@@ -69,7 +69,8 @@ def marker(plan: Plan) -> str:
 
 def _about(plan: Plan) -> str:
     env = "" if plan.env is None else f", environment {named(plan.env)}"
-    return f"Project {named(plan.project)}, group {named(plan.group_id)}{env}"
+    back = f"; {prose(leads_back(plan), _LINE_LENGTH_MAX)}" if plan.rolls_back else ""
+    return f"Project {named(plan.project)}, group {named(plan.group_id)}{env}{back}"
 
 
 def _section(title: str, unit: str, parts: Iterable[Part], *, vital: bool = False) -> Section:

@@ -55,6 +55,11 @@ CONSEQUENCES: Mapping[Consequence, str] = {
     "reread": "re-read",
 }
 
+# What a connector then reads, or delivers, is not what comes next
+GRAVE: tuple[Consequence, ...] = ("new-group", "new-offsets-topic", "redelivery", "reread")
+# What a reviewer is to see first, in the first line too
+_FIRST: tuple[Kind, ...] = ("delete", "rewind", "skip", "reset", "rename")
+
 _COUNTED: Mapping[Kind, tuple[str, str]] = {
     "rewind": ("rewind", "rewinds"),
     "skip": ("skip", "skips"),
@@ -68,7 +73,7 @@ _KIND_WORDS: Mapping[Kind, str] = {
 
 
 def summary_line(plan: Plan) -> str:
-    """`Plan: 2 to create, 1 to change, 1 rewind`, or that there is nothing to do; and of which part
+    """`Plan: 1 rewind, 2 to create, 1 to change`, or that there is nothing to do; and of which part
     of the project that is said."""
     parts = [each.what for each in plan.warnings if each.code == PARTIAL]
     if parts and plan.empty:
@@ -79,12 +84,21 @@ def summary_line(plan: Plan) -> str:
 def _whole_line(plan: Plan) -> str:
     if plan.empty:
         return NO_CHANGES
-    counts = ", ".join(_count(kind, count) for kind, count in summarize(plan).items())
+    found = summarize(plan)
+    order = dict.fromkeys((*_FIRST, *found))
+    counts = ", ".join(_count(kind, found[kind]) for kind in order if kind in found)
     if not plan.errors:
         return f"Plan: {counts}"
     errors = len(plan.errors)
     refused = f"{errors} error{'' if errors == 1 else 's'}, so nothing of it can be applied"
     return f"Plan: {counts}; {refused}" if counts else f"Plan: {refused}"
+
+
+def leads_back(plan: Plan) -> str:
+    """What a rollback's plan is; empty for all others."""
+    if plan.rolls_back is None:
+        return ""
+    return f"leads back to what was before apply {plan.rolls_back}"
 
 
 def kind_words(kind: Kind) -> str:

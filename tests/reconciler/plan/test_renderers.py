@@ -158,7 +158,7 @@ def test_consequences_stand_beside_their_keys_once() -> None:
 CONSEQUENCES = f"""\
 Plan: 1 to change
 
-~ a: change config
+! a: change config, re-delivery, re-read
     change config: r
       ~ batch.size: 1 → 2  [task restart]
       ~ topics: a → a,b  [re-delivery]

@@ -26,6 +26,8 @@ from connect_reconciler.plan.actions import (
 )
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.values import Plain, Secret
+from connect_reconciler.render.html import render_html
+from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.markdown import render_markdown
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
@@ -109,7 +111,7 @@ def _blocks(text: str) -> list[str]:
 def test_a_small_plan_word_for_word() -> None:
     """The summary line first, then deletes and rewinds, then errors, then the rest."""
     batch = FieldChange("batch.size", Plain("1"), Plain("2"), "restart")
-    topics = FieldChange("topics", Plain("a"), Plain("a|b"), "redelivery", "also reads b")
+    topics = FieldChange("topics", Plain("a"), Plain("a|b"), "restart", "also reads b")
     secret = FieldChange("password", Secret("ab"), Secret("cd"))
     update = _update("orders", batch, topics, secret, effect="tasks restart\nalso reads b")
     gone = Delete(connector="old", reason="no spec names it", effect="its offsets stay")
@@ -121,7 +123,7 @@ def test_a_small_plan_word_for_word() -> None:
 SMALL = """\
 <!-- connect-plan:orders/prod -->
 
-### Plan: 1 to change, 1 to delete; 1 error, so nothing of it can be applied
+### Plan: 1 to delete, 1 to change; 1 error, so nothing of it can be applied
 
 Project <code>orders</code>, group <code>orders-group</code>, environment <code>prod</code>
 
@@ -148,13 +150,41 @@ Project <code>orders</code>, group <code>orders-group</code>, environment <code>
 |  | key | old | new | what it does |
 | --- | --- | --- | --- | --- |
 | ~ | <code>batch.size</code> | <code>1</code> | <code>2</code> | task restart |
-| ~ | <code>topics</code> | <code>a</code> | <code>a&#124;b</code> | re-delivery<br>also reads b |
+| ~ | <code>topics</code> | <code>a</code> | <code>a&#124;b</code> | task restart<br>also reads b |
 | ~ | <code>password</code> | <code>(sensitive)</code> | <code>(sensitive, changed)</code> |  |
 
 → tasks restart
 
 </details>
 """
+
+
+def test_what_reads_elsewhere_is_shown_first() -> None:
+    """A new consumer group delivers again as a rewind does, and is no key among others."""
+    group = FieldChange("consumer.override.group.id", None, Plain("b"), "new-group")
+    again = FieldChange("mode", Plain("a"), Plain("b"), "reread")
+    harmless = _update("a", FieldChange("batch.size", Plain("1"), Plain("2"), "restart"))
+    text = render_markdown(_plan(harmless, _update("b", group, again)))
+    first, others = text.split("#### Other changes")
+    assert "#### Deletes and moved offsets" in first
+    assert "<code>b</code>: change config, new consumer group, re-read</summary>" in first
+    assert _blocks(others) == ["a"]
+
+
+def test_changes_are_other_changes_only_beside_others() -> None:
+    assert "#### Changes\n" in render_markdown(_plan(_create("a")))
+    both = render_markdown(_plan(_create("a"), _rewind("b")))
+    assert "#### Other changes\n" in both and "#### Changes\n" not in both
+    assert "<h2>Changes <small>1</small></h2>" in render_html(_plan(_create("a")))
+
+
+def test_a_rollback_says_what_it_is() -> None:
+    plan = replace(_plan(_rewind("a")), rolls_back="20261121T140000Z-1f2e3d4c")
+    said = "leads back to what was before apply 20261121T140000Z-1f2e3d4c"
+    assert f"; {said}\n" in render_markdown(plan)
+    assert render_plan(plan).splitlines()[1] == said
+    assert said in render_html(plan)
+    assert "leads back" not in render_markdown(_plan(_rewind("a")))
 
 
 def test_no_changes() -> None:
