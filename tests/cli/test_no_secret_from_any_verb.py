@@ -103,6 +103,7 @@ def watched(
 
 
 def test_of_our_own_runtime(watched: Watched, broker: BrokerAddress, unique: str) -> None:
+    """No secret in what any verb says as text, JSON, Markdown or a page, nor in a saved plan."""
     kafka, topics = broker.bootstrap_servers, ClusterTopics.of(unique)
     # The password is of no use to this Kafka, and goes with every client
     properties = f"{{bootstrap.servers: '{kafka}', sasl.password: '{MARK}-login'}}"
@@ -161,6 +162,7 @@ def test_of_our_own_runtime(watched: Watched, broker: BrokerAddress, unique: str
     ],
 )
 def test_of_a_spec_that_is_wrong(watched: Watched, file: str, text: str) -> None:
+    """No secret in what is said about a mistake in its file."""
     watched.project("  group.id: g\n  kafka: {bootstrap.servers: 'localhost:1'}\n")
     (watched.folder / "values").mkdir()
     values = watched.folder / "values" / "default.yaml"
@@ -207,6 +209,7 @@ def careless(config: dict[str, str]) -> Iterator[str]:
 
 
 def test_of_a_cluster_that_says_all_it_knows(watched: Watched) -> None:
+    """No secret that a REST API's refusals and traces quote."""
     with careless(CONFIG) as address:
         target = f"  target: {{rest: 'http://{address}', user: u, password: '{MARK}-rest'}}\n"
         watched.project(f"  group.id: g\n{target}")

@@ -172,6 +172,7 @@ def test_an_unknown_environment(tmp_path: Path, write: Write) -> None:
     ],
 )
 def test_mistakes(tmp_path: Path, write: Write, text: str, expected: list[str]) -> None:
+    """Templates are strict: what has no value is an error at its place."""
     write("values/default.yaml", DEFAULT)
     write("connectors/a.yaml", spec(x=text))
     (problem,) = wrong(tmp_path)

@@ -135,6 +135,8 @@ def changed(
             "another Kafka cluster",
         ),
         (SOURCE, "producer.override.linger.ms", None, "5", "restart", ""),
+        (SOURCE, "producer.override.enable.idempotence", None, "false", "redelivery", "twice"),
+        (SOURCE, "producer.override.enable.idempotence", "false", "true", "restart", ""),
         (SOURCE, "admin.override.retries", None, "5", "restart", "creates topics"),
         (SOURCE, "exactly.once.support", None, "required", "restart", "refused unless"),
         (SOURCE, "transaction.boundary", None, "interval", "restart", "when records can be read"),
@@ -175,6 +177,8 @@ def changed(
         (SINK, "file", None, "/data/out", "restart", "writes to /data/out"),
         (S3, "format.class", "a", "b", "restart", "another format"),
         (S3, "flush.size", "1", "9", "restart", "cut elsewhere"),
+        (S3, "rotate.schedule.interval.ms", None, "60000", "redelivery", "can be in two of them"),
+        (S3, "rotate.schedule.interval.ms", "60000", None, "restart", "cut elsewhere"),
         (S3, "path.format", "a", "b", "restart", "other names"),
         (S3, "s3.bucket.name", "a", "b", "restart", "go elsewhere"),
         (SEARCH, "key.ignore", None, "true", "restart", "other ids"),
@@ -196,11 +200,20 @@ def test_a_key(
     consequence: str,
     words: str,
 ) -> None:
-    """What the change of a key does: nothing, a restart, a new group, records again."""
+    """What the change of a key does: a restart, a new group, re-delivery, re-reading."""
     told, said = changed(tmp_path, base, key, old, new)[key]
     assert told == consequence
     assert words in said
     assert bool(words) == bool(said)
+
+
+def test_what_a_new_group_delivers_again_is_counted(tmp_path: Path) -> None:
+    key = "consumer.override.group.id"
+    both = {**SINK, "topics": "orders,refunds"}
+    offsets = {"orders-0": 450, "refunds-0": 3, "elsewhere-0": 9}
+    _, said = changed(tmp_path, both, key, None, "g", offsets=offsets)[key]
+    # of orders 100 to 600 and refunds 0 to 7
+    assert "507 offsets to deliver, at least 353 of them again, unless" in said
 
 
 def test_another_class(tmp_path: Path) -> None:

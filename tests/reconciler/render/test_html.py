@@ -167,6 +167,7 @@ def test_filter_by_kinds_and_a_link_to_it(shown: Shown) -> None:
 
 
 def test_search_finds_names_keys_and_values(shown: Shown) -> None:
+    """The diff for people as a page."""
     for words, names in (
         ("orders", ["orders", "orders-new"]),
         ("ORDERS batch", ["orders"]),

@@ -72,6 +72,13 @@ def _topics(setting: Setting) -> str | None:
     return "\n".join(lines) or None
 
 
+def _no_idempotence(setting: Setting) -> str | None:
+    value = setting.new.get("producer.override.enable.idempotence", "true")
+    if value.strip().lower() != "false":
+        return None
+    return "a record whose write is tried again can be in its topic twice"
+
+
 def _offsets_topic(setting: Setting) -> str:
     new = setting.new.get("offsets.storage.topic")
     where = f"topic {new}" if new else "the cluster's offsets topic"
@@ -189,6 +196,12 @@ CONNECT_RULES: tuple[Rule, ...] = (
         "new-offsets-topic",
         "writes to another Kafka cluster; with exactly-once its offsets are there too, and what is"
         " not there is read from its start",
+        "source",
+    ),
+    Rule(
+        "producer.override.enable.idempotence",
+        "redelivery",
+        _no_idempotence,
         "source",
     ),
     Rule(

@@ -56,7 +56,23 @@ def first_start(setting: Setting) -> str:
     if start != "earliest":
         return f"starts where auto.offset.reset={start} says"
     topics = sink_topics(setting.new, setting.live.topics)
-    return f"starts at the beginning of its topics{to_deliver(topics, setting.live)}"
+    amount = to_deliver(topics, setting.live)
+    again = _delivered(topics, setting) if amount else 0
+    of_them = f", at least {again:,} of them again" if again else ""
+    return f"starts at the beginning of its topics{amount}{of_them}"
+
+
+def _delivered(topics: Collection[str], setting: Setting) -> int:
+    """How much of those topics the sink has delivered that is still in them."""
+    connector = setting.live.connectors.get(setting.name)
+    found = 0
+    for entry in () if connector is None else connector.offsets:
+        topic, number = entry.partition.get("kafka_topic"), entry.partition.get("kafka_partition")
+        at = None if entry.offset is None else entry.offset.get("kafka_offset")
+        if topic in topics and isinstance(number, int) and isinstance(at, int):
+            log = setting.live.logs.get((str(topic), number))
+            found += 0 if log is None else max(0, min(at, log.latest) - log.earliest)
+    return found
 
 
 def to_deliver(topics: Collection[str], live: Live) -> str:

@@ -21,10 +21,17 @@ def _file(setting: Setting) -> str:
     return f"writes to {new or 'standard output'} from now on; what was written before stays"
 
 
+def _by_the_clock(setting: Setting) -> str | None:
+    if setting.new.get("rotate.schedule.interval.ms", "-1").strip().startswith("-"):
+        return None
+    return f"{_CUT}; they end by the clock: after a restart a record can be in two of them"
+
+
 SINK_RULES: tuple[Rule, ...] = (
     Rule("file", "restart", _file, "sink", _FILE),
     # object stores
     Rule("*format.class format.* *.compression.type", "restart", _FORMAT, "sink", _STORES),
+    Rule("rotate.schedule.interval.ms", "redelivery", _by_the_clock, "sink", _STORES),
     Rule("flush.size rotate.* file.max.records", "restart", _CUT, "sink", _STORES),
     Rule(
         "partitioner.class partition.* path.format timestamp.extractor timestamp.field locale"
