@@ -43,8 +43,10 @@ def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
 
     plan = rig("rollback", second, "--markdown")
     assert "b" in plan.stdout
-    saved = rig("rollback", second, "--out", "back.plan")
-    assert "delete" in saved.stdout
+    saved = rig("rollback", second, "--out", "back.plan", "--html", "back.html")
+    assert "delete" in saved.stdout and f"before apply {second} it was not there" in saved.stdout
+    assert "its spec says" not in saved.stdout
+    assert second in (rig.folder / "back.html").read_text()
     assert f"rollback {second}" in saved.stderr
     assert "no specs give it" in rig("apply", "back.plan", "--yes", expect=2).stderr
     rig("rollback", first, "back.plan", "--yes", expect=2)
@@ -57,8 +59,16 @@ def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
 
     newest = json.loads(rig("history", "--json").stdout)["applies"][0]
     assert newest["rolls_back"] == second
-    again = json.loads(rig("rollback", newest["apply_id"], "--yes", "--json").stdout)
+    _, third, again, _ = rig("history").stdout.splitlines()
+    assert third.endswith(f"rollback of {second}")
+    assert again.endswith(f"rolled back by {newest['apply_id']}")
+    # a part, by a file, and then the rest, past whoever is at work
+    rig("rollback", newest["apply_id"], "--out", "part.plan", "--exclude", "a")
+    rig("rollback", newest["apply_id"], "part.plan", "--yes", "--parallelism", "1")
+    assert rig.states().keys() == {"a", "b"}
+    again = json.loads(rig("rollback", newest["apply_id"], "--yes", "--json", "--takeover").stdout)
     assert again["report"]["exit_code"] == 0
+    assert {each["name"] for each in again["report"]["connectors"]} == {"a"}
     assert sorted(rig.states()) == ["a", "b"]
     # the pin stays used
     rig.assert_nothing_to_do()

@@ -281,6 +281,10 @@ def plan_with_everything() -> Plan:
                 initial_state=stopped,
                 held_from=running,
                 requires=requires,
+                pins={
+                    "p3": AppliedPin("56" * 32, (sink,), 7, held=True),
+                    "p4": AppliedPin("78" * 32, None),
+                },
             ),
             Adopt(connector="a", reason="r"),
             Protect(connector="a", reason="r", prevent_delete=True),
@@ -303,4 +307,5 @@ def plan_with_everything() -> Plan:
         errors=(Diagnostic("plan.pin-reused", "what", place), Diagnostic("plan.x", "what")),
         key_id="56" * 8,
         env="prod",
+        rolls_back="20261121T140000Z-1f2e3d4c",
     )

@@ -26,8 +26,7 @@ FATAL = (LeaseLost, NotRecorded, Unreachable, LogBlocked)
 class Settings:
     """How an apply goes on, waits and tells. `by` is who applies, for the journal. `stop` says that
     the user wants it to end: it then ends between two actions. `parallelism` is how many connectors
-    may be under way at a time; with `fail_fast` none begins after one has failed. `rolls_back` is
-    the apply that this one leads the way back from.
+    may be under way at a time; with `fail_fast` none begins after one has failed.
     """
 
     by: str
@@ -35,7 +34,6 @@ class Settings:
     stop: Callable[[], bool] = lambda: False
     parallelism: int = 1
     fail_fast: bool = False
-    rolls_back: str | None = None
     limits: Limits = field(default_factory=Limits)
     clock: Clock = field(default_factory=Clock)
 

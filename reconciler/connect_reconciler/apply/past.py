@@ -8,7 +8,7 @@ from dataclasses import replace
 from connect_reconciler.apply.readback import Found
 from connect_reconciler.plan.journal import Before
 from connect_reconciler.plan.live import LedgerState, Owned
-from connect_reconciler.plan.rename import carried, rename_pin
+from connect_reconciler.plan.rename import carried, pins_of, rename_pin
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil, fingerprint, veil
 from connect_specs.states import TargetState
@@ -31,7 +31,7 @@ def before_of(
         target=target,
         owner=None if owned is None else owned.project,
         prevent_delete=owned is not None and owned.prevent_delete,
-        pins=tuple(sorted(pin for of, pin in ledger.pins if of == name)),
+        pins=pins_of(ledger, name),
         renamed_from=renamed_from,
     )
 

@@ -123,7 +123,7 @@ def _journal(plan: Plan, edges: Edges) -> Journal:
         by=edges.settings.by,
         since_ms=now_ms,
         actions=len(plan.actions),
-        rolls_back=edges.settings.rolls_back,
+        rolls_back=plan.rolls_back,
     )
 
 

@@ -21,7 +21,7 @@ from connect_reconciler.apply.report import ActionResult, ConnectorReport, Outco
 from connect_reconciler.cluster.port import OutcomeUnknown
 from connect_reconciler.hiding import hide
 from connect_reconciler.ledger.changes import Context, after, before
-from connect_reconciler.ledger.journal import Step, StepEnd, before_record, offsets_records
+from connect_reconciler.ledger.journal import Step, StepEnd, before_records, offsets_records
 from connect_reconciler.ledger.topic import owned_record, pin_record
 from connect_reconciler.plan.actions import (
     Action,
@@ -172,7 +172,7 @@ class Steps:
         if name not in self._kept:
             old = predicted.old.name if predicted.old and name == predicted.name else None
             past = before_of(name, found, ledger.state, self._cover(name), renamed_from=old)
-            yield before_record(ledger.topic, self._apply_id, name, past)
+            yield from before_records(ledger.topic, self._apply_id, name, past)
             self._kept.add(name)
         if found is not None and isinstance(action, _MOVES_OFFSETS):
             offsets = self._edges.cluster.offsets(name)

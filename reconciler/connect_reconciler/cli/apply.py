@@ -12,11 +12,18 @@ from typing import Annotated
 
 import typer
 
-from connect_reconciler.cli.choices import Choices
+from connect_reconciler.cli.choices import (
+    DEFAULT,
+    Choices,
+    FailFast,
+    HealthTimeout,
+    HealthyFor,
+    Parallelism,
+    TakeOver,
+    Yes,
+)
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.scoping import Excludes, Targets, ensure_whole, scope_of
-
-_DEFAULT = Choices()
 
 
 def apply(
@@ -27,23 +34,13 @@ def apply(
     ] = None,
     target: Targets = None,
     exclude: Excludes = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
-    parallelism: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Connectors that are changed at a time.")
-    ] = _DEFAULT.parallelism,
-    fail_fast: Annotated[
-        bool, typer.Option("--fail-fast", help="Begin no further connector after a failure.")
-    ] = False,
-    takeover: Annotated[
-        bool, typer.Option("--takeover", help="End an apply that is at work, and go on after it.")
-    ] = False,
-    health_timeout: Annotated[
-        float, typer.Option(min=0, metavar="S", help="Seconds to wait until all runs.")
-    ] = _DEFAULT.health_timeout,
-    healthy_for: Annotated[
-        float, typer.Option(min=0, metavar="S", help="Seconds that all must run without a break.")
-    ] = _DEFAULT.healthy_for,
+    parallelism: Parallelism = DEFAULT.parallelism,
+    fail_fast: FailFast = False,
+    takeover: TakeOver = False,
+    health_timeout: HealthTimeout = DEFAULT.health_timeout,
+    healthy_for: HealthyFor = DEFAULT.healthy_for,
 ) -> int:
     """Make the cluster what the specs say: shows the plan, asks, and carries it out.
 

@@ -54,7 +54,6 @@ def edges_for(
         stop=stop,
         parallelism=chosen.parallelism,
         fail_fast=chosen.fail_fast,
-        rolls_back=chosen.rolls_back,
         limits=Limits(
             health_s=chosen.health_timeout,
             settle_s=chosen.healthy_for,

@@ -1,16 +1,38 @@
-"""How to apply, as the user chooses it."""
+"""How to apply, as the user chooses it, and the options of the verbs that apply a plan."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Parallelism = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Connectors that are changed at a time.")
+]
+FailFast = Annotated[
+    bool, typer.Option("--fail-fast", help="Begin no further connector after a failure.")
+]
+TakeOver = Annotated[
+    bool, typer.Option("--takeover", help="End an apply that is at work, and go on after it.")
+]
+HealthTimeout = Annotated[
+    float, typer.Option(min=0, metavar="S", help="Seconds to wait until all runs.")
+]
+HealthyFor = Annotated[
+    float, typer.Option(min=0, metavar="S", help="Seconds that all must run without a break.")
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """`health_timeout` and `healthy_for` are in seconds; `rolls_back` is an apply's id."""
+    """`health_timeout` and `healthy_for` are in seconds."""
 
     parallelism: int = 8
     fail_fast: bool = False
     health_timeout: float = 60.0
     healthy_for: float = 2.0
-    rolls_back: str | None = None
+
+
+DEFAULT = Choices()

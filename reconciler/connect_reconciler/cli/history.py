@@ -27,7 +27,7 @@ def history(
 ) -> int:
     """List the applies of this project, newest first, or show one in detail.
 
-    The ledger keeps the last 20 of its cluster.
+    The ledger keeps the last 20.
     """
     from connect_reconciler.cli.connecting import client
 
@@ -66,21 +66,24 @@ def journal_of(ledger: LedgerSnapshot, project: Project, apply_id: str) -> Journ
 
 def _list(ledger: LedgerSnapshot, project: Project, *, as_json: bool) -> None:
     from connect_reconciler.render.history import (
-        applies_of,
         counts_of,
         counts_text,
         ending,
         journal_json,
+        notes,
         when,
     )
 
-    found = [(journal, ledger.steps(journal.id)) for journal in applies_of(ledger, project.name)]
+    found = [
+        (journal, ledger.steps(journal.id)) for journal in reversed(ledger.of_project(project.name))
+    ]
     if as_json:
         result_json({"applies": [journal_json(*each) for each in found]})
         return
     if not found:
         result(f"no apply of project {project.name} is known")
         return
+    told = notes([each for each, _ in found])
     rows = [
         (
             each.id,
@@ -88,10 +91,11 @@ def _list(ledger: LedgerSnapshot, project: Project, *, as_json: bool) -> None:
             ending(each),
             counts_text(counts_of(each, steps)),
             each.by.partition(" since ")[0],
+            told.get(each.id, ""),
         )
         for each, steps in found
     ]
-    result(table(("APPLY", "BEGAN", "ENDED", "ACTIONS", "BY"), rows))
+    result(table(("APPLY", "BEGAN", "ENDED", "ACTIONS", "BY", ""), rows))
 
 
 def _show(journal: Journal, ledger: LedgerSnapshot, *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connect_reconciler.cli.invocation import AsJson, invocation
-from connect_reconciler.cli.plan_forms import AsMarkdown, PageFile, ensure_one_form
+from connect_reconciler.cli.plan_forms import AsMarkdown, Forms, PageFile
 from connect_reconciler.cli.scoping import Excludes, Targets, scope_of
 from connect_specs.diagnostics import ExitCode, Invalid
 
@@ -44,10 +44,10 @@ def plan(
     never. Secrets are not shown.
     """
     from connect_reconciler.cli.connecting import client
-    from connect_reconciler.cli.plan_output import save, tell, where_whole, write_page
+    from connect_reconciler.cli.plan_output import told_and_kept
     from connect_reconciler.cli.reading import specs_and_policies
 
-    ensure_one_form(as_json=as_json, as_markdown=as_markdown)
+    forms = Forms(out, html, as_markdown, as_json)
     call = invocation(context)
     project = call.project()
     scope = scope_of(target, exclude)
@@ -55,11 +55,7 @@ def plan(
     with client(project) as properties:
         live = observed(project, desired, properties, scope)
         made = planned(project, desired, live, policies, scope)
-    if html is not None:
-        write_page(made, call.path(html))
-    if out is not None and not made.errors:
-        save(made, call.path(out))
-    tell(made, as_json=as_json, as_markdown=as_markdown, whole=where_whole(out, html))
+    told_and_kept(made, call, forms)
     if made.errors:
         return ExitCode.INVALID
     return ExitCode.CHANGES if detailed_exitcode and not made.empty else ExitCode.OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -20,3 +21,16 @@ def ensure_one_form(*, as_json: bool, as_markdown: bool) -> None:
     """stdout is one result. Raises a usage error."""
     if as_json and as_markdown:
         raise typer.BadParameter("--json and --markdown cannot be used together")
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """Where a plan goes besides stdout, and its form there. Raises a usage error for two forms."""
+
+    out: Path | None
+    html: Path | None
+    as_markdown: bool
+    as_json: bool
+
+    def __post_init__(self) -> None:
+        ensure_one_form(as_json=self.as_json, as_markdown=self.as_markdown)

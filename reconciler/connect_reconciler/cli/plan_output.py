@@ -17,7 +17,19 @@ from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.text_files import read_text
 
 if TYPE_CHECKING:
+    from connect_reconciler.cli.invocation import Invocation
+    from connect_reconciler.cli.plan_forms import Forms
     from connect_reconciler.plan.plan import Plan
+
+
+def told_and_kept(plan: Plan, call: Invocation, forms: Forms) -> None:
+    """The plan as a verb's result, and in the files that it is to go to. Raises Invalid."""
+    if forms.html is not None:
+        write_page(plan, call.path(forms.html))
+    if forms.out is not None and not plan.errors:
+        save(plan, call.path(forms.out))
+    whole = where_whole(forms.out, forms.html)
+    tell(plan, as_json=forms.as_json, as_markdown=forms.as_markdown, whole=whole)
 
 
 def tell(plan: Plan, *, as_json: bool = False, as_markdown: bool = False, whole: str = "") -> None:

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import glob
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.choices import Choices
+from connect_reconciler.cli.choices import (
+    DEFAULT,
+    Choices,
+    FailFast,
+    HealthTimeout,
+    HealthyFor,
+    Parallelism,
+    TakeOver,
+    Yes,
+)
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import progress
-from connect_reconciler.cli.plan_forms import AsMarkdown, ensure_one_form
+from connect_reconciler.cli.plan_forms import AsMarkdown, Forms, PageFile
+from connect_reconciler.cli.scoping import Excludes, Targets, ensure_whole, scope_of
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from connect_reconciler.ledger.journal import Journal
-    from connect_reconciler.ledger.topic import LedgerSnapshot
+    from connect_reconciler.plan.live import Live
     from connect_reconciler.plan.plan import Plan
+    from connect_reconciler.plan.rollback import WayBack
+    from connect_reconciler.plan.scope import Scope
     from connect_specs.desired import Desired, Project
 
 
@@ -31,60 +44,66 @@ def rollback(
         Path | None,
         typer.Argument(metavar="[FILE]", help="A plan that `connect rollback ID --out` saved."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out", metavar="FILE", help="Only save the plan, for `connect rollback ID FILE`."
         ),
     ] = None,
+    target: Targets = None,
+    exclude: Excludes = None,
+    yes: Yes = False,
+    html: PageFile = None,
     as_markdown: AsMarkdown = False,
     as_json: AsJson = False,
+    parallelism: Parallelism = DEFAULT.parallelism,
+    fail_fast: FailFast = False,
+    takeover: TakeOver = False,
+    health_timeout: HealthTimeout = DEFAULT.health_timeout,
+    healthy_for: HealthyFor = DEFAULT.healthy_for,
 ) -> int:
     """Bring back config, state and offsets from before an apply: shows the plan, asks, applies it.
 
     Only connectors that the apply changed are touched, and offsets only where it moved them. Can be
-    rolled back itself. With --out or --markdown it only plans.
+    rolled back itself. With --out, --html or --markdown it only plans.
     """
-    from connect_reconciler.apply.run import ensure_fresh
-    from connect_reconciler.cli.applying import show_and_apply
+    from connect_reconciler.cli.applying import need_someone_to_ask, show_and_apply
     from connect_reconciler.cli.connecting import client
-    from connect_reconciler.cli.history import journal_of, ledger_of
-    from connect_reconciler.cli.plan import judged, observed
-    from connect_reconciler.cli.plan_output import save, tell, where_whole
+    from connect_reconciler.cli.leasing import taken_over
+    from connect_reconciler.cli.plan import judged
+    from connect_reconciler.cli.plan_output import told_and_kept
     from connect_reconciler.cli.reading import policies_of
-    from connect_reconciler.observe.observe import observe
-    from connect_reconciler.plan.agreement import ensure_same
-    from connect_reconciler.plan.rollback import rollback_plan, way_back
 
-    ensure_one_form(as_json=as_json, as_markdown=as_markdown)
-    only_plan = out is not None or as_markdown
+    forms = Forms(out, html, as_markdown, as_json)
+    only_plan = out is not None or html is not None or as_markdown
+    takes_over = takeover and not only_plan
+    if takes_over:
+        need_someone_to_ask(yes=yes)
+    choices = Choices(parallelism, fail_fast, health_timeout, healthy_for)
     call = invocation(context)
-    project = call.project()
-    saved = None if file is None else _saved(call.path(file), apply_id)
-    files, policies = _specs(project), policies_of(project)
-    with client(project) as properties:
-        ledger = ledger_of(project, properties)
-        journal = journal_of(ledger, project, apply_id)
-        seen = observe(project, files, properties)
-        before = ledger.before(apply_id)
-        way = way_back(apply_id, before, later_applies(ledger, journal), files, seen)
-        live = observed(project, way.desired, properties)
-        made = rollback_plan(
-            way, live, group_id=project.group_id, env=project.env, worker=project.worker
-        )
-        if saved is not None and not made.errors:
-            ensure_fresh(saved, way.desired, project, live)
-            ensure_same(saved, made, live, source="the ledger", hint="make the plan again")
-        plan = judged(made, policies, live)
+    project, scope = call.project(), scope_of(target, exclude)
+    policies, saved = policies_of(project), None
+    if file is not None:
+        ensure_whole(scope)
+        saved = _saved(call.path(file), apply_id)
+        scope = _scope_of(saved)
+    with client(project) as properties, ExitStack() as stack:
+        lease = stack.enter_context(taken_over(project, properties)) if takes_over else None
+        way, live = _way_back(project, properties, apply_id, scope)
+        plan = judged(_planned(way, live, project, saved), policies, live)
         if only_plan:
-            if out is not None and not plan.errors:
-                save(plan, call.path(out))
-            tell(plan, as_json=as_json, as_markdown=as_markdown, whole=where_whole(out, None))
+            told_and_kept(plan, call, forms)
             return ExitCode.INVALID if plan.errors else ExitCode.OK
-        choices = Choices(rolls_back=apply_id)
         code = show_and_apply(
-            plan, project, way.desired, live, properties, choices, yes=yes, as_json=as_json
+            plan,
+            project,
+            way.desired,
+            live,
+            properties,
+            choices,
+            yes=yes,
+            as_json=as_json,
+            lease=lease,
         )
     if code == ExitCode.OK and plan.actions:
         progress("the specs still say otherwise: `connect plan` shows the differences again")
@@ -103,14 +122,43 @@ def _saved(file: Path, apply_id: str) -> Plan:
     return saved
 
 
-def later_applies(ledger: LedgerSnapshot, journal: Journal) -> Mapping[str, str]:
-    """By connector the newest apply that changed it after this one."""
-    later = sorted(
-        (each.since_ms, each.id)
-        for each in ledger.applies.values()
-        if (each.since_ms, each.id) > (journal.since_ms, journal.id)
+def _scope_of(saved: Plan) -> Scope:
+    """The connectors that the plan is about."""
+    from connect_reconciler.plan.scope import Scope
+
+    return Scope(tuple(dict.fromkeys(glob.escape(each.connector) for each in saved.actions)))
+
+
+def _way_back(
+    project: Project, properties: Mapping[str, str], apply_id: str, scope: Scope
+) -> tuple[WayBack, Live]:
+    """What to plan for, and the cluster as it is now. Raises Invalid."""
+    from connect_reconciler.cli.history import journal_of, ledger_of
+    from connect_reconciler.observe.observe import observe
+    from connect_reconciler.observe.validity import checked
+    from connect_reconciler.plan.rollback import in_scope, to_look_at, way_back
+
+    ledger = ledger_of(project, properties)
+    journal_of(ledger, project, apply_id)
+    before = in_scope(ledger.before(apply_id), scope)
+    live = observe(project, to_look_at(apply_id, before, project.name), properties)
+    way = way_back(apply_id, before, ledger.later(apply_id), _specs(project), live)
+    return way, checked(live, project, way.desired, properties)
+
+
+def _planned(way: WayBack, live: Live, project: Project, saved: Plan | None) -> Plan:
+    """The plan. Raises Stale if it is not the saved one."""
+    from connect_reconciler.apply.run import ensure_fresh
+    from connect_reconciler.plan.agreement import ensure_same
+    from connect_reconciler.plan.rollback import rollback_plan
+
+    made = rollback_plan(
+        way, live, group_id=project.group_id, env=project.env, worker=project.worker
     )
-    return {name: apply_id for _, apply_id in later for name in ledger.raw_before.get(apply_id, ())}
+    if saved is not None and not made.errors:
+        ensure_fresh(saved, way.desired, project, live)
+        ensure_same(saved, made, live, source="the ledger", hint="make the plan again")
+    return made
 
 
 def _specs(project: Project) -> Desired:

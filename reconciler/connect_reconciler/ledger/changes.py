@@ -64,12 +64,12 @@ def before(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRe
     """Records that must be there when the action begins."""
     name = subject(action)
     match action:
-        case Create(initial_state=initial, held_from=held_from, renamed_from=old):
+        case Create(held_from=held_from):
             # A connector that is created and then not recorded would be nobody's, and one that is
             # created stopped would stay so.
             owned = replace(_created(context), held_from=held_from)
             pins = pins_of(ledger, name)
-            created = pins_once_created(pins, old, initial, context.now_ms)
+            created = pins_once_created(pins, action, context.now_ms)
             return (
                 *_pin_records(context.topic, name, pins, created),
                 owned_record(context.topic, name, owned),

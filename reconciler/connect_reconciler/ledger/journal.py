@@ -2,8 +2,9 @@
 
 `apply/<id>` says who, when and how it ended; `apply/<id>/<connector>` which actions began and what
 became of them; `before/<id>/<connector>/<n>` how the connector was, in parts that Kafka takes:
-part 0 all but the offsets, the others the offsets. One connector's actions come one after another,
-so that several connectors can be under way at a time and no record grows with the plan.
+part 0 all but its offsets, which have the numbers after it, and its pins, which have those before.
+One connector's actions come one after another, so that several connectors can be under way at a
+time and no record grows with the plan.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from connect_reconciler.ledger.values import (
     entries_from_json,
     entries_to_json,
     key_of,
+    pin_from_json,
+    pin_to_json,
     target,
     text,
 )
@@ -155,17 +158,22 @@ def began(connector: str, value: bytes) -> tuple[Step, ...]:
 
 
 def unmoved(steps: Sequence[Step]) -> frozenset[str]:
-    """The connectors whose offsets an apply set out to move, and the cluster refused it."""
+    """The connectors whose own offsets an apply did not move, although it kept them: the cluster
+    refused it, or they were another's."""
     ends: dict[str, set[bool]] = {}
     for step in steps:
         if step.action in _MOVES_OFFSETS:
-            # The others are several requests, of which some may have been granted
+            # What is carried comes from elsewhere, and the others are several requests, of which
+            # some may have been granted
             refused = step.end == "failed" and step.action in _ONE_REQUEST
-            ends.setdefault(step.connector, set()).add(refused)
+            carried = step.action == CarryOffsets.__name__
+            ends.setdefault(step.connector, set()).add(refused or carried)
     return frozenset(name for name, refused in ends.items() if refused == {True})
 
 
-def before_record(topic: str, apply_id: str, connector: str, before: Before) -> NewRecord:
+def before_records(
+    topic: str, apply_id: str, connector: str, before: Before
+) -> Iterator[NewRecord]:
     """Keeps how a connector was, its offsets apart."""
     config = before.config
     value: dict[str, Any] = {
@@ -174,10 +182,12 @@ def before_record(topic: str, apply_id: str, connector: str, before: Before) -> 
         "target": before.target,
         "owner": before.owner,
         "prevent_delete": before.prevent_delete,
-        "pins": list(before.pins),
         "renamed_from": before.renamed_from,
     }
-    return NewRecord(topic, key_of(BEFORE, apply_id, connector, "0"), encode(value))
+    yield NewRecord(topic, key_of(BEFORE, apply_id, connector, "0"), encode(value))
+    for number, (pin, applied) in enumerate(sorted(before.pins.items()), 1):
+        key = key_of(BEFORE, apply_id, connector, str(-number))
+        yield NewRecord(topic, key, encode({"pin": pin} | pin_to_json(applied)))
 
 
 def offsets_records(
@@ -190,7 +200,7 @@ def offsets_records(
 
 
 def read_before(parts: Mapping[int, bytes]) -> Before | None:
-    """The reverse of both; None where part 0 is missing."""
+    """The reverse of both; None where part 0 is missing. `parts` by their numbers."""
     if 0 not in parts:
         return None
     found = decode(parts[0])
@@ -199,15 +209,17 @@ def read_before(parts: Mapping[int, bytes]) -> Before | None:
         config = {key: Plain(text(value)) for key, value in found["config"].items()}
         config |= {key: Secret(text(value)) for key, value in found["secrets"].items()}
     offsets: list[OffsetEntry] = []
-    for number in sorted(parts.keys() - {0}):
+    moved = sorted(number for number in parts if number > 0)
+    for number in moved:
         offsets += entries_from_json(decode(parts[number])["offsets"]) or ()
+    pins = [decode(part) for number, part in parts.items() if number < 0]
     return Before(
         config=config,
         target=target(found["target"]),
         owner=found["owner"],
         prevent_delete=found["prevent_delete"] is True,
-        pins=tuple(found["pins"]),
-        offsets=tuple(offsets) if len(parts) > 1 else None,
+        pins={text(each["pin"]): pin_from_json(each) for each in pins},
+        offsets=tuple(offsets) if moved else None,
         renamed_from=found["renamed_from"],
     )
 

@@ -39,7 +39,7 @@ from connect_specs.names import ledger_transactional_id
 PURPOSE = "what was applied to connectors"
 
 _READ_TIMEOUT_S = 30.0
-# Journals of applies that ended are kept for people to read; the topic must not grow for ever.
+# Of each project, for people to read and to go back; the topic must not grow for ever.
 _JOURNALS_KEPT = 20
 
 
@@ -94,14 +94,14 @@ class Ledger:
         return self._snapshot
 
     def begin(self, journal: Journal, *, new_fingerprint_key: bytes | None) -> None:
-        """Opens the journal of an apply; an earlier one that did not finish ends here.
+        """Opens the journal of an apply; one of its project that did not finish ends here.
 
         `new_fingerprint_key` is kept if the ledger has no key yet.
         """
         records: list[NewRecord] = []
         if new_fingerprint_key is not None and self.state.fingerprint_key is None:
             records.append(fingerprint_key_record(self.topic, new_fingerprint_key))
-        records += self._earlier(journal.since_ms)
+        records += self._earlier(journal)
         self._write(*records, journal_record(self.topic, journal))
         self._journal = journal
         self._steps = {}
@@ -140,15 +140,15 @@ class Ledger:
         assert self._journal is not None, "an apply begins before its first step"
         return self._journal
 
-    def _earlier(self, now_ms: int) -> Iterator[NewRecord]:
-        """Closes the journals of earlier applies, and forgets the oldest."""
-        earlier = sorted(self._snapshot.applies.values(), key=lambda j: (j.since_ms, j.id))
+    def _earlier(self, journal: Journal) -> Iterator[NewRecord]:
+        """Closes the journals of the project's earlier applies, and forgets the oldest."""
+        earlier = self._snapshot.of_project(journal.project)
         kept = max(0, len(earlier) - _JOURNALS_KEPT + 1)
         for found in earlier[:kept]:
             yield from journal_removal(self.topic, found.id, self._snapshot)
         for found in earlier[kept:]:
             if found.ending is None:
-                ended = replace(found, ending=Ending.INTERRUPTED, ended_ms=now_ms)
+                ended = replace(found, ending=Ending.INTERRUPTED, ended_ms=journal.since_ms)
                 yield journal_record(self.topic, ended)
 
     def _advance(self, step: Step, records: Sequence[NewRecord]) -> None:

@@ -25,14 +25,14 @@ from connect_reconciler.ledger.journal import (
 from connect_reconciler.ledger.values import (
     decode,
     encode,
-    entries_from_json,
-    entries_to_json,
     key_of,
     parts_of,
+    pin_from_json,
+    pin_to_json,
     target,
     text,
 )
-from connect_reconciler.plan.journal import Before, HalfDone, Unfinished
+from connect_reconciler.plan.journal import Before, HalfDone, Later, Unfinished
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.diagnostics import Diagnostic, Failed
@@ -70,13 +70,40 @@ class LedgerSnapshot:
     def before(self, apply_id: str) -> dict[str, Before]:
         """How the connectors were that an apply touched, by name; the offsets where it moved them,
         or may have."""
-        refused = unmoved(self.steps(apply_id))
-        raw = self.raw_before.get(apply_id, {})
+        unchanged = unmoved(self.steps(apply_id))
         found = {
-            name: read_before({0: parts[0]} if name in refused and 0 in parts else parts)
-            for name, parts in raw.items()
+            name: read_before(_but_offsets(parts) if name in unchanged else parts)
+            for name, parts in self.raw_before.get(apply_id, {}).items()
         }
         return {name: before for name, before in sorted(found.items()) if before is not None}
+
+    def later(self, apply_id: str) -> dict[str, Later]:
+        """What applies after this one did to its connectors, by name."""
+        names = self.raw_before.get(apply_id, {}).keys()
+        found: dict[str, Later] = {}
+        in_order = self._in_order()
+        for each in in_order[in_order.index(self.applies[apply_id]) + 1 :]:
+            if names.isdisjoint(self.raw_before.get(each.id, {})):
+                continue
+            before = self.before(each.id)
+            names_of_now = {past.renamed_from: name for name, past in before.items()}
+            for name in names & before.keys():
+                first = found.get(name) or Later((), before[name])
+                new = {names_of_now[name]: each.id} if name in names_of_now else {}
+                found[name] = Later(
+                    (*first.applies, each.id),
+                    first.before,
+                    first.moved or before[name].offsets is not None,
+                    {**first.renamed, **new},
+                )
+        return found
+
+    def of_project(self, project: str) -> list[Journal]:
+        """The project's applies, oldest first."""
+        return [each for each in self._in_order() if each.project == project]
+
+    def _in_order(self) -> list[Journal]:
+        return sorted(self.applies.values(), key=lambda journal: (journal.since_ms, journal.id))
 
 
 # --- records to write ---
@@ -103,14 +130,7 @@ def pin_record(topic: str, name: str, pin: str, applied: AppliedPin | None) -> N
     """Says that a pin was applied; None forgets it."""
     value = None
     if applied is not None:
-        value = encode(
-            {
-                "content_hash": applied.content_hash,
-                "resolved": entries_to_json(applied.resolved),
-                "applied_ms": applied.applied_ms,
-                "held": applied.held,
-            }
-        )
+        value = encode(pin_to_json(applied))
     return NewRecord(topic, key_of(PIN, name, pin), value)
 
 
@@ -215,13 +235,7 @@ class _Fold:
         if record.value is None:
             self._pins.pop((name, pin), None)
             return
-        value = decode(record.value)
-        self._pins[name, pin] = AppliedPin(
-            content_hash=text(value["content_hash"]),
-            resolved=entries_from_json(value["resolved"]),
-            held=value["held"] is True,
-            applied_ms=int(value["applied_ms"]),
-        )
+        self._pins[name, pin] = pin_from_json(decode(record.value))
 
     def _on_apply(self, parts: list[str], record: LogRecord) -> None:
         (apply_id,) = parts
@@ -287,7 +301,13 @@ def _unfinished(snapshot: LedgerSnapshot, apply_id: str) -> Unfinished:
         for step in began(name, value)
     )
     in_order = tuple(sorted(steps, key=lambda step: step.connector))
-    return Unfinished(apply_id, snapshot.applies[apply_id].by, in_order)
+    journal = snapshot.applies[apply_id]
+    return Unfinished(apply_id, journal.by, in_order, journal.project)
+
+
+def _but_offsets(parts: Mapping[int, bytes]) -> dict[int, bytes]:
+    """What was kept of a connector, but for its offsets."""
+    return {number: part for number, part in parts.items() if number <= 0}
 
 
 def _unreadable(record: LogRecord, why: str) -> LedgerUnreadable:

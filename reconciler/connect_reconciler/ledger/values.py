@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from connect_reconciler.plan.live import AppliedPin
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
 
@@ -73,3 +74,23 @@ def entries_from_json(value: list[dict[str, Any]] | None) -> tuple[OffsetEntry, 
     if value is None:
         return None
     return tuple(OffsetEntry(entry["partition"], entry["offset"]) for entry in value)
+
+
+def pin_to_json(applied: AppliedPin) -> dict[str, Any]:
+    """A pin that was applied."""
+    return {
+        "content_hash": applied.content_hash,
+        "resolved": entries_to_json(applied.resolved),
+        "applied_ms": applied.applied_ms,
+        "held": applied.held,
+    }
+
+
+def pin_from_json(value: dict[str, Any]) -> AppliedPin:
+    """The reverse."""
+    return AppliedPin(
+        content_hash=text(value["content_hash"]),
+        resolved=entries_from_json(value["resolved"]),
+        applied_ms=int(value["applied_ms"]),
+        held=value["held"] is True,
+    )

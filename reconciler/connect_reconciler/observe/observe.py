@@ -100,6 +100,9 @@ def observe_view(
     found = _read_topics(project.topics, view)
     configs = {name: state.config for name, state in found.config.connectors.items()}
     ledger = with_configs(with_fingerprint_key(found.ledger, fingerprint_key).state, configs)
+    # What another project left half done is for its own next apply
+    early = tuple(each for each in ledger.unfinished if each.project == project.name)
+    ledger = replace(ledger, unfinished=early)
     kinds = kinds_of(found.config.connectors.values(), desired, plugins)
     live_kinds = {
         name: live_kind(state, kinds, found.offsets)

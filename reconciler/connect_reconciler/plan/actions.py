@@ -8,10 +8,10 @@ type check wherever it must be learnt.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from connect_reconciler.plan.live import TopicPartition
+from connect_reconciler.plan.live import AppliedPin, TopicPartition
 from connect_reconciler.plan.values import Value
 from connect_specs.desired import Consequence, OffsetEntry
 from connect_specs.states import TargetState
@@ -134,14 +134,16 @@ class Create(_Common):
     """Creates the connector in `initial_state`, config and state in one transaction (KIP-980).
 
     `held_from` is set when it is created stopped for a later action only: the state to go on to.
-    `renamed_from` is the name of the connector that goes on in this one.
-    All of it but the config is in the ledger before the connector is on the cluster.
+    `renamed_from` is the name of the connector that goes on in this one. `pins` are those that
+    count as applied, since they were when it was there before. All of it but the config is in the
+    ledger before the connector is on the cluster.
     """
 
     config: Mapping[str, Value]
     initial_state: TargetState
     held_from: TargetState | None = None
     renamed_from: str | None = None
+    pins: Mapping[str, AppliedPin] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,15 @@ that ended early left half done."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from connect_reconciler.plan.values import Value
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
+
+if TYPE_CHECKING:
+    from connect_reconciler.plan.live import AppliedPin
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,17 +20,29 @@ class Before:
     """One connector as it was before an apply's first action on it.
 
     `config` None: it was not there. `target` is the state that it was meant to be in, also where an
-    earlier apply held it stopped. `offsets` None: that apply did not move them. `pins` are the ids
-    that the ledger held. `renamed_from`: the apply made it from the connector of that name.
+    earlier apply held it stopped. `offsets` None: that apply did not move them. `pins` by id, as
+    the ledger held them. `renamed_from`: the apply made it from the connector of that name.
     """
 
     config: Mapping[str, Value] | None
     target: TargetState | None = None
     owner: str | None = None
     prevent_delete: bool = False
-    pins: tuple[str, ...] = ()
+    pins: Mapping[str, AppliedPin] = field(default_factory=dict)
     offsets: tuple[OffsetEntry, ...] | None = None
     renamed_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """What applies after a certain one did to a connector: their ids, oldest first, and how it was
+    before the first of them. `moved`: one of them moved its offsets. `renamed` holds those that
+    renamed it, by its new name."""
+
+    applies: tuple[str, ...]
+    before: Before
+    moved: bool = False
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +61,4 @@ class Unfinished:
     id: str
     by: str = ""
     steps: tuple[HalfDone, ...] = ()
+    project: str = ""

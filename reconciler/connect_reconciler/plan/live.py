@@ -82,8 +82,8 @@ class AppliedPin:
 class LedgerState:
     """The ledger topic, read to its end. `pins` by (connector, pin id).
 
-    `unfinished` holds the applies that ended early. `fingerprint_key` None: the project has
-    none yet; a plan then holds no fingerprints.
+    `unfinished` holds the applies that ended early, once observed those of the project.
+    `fingerprint_key` None: the project has none yet; a plan then holds no fingerprints.
     """
 
     connectors: Mapping[str, Owned] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from typing import Any, assert_never
 
 from connect_reconciler.plan import actions as act
 from connect_reconciler.plan import plan_file_models as models
+from connect_reconciler.plan.live import AppliedPin
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Location
@@ -32,6 +33,7 @@ def action_to(action: act.Action) -> models.ActionModel:
                 initial_state=action.initial_state.value,
                 held_from=_state_to(action.held_from),
                 renamed_from=action.renamed_from,
+                pins=_pins_to(action.pins),
             )
         case act.Adopt():
             return models.AdoptModel(**common)
@@ -84,6 +86,7 @@ def action_from(model: models.ActionModel) -> act.Action:
                 initial_state=TargetState(model.initial_state),
                 held_from=_state_from(model.held_from),
                 renamed_from=model.renamed_from,
+                pins=_pins_from(model.pins),
             )
         case models.AdoptModel():
             return act.Adopt(**common)
@@ -221,6 +224,34 @@ def _config_to(config: Mapping[str, Value]) -> dict[str, models.ValueModel]:
 
 def _config_from(config: Mapping[str, models.ValueModel]) -> dict[str, Value]:
     return {key: _value_from(value) for key, value in config.items()}
+
+
+def _pins_to(pins: Mapping[str, AppliedPin]) -> dict[str, models.AppliedPinModel] | None:
+    return {
+        pin: models.AppliedPinModel(
+            content_hash=applied.content_hash,
+            resolved=None
+            if applied.resolved is None
+            else tuple(_entry_to(entry) for entry in applied.resolved),
+            applied_ms=applied.applied_ms,
+            held=applied.held,
+        )
+        for pin, applied in sorted(pins.items())
+    } or None
+
+
+def _pins_from(pins: Mapping[str, models.AppliedPinModel] | None) -> dict[str, AppliedPin]:
+    return {
+        pin: AppliedPin(
+            model.content_hash,
+            None
+            if model.resolved is None
+            else tuple(_entry_from(entry) for entry in model.resolved),
+            model.applied_ms,
+            model.held,
+        )
+        for pin, model in (pins or {}).items()
+    }
 
 
 def _change_to(change: act.FieldChange) -> models.ChangeModel:

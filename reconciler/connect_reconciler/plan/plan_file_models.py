@@ -170,14 +170,24 @@ class Common(Model):
     requires: tuple[PreconditionModel, ...]
 
 
+class AppliedPinModel(Model):
+    """A pin that counts as applied. `resolved` null: it was a reset."""
+
+    content_hash: str
+    resolved: tuple[EntryModel, ...] | None
+    applied_ms: int
+    held: bool
+
+
 class CreateModel(Common):
-    """Creates a connector."""
+    """Creates a connector. `pins` by id: those that count as applied, null for none."""
 
     action: Literal["create"] = "create"
     config: dict[str, ValueModel]
     initial_state: State
     held_from: State | None = None
     renamed_from: str | None = None
+    pins: dict[str, AppliedPinModel] | None = None
 
 
 class AdoptModel(Common):

@@ -124,14 +124,14 @@ def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
 def predict(state: ConnectorState, action: Action) -> ConnectorState:
     """The connector and its ledger records once the action is done."""
     match action:
-        case Create(config=config, initial_state=target, held_from=held_from, renamed_from=old):
+        case Create(config=config, initial_state=target, held_from=held_from):
             return replace(
                 state,
                 config=config,
                 target=target,
                 held_from=held_from,
                 owner=state.project,
-                pins=pins_once_created(state.pins, old, target),
+                pins=pins_once_created(state.pins, action),
             )
         case Adopt():
             return replace(state, owner=state.project)

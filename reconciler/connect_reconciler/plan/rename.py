@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from connect_reconciler.plan.actions import Create
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Live, LiveConnector, Owned
 from connect_reconciler.plan.reserved import without_reserved
 from connect_specs.desired import DesiredConnector
@@ -108,16 +109,17 @@ def carried(pins: Mapping[str, AppliedPin], old: str) -> bool:
 
 
 def pins_once_created(
-    pins: Mapping[str, AppliedPin], old: str | None, initial: TargetState, now_ms: int = 0
+    pins: Mapping[str, AppliedPin], create: Create, now_ms: int = 0
 ) -> dict[str, AppliedPin]:
-    """The pins of a connector that is created in this state, to go on from `old` if that is given.
-    The record of an earlier rename goes, and what is created to run lets go of its pins."""
-    held = initial is TargetState.STOPPED
+    """The pins of a connector that is created, with those that count as applied. The record of an
+    earlier rename goes, and what is created to run lets go of its pins."""
+    held = create.initial_state is TargetState.STOPPED
     kept = {
         pin: replace(applied, held=applied.held and held)
-        for pin, applied in pins.items()
+        for pin, applied in {**create.pins, **pins}.items()
         if renamed_from(pin) is None
     }
+    old = create.renamed_from
     if old is not None:
         kept[rename_pin(old)] = AppliedPin(BEGUN, (), now_ms, held=True)
     return kept

@@ -11,38 +11,70 @@ import glob
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from connect_reconciler.plan.journal import Before
+from connect_reconciler.plan.actions import Action, Create
+from connect_reconciler.plan.changed_since import changed_since
+from connect_reconciler.plan.journal import Before, Later
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.rename import carried, pins_of
-from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import Veil, fingerprint, veil
+from connect_reconciler.plan.rename import carried, pins_of, renamed_from
+from connect_reconciler.plan.rollback_wording import as_before, told_of_the_way_back
+from connect_reconciler.plan.scope import Scope, chosen
+from connect_reconciler.plan.sensitive import fingerprint
 from connect_reconciler.plan.values import Plain, Secret
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.offsets import canonical_partition
+from connect_specs.states import TargetState
 
 
 @dataclass(frozen=True, slots=True)
 class WayBack:
-    """What to plan for. `names` are the connectors that the plan may touch."""
+    """What to plan for, and how its connectors were `before`: the only ones that the plan may
+    touch."""
 
     apply_id: str
     desired: Desired
-    names: frozenset[str]
+    before: Mapping[str, Before]
     errors: tuple[Diagnostic, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
+
+
+def in_scope(before: Mapping[str, Before], scope: Scope) -> dict[str, Before]:
+    """The connectors that are to go back; a renamed one is one, under both names. Raises Invalid
+    for a glob that matches none."""
+    chosen(before, scope)
+    names = {name: {name, past.renamed_from or name} for name, past in before.items()}
+    for name, past in before.items():
+        if past.renamed_from in names:
+            names[past.renamed_from].add(name)
+    return {name: past for name, past in before.items() if scope.holds(names[name])}
+
+
+def to_look_at(apply_id: str, before: Mapping[str, Before], project: str) -> Desired:
+    """What has to be observed for the way back: the connectors as they were, but for secrets."""
+    specs = {
+        name: DesiredConnector(
+            name=name,
+            config={key: each.text for key, each in past.config.items() if isinstance(each, Plain)},
+            where=_where(apply_id),
+            state=past.target,
+            pin=None if past.offsets is None else Pin(_pin_id(apply_id), past.offsets),
+        )
+        for name, past in before.items()
+        if past.config is not None
+    }
+    return Desired(project, specs)
 
 
 def way_back(
     apply_id: str,
     before: Mapping[str, Before],
-    later: Mapping[str, str],
+    later: Mapping[str, Later],
     files: Desired,
     live: Live,
 ) -> WayBack:
-    """The way back to `before`. `later` tells which connectors a later apply changed, and which.
+    """The way back to `before`. `later` tells which connectors later applies changed.
 
     Secrets are looked for where they may still be: on the cluster and in the specs of now.
     """
@@ -53,6 +85,10 @@ def way_back(
     errors: list[Diagnostic] = []
     lost: set[str] = set()
     for name, past in sorted(before.items()):
+        if gone_on := _renamed_since(name, later, live):
+            errors += gone_on
+            lost |= {name, past.renamed_from or name, renamed.get(name, name)}
+            continue
         if past.config is None or name in gone:
             continue
         new = renamed.get(name)
@@ -69,9 +105,9 @@ def way_back(
         specs[name] = DesiredConnector(
             name=name,
             config=config,
-            where=Location(f"apply {apply_id}"),
+            where=_where(apply_id),
             state=target,
-            pin=None if back else _pin(name, past, apply_id, live),
+            pin=_pin(back or name, before[back] if back else past, apply_id, live),
             prevent_delete=past.prevent_delete,
             sensitive=tuple(
                 glob.escape(key) for key, value in past.config.items() if isinstance(value, Secret)
@@ -79,9 +115,9 @@ def way_back(
             renamed_from=back,
         )
     desired = Desired(files.project, {name: specs[name] for name in specs if name not in lost})
-    names = frozenset(before) - lost
-    warnings = tuple(_changed_since(before, later, live)) + tuple(_kept(before, files, live))
-    return WayBack(apply_id, desired, names, tuple(errors), warnings)
+    touched = {name: past for name, past in before.items() if name not in lost}
+    warnings = tuple(changed_since(before, later, live)) + tuple(_kept(before, files, live))
+    return WayBack(apply_id, desired, touched, tuple(errors), warnings)
 
 
 def rollback_plan(
@@ -93,17 +129,39 @@ def rollback_plan(
     worker: Mapping[str, str] | None = None,
 ) -> Plan:
     """The plan for it, in which no other connector occurs. `env` is the project's environment."""
-    owned = {name: each for name, each in live.ledger.connectors.items() if name in way.names}
+    owned = {name: each for name, each in live.ledger.connectors.items() if name in way.before}
     scoped = replace(live, ledger=replace(live.ledger, connectors=owned))
     made = make_plan(way.desired, scoped, group_id=group_id, worker=worker, env=env)
-    # Deleting all that an apply created is what was asked for
-    warnings = (each for each in made.warnings if each.code != "plan.no-specs")
     return replace(
         made,
-        errors=(*way.errors, *made.errors),
-        warnings=(*way.warnings, *warnings),
         rolls_back=way.apply_id,
+        actions=tuple(
+            as_before(_with_pins(action, way), way.apply_id, way.before) for action in made.actions
+        ),
+        errors=(*way.errors, *_told(made.errors, way)),
+        warnings=(*way.warnings, *_told(made.warnings, way)),
     )
+
+
+def _told(problems: tuple[Diagnostic, ...], way: WayBack) -> Iterator[Diagnostic]:
+    told = (told_of_the_way_back(each, way.apply_id) for each in problems)
+    return (each for each in told if each is not None)
+
+
+def _with_pins(action: Action, way: WayBack) -> Action:
+    """What comes back has had its pins: its file, put back, must not move offsets again."""
+    if not isinstance(action, Create):
+        return action
+    past = way.before[action.connector].pins
+    return replace(action, pins={pin: past[pin] for pin in past if renamed_from(pin) is None})
+
+
+def _where(apply_id: str) -> Location:
+    return Location(f"apply {apply_id}")
+
+
+def _pin_id(apply_id: str) -> str:
+    return f"rollback-{apply_id}"
 
 
 def _config(
@@ -139,10 +197,26 @@ def _config(
     return found, problems
 
 
+def _renamed_since(name: str, later: Mapping[str, Later], live: Live) -> list[Diagnostic]:
+    """It goes on under another name: a way back that does not know would have it run twice."""
+    renamed = later[name].renamed if name in later else {}
+    new = next((new for new in renamed if new in live.connectors), None)
+    if new is None or name in live.connectors:
+        return []
+    what = f"{name} is {new} since apply {renamed[new]}"
+    hint = f"`connect rollback {renamed[new]}` first, then run this again"
+    return [Diagnostic("rollback.renamed-since", what, name, hint=hint)]
+
+
 def _half_renamed(old: str, new: str | None, live: Live) -> list[Diagnostic]:
-    """Both names are there, and the new one has gone on from the offsets of the old one."""
-    both = new in live.connectors and old in live.connectors
-    if new is None or not both or not carried(pins_of(live.ledger, new), old):
+    """Both names are there, and the new one has gone on from the offsets of the old one. One that
+    still waits for the rename's end has not."""
+    connector = live.connectors.get(new or "")
+    if new is None or connector is None or old not in live.connectors:
+        return []
+    owned = live.ledger.connectors.get(new)
+    waiting = connector.target is TargetState.STOPPED and owned and owned.held_from is not None
+    if waiting or not carried(pins_of(live.ledger, new), old):
         return []
     what = f"{old} has not gone yet, although {new} goes on in its place"
     hint = "finish the rename with `connect apply`, then run this again"
@@ -150,8 +224,8 @@ def _half_renamed(old: str, new: str | None, live: Live) -> list[Diagnostic]:
 
 
 def _pin(name: str, past: Before, apply_id: str, live: Live) -> Pin | None:
-    """The offsets from before the apply, unless they are there already. Each rollback has a pin of
-    its own, since a pin is applied once."""
+    """The offsets from before the apply, unless they are there already: what is renamed back has
+    those of its name of now. Each rollback has a pin of its own, since a pin is applied once."""
     if past.offsets is None:
         return None
     connector = live.connectors.get(name)
@@ -162,7 +236,7 @@ def _pin(name: str, past: Before, apply_id: str, live: Live) -> Pin | None:
     }:
         return None
     number = sum(of == name and pin.startswith("rollback-") for of, pin in live.ledger.pins)
-    pin_id = f"rollback-{apply_id}" + (f"-{number + 1}" if number else "")
+    pin_id = _pin_id(apply_id) + (f"-{number + 1}" if number else "")
     if not then:
         return Pin(pin_id, reset=True)
     gone = tuple(replace(now[key], offset=None) for key in now if key not in then)
@@ -171,32 +245,6 @@ def _pin(name: str, past: Before, apply_id: str, live: Live) -> Pin | None:
 
 def _by_partition(offsets: tuple[OffsetEntry, ...]) -> dict[str, OffsetEntry]:
     return {canonical_partition(entry.partition): entry for entry in offsets if entry.offset}
-
-
-def _changed_since(
-    before: Mapping[str, Before], later: Mapping[str, str], live: Live
-) -> Iterator[Diagnostic]:
-    for name in sorted(before):
-        if name in later:
-            what = f"{name} was changed since by apply {later[name]}; that is undone too"
-            yield Diagnostic("rollback.changed-since", what, name)
-        owned, connector = live.ledger.connectors.get(name), live.connectors.get(name)
-        if owned is None:
-            continue
-        if connector is None:
-            what = f"{name} was deleted since by hand"
-            yield Diagnostic("rollback.changed-by-hand", what, name)
-            continue
-        cover = Veil(name, live.ledger.fingerprint_key, live.password_keys.get(name, frozenset()))
-        now = veil(without_reserved(connector.config), cover)
-        texts = {
-            key: value.text if isinstance(value, Plain) else value.fingerprint
-            for key, value in now.items()
-        }
-        elsewhere = owned.state is not None and owned.state is not connector.target
-        if texts != dict(owned.config) or (elsewhere and owned.held_from is None):
-            what = f"{name} was changed since by hand; that is undone too"
-            yield Diagnostic("rollback.changed-by-hand", what, name)
 
 
 def _kept(before: Mapping[str, Before], files: Desired, live: Live) -> Iterator[Diagnostic]:
@@ -211,7 +259,7 @@ def _kept(before: Mapping[str, Before], files: Desired, live: Live) -> Iterator[
             pin for of, pin in live.ledger.pins if of == name and not pin.startswith("rollback")
         }
         spec = files.connectors.get(name)
-        if spec is not None and spec.pin is not None and spec.pin.id in used - set(past.pins):
+        if spec is not None and spec.pin is not None and spec.pin.id in used - past.pins.keys():
             what = f"pin {spec.pin.id} of {name} stays used: its spec does not move offsets again"
             hint = "to apply these offsets later, give the pin a new id"
             yield Diagnostic("rollback.pin-used", what, name, hint=hint)

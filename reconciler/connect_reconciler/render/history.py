@@ -8,14 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from connect_reconciler.ledger.journal import Journal, Step
-from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.plan.unfinished import words
-
-
-def applies_of(ledger: LedgerSnapshot, project: str) -> list[Journal]:
-    """The project's applies, newest first."""
-    found = (journal for journal in ledger.applies.values() if journal.project == project)
-    return sorted(found, key=lambda journal: (journal.since_ms, journal.id), reverse=True)
 
 
 def ending(journal: Journal) -> str:
@@ -28,8 +21,8 @@ def ending(journal: Journal) -> str:
 
 
 def counts_of(journal: Journal, steps: Sequence[Step]) -> dict[str, int]:
-    """How many actions had which end; those that never began were skipped."""
-    found: Counter[str] = Counter(step.end or "began" for step in steps)
+    """How many actions had which end, where one is known; those that never began were skipped."""
+    found: Counter[str] = Counter(step.end or "half done" for step in steps)
     found["skipped"] = max(0, journal.actions - len(steps))
     return {end: count for end, count in found.items() if count}
 
@@ -37,6 +30,16 @@ def counts_of(journal: Journal, steps: Sequence[Step]) -> dict[str, int]:
 def counts_text(counts: dict[str, int]) -> str:
     """`3 done, 1 failed`."""
     return ", ".join(f"{count} {end}" for end, count in counts.items()) or "nothing to do"
+
+
+def notes(journals: Sequence[Journal]) -> dict[str, str]:
+    """`rollback of ID`, `rolled back by ID`: by apply, what it has to do with others."""
+    found: dict[str, list[str]] = {}
+    for journal in journals:
+        if journal.rolls_back is not None:
+            found.setdefault(journal.id, []).append(f"rollback of {journal.rolls_back}")
+            found.setdefault(journal.rolls_back, []).append(f"rolled back by {journal.id}")
+    return {apply_id: ", ".join(sorted(each)) for apply_id, each in found.items()}
 
 
 def when(ms: int) -> str:
@@ -88,7 +91,7 @@ def detail_head(journal: Journal, steps: Sequence[Step]) -> str:
         f"  actions: {counts_text(counts_of(journal, steps))}",
     ]
     if journal.rolls_back:
-        lines.append(f"  rolled back: apply {journal.rolls_back}")
+        lines.append(f"  rollback of: apply {journal.rolls_back}")
     return "\n".join(lines) + "\n"
 
 

@@ -2,96 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.cli.rollback import later_applies
-from connect_reconciler.ledger.ledger import read_ledger
-from connect_reconciler.ledger.topic import LedgerSnapshot, owned_record
+from connect_reconciler.ledger.topic import owned_record
 from connect_reconciler.plan.live import LogRange, Owned
-from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.rollback import WayBack, rollback_plan, way_back
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
-from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
+from connect_reconciler.plan.rollback import in_scope
+from connect_reconciler.plan.scope import Scope
+from connect_specs.desired import Pin
+from connect_specs.diagnostics import Invalid
 from support.applying import Applying, desired_of, names
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
-from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster, refused
-
-RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
-SINK = {"connector.class": "FileStreamSink", "topics": "t"}
-SOURCE = {"connector.class": "FileStreamSource", "topic": "t"}
-
-
-def at(offset: int) -> OffsetEntry:
-    return OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": offset})
-
-
-def spec(
-    name: str,
-    config: Mapping[str, str] = SINK,
-    state: TargetState | None = None,
-    pin: Pin | None = None,
-    *,
-    guard: bool = False,
-    old: str | None = None,
-) -> DesiredConnector:
-    return DesiredConnector(
-        name,
-        {**config, "name": name},
-        Location(f"{name}.yaml", 1, 1),
-        state,
-        pin,
-        guard,
-        renamed_from=old,
-    )
+from support.fake_cluster import TOPICS, FakeCluster, refused
+from support.going_back import (
+    PAUSED,
+    RUNNING,
+    SINK,
+    SOURCE,
+    STOPPED,
+    apply,
+    at,
+    back,
+    ledger,
+    new_world,
+    picture,
+    roll_back,
+    spec,
+)
 
 
 @pytest.fixture
 def world() -> Applying:
-    made = Applying(key=b"key")
-    made.kafka.create_topics()
-    made.kafka.ranges["t", 0] = LogRange(0, 100)
-    return made
-
-
-def ledger(world: Applying) -> LedgerSnapshot:
-    return read_ledger(world.kafka.logs, TOPICS.ledger)
-
-
-def newest(world: Applying) -> str:
-    return max(ledger(world).applies.values(), key=lambda found: (found.since_ms, found.id)).id
-
-
-def apply(world: Applying, desired: Desired, plan: Plan | None = None) -> str:
-    world.time.at += 10
-    report = world.apply(desired, plan, cluster=FakeCluster(world.kafka))
-    assert report.exit_code == 0, report
-    return report.apply_id
-
-
-def back(world: Applying, apply_id: str, files: Desired) -> tuple[WayBack, Plan]:
-    found = ledger(world)
-    later = later_applies(found, found.applies[apply_id])
-    way = way_back(apply_id, found.before(apply_id), later, files, world.observe(files))
-    return way, rollback_plan(way, world.observe(way.desired), group_id=GROUP_ID, env=None)
-
-
-def roll_back(world: Applying, apply_id: str, files: Desired) -> str:
-    way, plan = back(world, apply_id, files)
-    assert plan.errors == ()
-    return apply(world, way.desired, plan)
-
-
-def picture(world: Applying, desired: Desired) -> object:
-    """All that a rollback is to bring back."""
-    live = world.observe(desired)
-    return (
-        {name: (c.config, c.target, c.offsets) for name, c in live.connectors.items()},
-        {name: owned.prevent_delete for name, owned in live.ledger.connectors.items()},
-    )
+    return new_world()
 
 
 FIRST = desired_of(
@@ -126,6 +69,16 @@ def test_there_and_back_and_there_again(world: Applying) -> None:
         "AlterOffsets moved",
         "Resume moved",
         "Create deleted",
+    ]
+    assert [action.reason.removeprefix(f"before apply {second} ") for action in plan.actions] == [
+        "it was not there",
+        "it was protected against deletion",
+        "it was paused",
+        "1 key was different",
+        "offsets move only while it is stopped",
+        "its offsets were others",
+        "it was running",
+        "it was there",
     ]
     assert [warning.code for warning in plan.warnings] == ["rollback.pin-used"]
     third = apply(world, way.desired, plan)
@@ -187,12 +140,15 @@ def test_what_a_spec_called_sensitive_stays_so_without_the_spec(world: Applying)
     way, plan = back(world, deleted, desired_of(named))
     apply(world, way.desired, plan)
     assert (FakeCluster(world.kafka).config("a") or {})["plain"] == "hunter2"
+    kept = world.kafka.records(TOPICS.ledger)
+    assert not [record for record in kept if b"hunter2" in (record.value or b"")]
 
 
 def test_a_guard_holds(world: Applying) -> None:
     created = apply(world, desired_of(spec("a", guard=True)))
     _, plan = back(world, created, desired_of())
-    assert [error.code for error in plan.errors] == ["plan.protected"]
+    what = f"a was not there before apply {created}, and is protected against deletion"
+    assert [(error.code, error.what) for error in plan.errors] == [("plan.protected", what)]
     assert plan.actions == ()
 
 
@@ -221,6 +177,17 @@ def test_a_rename_is_renamed_back(world: Applying) -> None:
     assert list(world.observe(desired_of()).connectors) == ["new"]
     roll_back(world, renamed, desired_of(spec("new", old="old")))
     assert picture(world, desired_of(spec("old"))) == before
+
+
+def test_a_part_goes_back_with_both_names_of_what_was_renamed(world: Applying) -> None:
+    apply(world, desired_of(spec("old"), spec("b")))
+    second = apply(world, desired_of(spec("new", old="old"), spec("b", {**SINK, "file": "x"})))
+    before = ledger(world).before(second)
+    for chosen in (Scope(targets=("old",)), Scope(targets=("n*",)), Scope(exclude=("b",))):
+        assert in_scope(before, chosen).keys() == {"old", "new"}
+    assert in_scope(before, Scope(exclude=("new",))).keys() == {"b"}
+    with pytest.raises(Invalid, match="untouched"):
+        in_scope(before, Scope(targets=("untouched",)))
 
 
 def test_what_was_nobodys_stays_adopted(world: Applying) -> None:
@@ -261,9 +228,7 @@ def test_the_way_back_from_the_end_of_a_rename(world: Applying, before: bool) ->
     way back leads to, it is one of the two, and goes on from its offsets."""
     wanted = desired_of(spec("new", old="old"))
     for call in range(1, 100):
-        world = Applying(key=b"key")
-        world.kafka.create_topics()
-        world.kafka.ranges["t", 0] = LogRange(0, 100)
+        world = new_world()
         apply(world, desired_of(spec("old")))
         world.kafka.groups["connect-old"] = {("t", 0): 20}
         cluster = DoomedCluster(world.kafka)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.ledger.journal import Ending, Journal, Step, before_record
+from connect_reconciler.ledger.journal import Ending, Journal, Step, before_records
 from connect_reconciler.ledger.lease import LeaseLost
 from connect_reconciler.ledger.ledger import Ledger, NotRecorded, read_ledger
 from connect_reconciler.ledger.topic import owned_record, pin_record
@@ -46,7 +46,7 @@ def test_what_was_written_is_there_for_the_next(logs: Logs, topic: str, unique: 
     assert ledger.state.connectors == {"a": OWNED}
     assert ledger.state.pins == {("a", "p"): AppliedPin("h", None)}
     assert ledger.state.fingerprint_key == b"key"
-    assert ledger.state.unfinished == (Unfinished("one", JOURNAL.by),)
+    assert ledger.state.unfinished == (Unfinished("one", JOURNAL.by, project="orders"),)
     assert ledger.snapshot.steps("one") == (replace(STEP, end="done"),)
     ledger.finish(Ending.DONE, exit_code=0, now_ms=9)
     found = read_ledger(logs, topic)
@@ -79,18 +79,24 @@ def test_a_key_of_the_users_own_is_not_replaced(logs: Logs, topic: str, unique: 
 
 
 def test_old_journals_go(topic: str, unique: str) -> None:
+    """Each project on the cluster keeps its own: another one's applies push none out, and do not
+    say of one that is unfinished how it ended."""
     logs = MemoryLogs()
+    other = Ledger.open(logs, topic, unique)
+    other.begin(replace(JOURNAL, id="another", project="other"), new_fingerprint_key=None)
     for number in range(30):
         ledger = Ledger.open(logs, topic, unique)
         journal = replace(JOURNAL, id=f"apply-{number:02}", since_ms=number)
         ledger.begin(journal, new_fingerprint_key=b"key")
-        past = before_record(topic, journal.id, "a", Before(None))
-        ledger.started(STEP, [past])
+        past = before_records(topic, journal.id, "a", Before(None))
+        ledger.started(STEP, [*past])
         ledger.done(STEP)
         ledger.finish(Ending.DONE, exit_code=0, now_ms=number)
     kept = read_ledger(logs, topic)
-    assert sorted(kept.applies) == [f"apply-{number:02}" for number in range(10, 30)]
-    assert kept.raw_steps.keys() == kept.raw_before.keys() == kept.applies.keys()
+    found = [each.id for each in kept.of_project("orders")]
+    assert found == [f"apply-{number:02}" for number in range(10, 30)]
+    assert kept.raw_steps.keys() == kept.raw_before.keys() == set(found)
+    assert [each.id for each in kept.state.unfinished] == ["another"]
 
 
 def test_several_connectors_are_under_way(logs: Logs, topic: str, unique: str) -> None:

@@ -10,7 +10,7 @@ from connect_reconciler.ledger.journal import (
     Ending,
     Journal,
     Step,
-    before_record,
+    before_records,
     journal_record,
     offsets_records,
     steps_record,
@@ -52,7 +52,7 @@ BEFORE = Before(
     TargetState.PAUSED,
     "orders",
     True,
-    ("p", "q"),
+    {"p": SET, "q": RESET},
 )
 
 
@@ -71,14 +71,14 @@ def test_everything_is_read_as_it_was_written() -> None:
         pin_record(TOPIC, "a", "reset", RESET),
         journal_record(TOPIC, JOURNAL),
         steps_record(TOPIC, "id-1", "a/b", STEPS),
-        before_record(TOPIC, "id-1", "a/b", BEFORE),
-        before_record(TOPIC, "id-1", "new", Before(None)),
+        *before_records(TOPIC, "id-1", "a/b", BEFORE),
+        *before_records(TOPIC, "id-1", "new", Before(None)),
         fingerprint_key_record(TOPIC, b"\x00\xff"),
     )
     assert found.state.connectors == {"a": OWNED}
     assert found.state.pins == {("a", "set"): SET, ("a", "reset"): RESET}
     assert found.state.unfinished == (
-        Unfinished("id-1", JOURNAL.by, (HalfDone("a/b", "Resume", BEFORE),)),
+        Unfinished("id-1", JOURNAL.by, (HalfDone("a/b", "Resume", BEFORE),), "orders"),
     )
     assert found.steps("id-1") == STEPS
     assert found.before("id-1") == {"a/b": BEFORE, "new": Before(None)}
@@ -92,7 +92,7 @@ def test_tombstones_remove() -> None:
         pin_record(TOPIC, "a", "p", SET),
         journal_record(TOPIC, JOURNAL),
         steps_record(TOPIC, "id-1", "a", STEPS),
-        before_record(TOPIC, "id-1", "a", BEFORE),
+        *before_records(TOPIC, "id-1", "a", BEFORE),
     )
     empty = read(
         owned_record(TOPIC, "a", None),
@@ -109,7 +109,7 @@ def test_many_offsets_are_kept_in_records_that_kafka_takes() -> None:
         OffsetEntry({"file": "x" * 2000, "n": number}, {"at": number}) for number in range(1000)
     )
     records = [
-        before_record(TOPIC, "id-1", "a", BEFORE),
+        *before_records(TOPIC, "id-1", "a", BEFORE),
         *offsets_records(TOPIC, "id-1", "a", offsets),
     ]
     assert max(len(record.value or b"") for record in records) < 1_000_000

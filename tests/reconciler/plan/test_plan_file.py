@@ -32,6 +32,7 @@ ADDED = {
     ("rolls_back", None),
     ("counts", None),
     ("renamed_from", None),
+    ("pins", None),
 }
 OLD_FILES = sorted(HERE.glob("data/v*/*.json"))
 V1_ACTIONS = {

@@ -1,0 +1,84 @@
+"""The way back of offsets and pins: nothing stays at a pin, and no pin is applied twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_reconciler.plan.actions import Create
+from connect_reconciler.plan.agreement import ensure_same
+from connect_reconciler.plan.plan_file import dump_plan, load_plan
+from connect_specs.desired import Pin
+from connect_specs.states import TargetState
+from support.applying import Applying, desired_of, names
+from support.going_back import (
+    RUNNING,
+    STOPPED,
+    apply,
+    at,
+    back,
+    new_world,
+    picture,
+    roll_back,
+    spec,
+)
+
+
+@pytest.fixture
+def world() -> Applying:
+    return new_world()
+
+
+@pytest.mark.parametrize("saved", [False, True], ids=["at once", "from a file"])
+@pytest.mark.parametrize("pin", [Pin("p", (at(3),)), Pin("p", reset=True)], ids=["set", "reset"])
+def test_a_rename_with_a_pin_goes_back_to_where_it_was(
+    world: Applying, pin: Pin, saved: bool
+) -> None:
+    apply(world, desired_of(spec("old")))
+    world.kafka.groups["connect-old"] = {("t", 0): 70}
+    before = picture(world, desired_of())
+    files = desired_of(spec("new", old="old", pin=pin))
+    renamed = apply(world, files)
+    world.kafka.groups["connect-new"] = {("t", 0): 9}
+    way, plan = back(world, renamed, files)
+    assert names(plan) == [
+        "StopOld old",
+        "Create old",
+        "CarryOffsets old",
+        "AlterOffsets old",
+        "Resume old",
+        "DeleteOld old",
+    ]
+    if saved:
+        ensure_same(load_plan(dump_plan(plan)), plan, world.observe(files))
+    apply(world, way.desired, plan)
+    assert picture(world, desired_of()) == before
+
+
+def test_a_rename_alone_rewinds_nothing(world: Applying) -> None:
+    apply(world, desired_of(spec("old")))
+    world.kafka.groups["connect-old"] = {("t", 0): 70}
+    files = desired_of(spec("new", old="old"))
+    renamed = apply(world, files)
+    world.kafka.groups["connect-new"] = {("t", 0): 90}
+    roll_back(world, renamed, files)
+    assert world.kafka.groups["connect-old"] == {("t", 0): 90}
+
+
+@pytest.mark.parametrize("state", [RUNNING, STOPPED])
+def test_a_deleted_connector_comes_back_with_its_pins(world: Applying, state: TargetState) -> None:
+    """Its file, put back, moves no offsets again."""
+    stopped = state is STOPPED
+    files = desired_of(spec("a", state=STOPPED if stopped else None, pin=Pin("p", (at(3),))))
+    apply(world, files)
+    if not stopped:
+        world.kafka.groups["connect-a"] = {("t", 0): 50}
+    pins = {pin: applied for (_, pin), applied in world.ledger().pins.items()}
+    deleted = apply(world, desired_of())
+    assert world.ledger().pins == {}
+    _, plan = back(world, deleted, desired_of())
+    (create,) = (each for each in plan.actions if isinstance(each, Create))
+    assert create.pins == pins
+    roll_back(world, deleted, desired_of())
+    assert names(world.plan(files)) == []
+    assert world.kafka.groups["connect-a"] == {("t", 0): 3 if stopped else 50}
+    assert {pin: each.held for (_, pin), each in world.ledger().pins.items()} == {"p": stopped}
