@@ -92,6 +92,7 @@ def live_of(data: Mapping[str, Any], desired: Desired) -> Live:
         orphan_offsets={
             name: entries(each) for name, each in data.get("orphan_offsets", {}).items()
         },
+        new_offsets={name: entries(each) for name, each in data.get("new_offsets", {}).items()},
         kinds=data.get("kinds", {}),
         password_keys={
             name: frozenset(keys) for name, keys in data.get("password_keys", {}).items()

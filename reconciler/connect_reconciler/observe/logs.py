@@ -46,7 +46,8 @@ def with_logs(live: Live, desired: Desired, view: View) -> Live:
 def named_partitions(live: Live, desired: Desired) -> set[TopicPartition]:
     """Topic partitions in sinks' offsets and in pins."""
     entries = [entry for each in live.connectors.values() for entry in each.offsets]
-    entries += [entry for each in live.orphan_offsets.values() for entry in each]
+    elsewhere = (*live.orphan_offsets.values(), *live.new_offsets.values())
+    entries += [entry for each in elsewhere for entry in each]
     for spec in desired.connectors.values():
         if spec.pin is not None:
             entries.extend(spec.pin.set)

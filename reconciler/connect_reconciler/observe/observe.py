@@ -20,7 +20,13 @@ from connect_reconciler.observe.classes import kinds_of, live_kind, password_key
 from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_key_given
 from connect_reconciler.observe.known_plugins import known_plugins
 from connect_reconciler.observe.logs import with_logs
-from connect_reconciler.observe.offsets import offsets_of, sink_groups, topics_of_sinks
+from connect_reconciler.observe.offsets import (
+    group_entries,
+    new_groups,
+    offsets_of,
+    sink_groups,
+    topics_of_sinks,
+)
 from connect_reconciler.observe.rest import observe_rest
 from connect_reconciler.plan.live import (
     Live,
@@ -110,7 +116,9 @@ def observe_view(
     }
     groups = sink_groups(project, desired, found.config, live_kinds, kinds, ledger)
     view.ensure_visible(topics_of_sinks(groups, desired, found.config))
-    committed = view.group_offsets(set(groups.values())) if groups else {}
+    others = new_groups(project, desired, found.config, groups, kinds)
+    named = {*groups.values(), *others.values()}
+    committed = view.group_offsets(named) if named else {}
     offsets = offsets_of(found.offsets, live_kinds, groups, committed)
 
     def went_on(name: str, mark: str) -> bool:
@@ -137,6 +145,9 @@ def observe_view(
             name: entries
             for name, entries in sorted(offsets.items())
             if name not in found.config.connectors and entries
+        },
+        new_offsets={
+            name: group_entries(committed.get(group, {})) for name, group in others.items()
         },
         now_ms=now_ms(),
         cluster_id=cluster_id,

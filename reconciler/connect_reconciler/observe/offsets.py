@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.kinds import kind_of
 from connect_reconciler.plan.live import Kind, LedgerState, TopicPartition
 from connect_reconciler.plan.positions import sink_topics
+from connect_reconciler.plan.reserved import without_reserved
 from connect_runtime.storage import offsets_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot
 from connect_specs.desired import Desired, OffsetEntry, Project
@@ -43,6 +45,27 @@ def sink_groups(
     return found
 
 
+def new_groups(
+    project: Project,
+    desired: Desired,
+    live: ConfigSnapshot,
+    groups: Mapping[str, str],
+    kinds: Mapping[str, Kind],
+) -> dict[str, str]:
+    """The consumer group of every live connector whose spec has it read with another one."""
+    found: dict[str, str] = {}
+    for name, spec in desired.connectors.items():
+        state = live.connectors.get(name)
+        if state is None:
+            continue
+        written = written_config(spec, without_reserved(state.config))
+        group = sink_group(name, written, project.worker)
+        elsewhere = "consumer.override.bootstrap.servers" in written
+        if kind_of(written, None, kinds) == "sink" and group != groups.get(name) and not elsewhere:
+            found[name] = group
+    return found
+
+
 def topics_of_sinks(
     groups: Iterable[str], desired: Desired, live: ConfigSnapshot
 ) -> tuple[str, ...]:
@@ -65,11 +88,16 @@ def offsets_of(
         if kinds.get(name, "source") != "sink" and name not in groups:
             offsets[name] = _source_offsets(stored, name)
     for name, group in groups.items():
-        offsets[name] = tuple(
-            OffsetEntry({"kafka_topic": topic, "kafka_partition": number}, {"kafka_offset": at})
-            for (topic, number), at in sorted(committed.get(group, {}).items())
-        )
+        offsets[name] = group_entries(committed.get(group, {}))
     return offsets
+
+
+def group_entries(committed: Mapping[TopicPartition, int]) -> tuple[OffsetEntry, ...]:
+    """What a group has committed, as entries of offsets."""
+    return tuple(
+        OffsetEntry({"kafka_topic": topic, "kafka_partition": number}, {"kafka_offset": at})
+        for (topic, number), at in sorted(committed.items())
+    )
 
 
 def _source_offsets(snapshot: OffsetSnapshot, name: str) -> tuple[OffsetEntry, ...]:

@@ -176,7 +176,7 @@ def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
     offsets = live.orphan_offsets.get(name, ()) if connector is None else connector.offsets
     other_kind = connector is not None and {kind, connector.kind} == {"source", "sink"}
     if other_kind or any(change.key in OFFSETS_HOME_KEYS for change in fields):
-        offsets = ()
+        offsets = live.new_offsets.get(name, ())
     if rename is not None and rename.live is not None and rename.stage in ("new", "begun"):
         offsets = rename.live.offsets
     owner = owned if connector is not None or rename is None else rename.owned

@@ -96,6 +96,9 @@ class LedgerState:
 class Live:
     """All that was observed. `logs` covers every topic partition that a sink or a pin names.
 
+    `new_offsets` by connector: what is in the consumer group that its spec has it read with, where
+    that is another than now.
+
     `topics` holds how many partitions the topics have that a new, changed or pinned sink reads;
     those that do not exist are not in it. `times` by topic, partition and time in ms: the first
     record's offset from then on, or the log's end.
@@ -112,6 +115,7 @@ class Live:
     ledger: LedgerState = field(default_factory=LedgerState)
     logs: Mapping[TopicPartition, LogRange] = field(default_factory=dict)
     orphan_offsets: Mapping[str, tuple[OffsetEntry, ...]] = field(default_factory=dict)
+    new_offsets: Mapping[str, tuple[OffsetEntry, ...]] = field(default_factory=dict)
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     password_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
     record_times: Mapping[tuple[str, int, int], int] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from connect_reconciler.plan.actions import Counts, OffsetMove
 from connect_reconciler.plan.amounts import offsets, span
 from connect_reconciler.plan.live import Kind, Live, LiveConnector, TopicPartition
-from connect_reconciler.plan.positions import sink_topics
+from connect_reconciler.plan.positions import may_read
 from connect_reconciler.plan.source_offsets import UNTIL_STOPPED, Effect, source_effect
 from connect_specs.desired import Offset, OffsetEntry, Partition
 from connect_specs.offsets import canonical_partition, is_sink_partition
@@ -24,12 +24,14 @@ _UNREAD = ", as far as they are still there: the log cannot be read here"
 
 @dataclass(frozen=True, slots=True)
 class MoveContext:
-    """What effects are told from. `start` is where a sink begins without an offset. `reader` is the
-    connector if it reads on: by the time that it is stopped, it is further than `before`."""
+    """What effects are told from. `config` is the one that it has after the move, `start` where a
+    sink begins without an offset. `reader` is the connector if it reads on: by the time that it is
+    stopped, it is further than `before`."""
 
     kind: Kind
     before: Mapping[str, OffsetEntry]
     live: Live
+    config: Mapping[str, str]
     start: str = "earliest"
     reader: LiveConnector | None = None
 
@@ -39,9 +41,9 @@ class MoveContext:
         kind: Kind,
         offsets: Iterable[OffsetEntry],
         live: Live,
-        start: str = "earliest",
-        *,
-        reader: LiveConnector | None = None,
+        config: Mapping[str, str],
+        start: str,
+        reader: LiveConnector | None,
     ) -> MoveContext:
         """The context with the offsets that the connector has before the move."""
         before = {
@@ -49,25 +51,33 @@ class MoveContext:
             for entry in offsets
             if entry.offset is not None
         }
-        return cls(kind, before, live, start, reader)
+        return cls(kind, before, live, config, start, reader)
 
     @property
     def reads_on(self) -> bool:
+        """Whether what is committed by now is not all that will be."""
         return self.reader is not None
 
     def of_topic(self, topic: str) -> MoveContext:
         """The same for a sink's partition: it reads on only in topics that it reads now."""
-        if self.reader is None or topic in sink_topics(self.reader.config, (topic,)):
+        if self.reader is None or may_read(self.reader.config, topic):
             return self
         return replace(self, reader=None)
 
-    def again(self, count: int) -> str:
-        """So many offsets, of what is delivered again."""
-        return f"{'at least ' if self.reads_on else ''}{offsets(count)}"
+    def will_read(self, topic: str) -> bool:
+        """Whether it reads the topic after the move."""
+        return may_read(self.config, topic)
 
-    def skipped(self, count: int) -> str:
-        """So many offsets, of what is not delivered."""
-        return f"{'at most ' if self.reads_on else ''}{offsets(count)}"
+    def again(self, count: int, lasted: str = "") -> str:
+        """What is said of so many offsets that are delivered again."""
+        if self.reads_on and not count:
+            return UNTIL_STOPPED.removeprefix(": ")
+        return f"delivers {'at least ' if self.reads_on else ''}{offsets(count)} again{lasted}"
+
+    def skipped(self, count: int, lasted: str = "") -> str:
+        """What is said of so many offsets that are passed over."""
+        bound = "at most " if self.reads_on and count else ""
+        return f"skips {bound}{offsets(count)}{lasted}"
 
     def counts(self, again: int = 0, skipped: int = 0, gone: int = 0) -> Counts:
         """The numbers of a move."""
@@ -130,8 +140,14 @@ def _effect(entry: OffsetEntry, before: OffsetEntry | None, context: MoveContext
         return source_effect(entry.partition, was, entry.offset, reads_on=context.reads_on)
     context = context.of_topic(tp[0])
     old, new = sink_offset(was), sink_offset(entry.offset)
+    if not context.will_read(tp[0]):
+        head = f"{_label(tp)} {_or_none(old)} → {_or_none(new)}"
+        return f"{head}: the sink does not read this topic", "same", Counts()
     if new is None:
         return _forgotten(tp, old, context)
+    log = context.live.logs.get(tp)
+    if log is not None and new < log.earliest and context.start != "earliest":
+        return _elsewhere(tp, old, new, context)
     if old is None:
         return _started(tp, new, context)
     if old == new:
@@ -148,21 +164,28 @@ def _back(tp: TopicPartition, old: int, new: int, context: MoveContext) -> Effec
         count = log.latest - max(new, log.earliest)
         beyond = f"{old} lies beyond the log's end, {log.latest}"
         return f"{head}: {beyond}: {offsets(count)} to deliver", "back", None
-    gone = max(0, min(log.earliest, old) - new) if log else 0
-    again = old - new - gone
-    lasted = duration(context.live, tp, new + gone, old) if again else ""
-    text = f"{head}: delivers {context.again(again)} again{lasted}"
+    first = max(new, log.earliest) if log else new
+    gone, again = first - new, max(0, old - first)
+    lasted = duration(context.live, tp, first, old) if again else ""
     unread = _UNREAD if log is None and context.live.rest_alone else ""
-    return text + _gone(gone) + unread, "back", context.counts(again, gone=gone)
+    text = f"{head}: {context.again(again, lasted)}{_gone(gone)}{unread}"
+    return text, "back", context.counts(again, gone=gone)
 
 
 def _ahead(tp: TopicPartition, old: int, new: int, context: MoveContext) -> Effect:
     log = context.live.logs.get(tp)
-    gone = max(0, min(log.earliest, new) - old) if log else 0
-    skipped = new - old - gone
+    gone = max(0, log.earliest - old) if log else 0
+    skipped = max(0, new - old - gone)
     lasted = duration(context.live, tp, old + gone, new) if skipped else ""
-    text = f"{_label(tp)} {old} → {new}: skips {context.skipped(skipped)}{lasted}"
-    return text + _gone(gone), "ahead", context.counts(skipped=skipped, gone=gone)
+    text = f"{_label(tp)} {old} → {new}: {context.skipped(skipped, lasted)}{_gone(gone)}"
+    return text, "ahead", context.counts(skipped=skipped, gone=gone)
+
+
+def _elsewhere(tp: TopicPartition, old: int | None, new: int, context: MoveContext) -> Effect:
+    """An offset that is not in the log any more, where that does not mean the log's start."""
+    below = f"{new} lies below the log's start, {context.live.logs[tp].earliest}"
+    text = f"{_label(tp)} {_or_none(old)} → {new}: {below}: {_start(context.start)}"
+    return text, "unclear", None
 
 
 def _forgotten(tp: TopicPartition, old: int | None, context: MoveContext) -> Effect:
@@ -171,20 +194,19 @@ def _forgotten(tp: TopicPartition, old: int | None, context: MoveContext) -> Eff
         return f"{_label(tp)} has no offset: nothing to forget", "same", context.counts()
     head = f"{_label(tp)} {old} → none: offset is forgotten"
     if log is None or start not in ("earliest", "latest"):
-        return f"{head}: starts where auto.offset.reset={start} says", "forgotten", None
+        return f"{head}: {_start(start)}", "forgotten", None
     gone = max(0, log.earliest - old)
     if start == "latest":
         # What is written until it starts is skipped too, and nobody knows how much that is
         skipped = max(0, log.latest - old - gone)
         lasted = duration(context.live, tp, old + gone, log.latest) if skipped else ""
         place = f"starts at the log's end, {log.latest} by now"
-        text = f"{head}: {place}: skips {offsets(skipped)} as of now{lasted}"
-        return text + _gone(gone), "forgotten", None
+        text = f"{head}: {place}: skips {offsets(skipped)} as of now{lasted}{_gone(gone)}"
+        return text, "forgotten", None
     again = max(0, min(old, log.latest) - log.earliest)
     lasted = duration(context.live, tp, log.earliest, old) if again else ""
-    text = f"{head}: starts at the log's start, {log.earliest}"
-    text += f": delivers {context.again(again)} again{lasted}"
-    return text, "forgotten", context.counts(again)
+    text = f"{head}: starts at the log's start, {log.earliest}: {context.again(again, lasted)}"
+    return text + _gone(gone), "forgotten", context.counts(again, gone=gone)
 
 
 def _started(tp: TopicPartition, new: int, context: MoveContext) -> Effect:
@@ -202,6 +224,14 @@ def _started(tp: TopicPartition, new: int, context: MoveContext) -> Effect:
     passed = f", {offsets(skipped)} before it {_are(skipped)} not delivered"
     text += passed if skipped else ""
     return text + _gone(gone), "start", context.counts(skipped=skipped, gone=gone)
+
+
+def _start(reset: str) -> str:
+    return f"starts where auto.offset.reset={reset} says"
+
+
+def _or_none(offset: int | None) -> str:
+    return "none" if offset is None else str(offset)
 
 
 def _label(tp: TopicPartition) -> str:
@@ -226,7 +256,8 @@ def duration(live: Live, partition: TopicPartition, first: int, end: int) -> str
     until = live.now_ms if at_end else live.record_times.get((*partition, end))
     if not since or not until or until < since:
         return ""
-    return f" (about {span((until - since) // 1000)})"
+    seconds = (until - since) // 1000
+    return f" (about {span(seconds)})" if seconds else ""
 
 
 def _whole(value: object) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from connect_reconciler.plan.live import Kind
-from connect_reconciler.plan.positions import Problem
+from connect_reconciler.plan.positions import Problem, may_read
 from connect_specs.desired import Pin
 from connect_specs.offsets import is_sink_partition
 
@@ -29,8 +29,6 @@ def shape_problem(pin: Pin, kind: Kind) -> Problem | None:
 
 
 def unread_topics(pin: Pin, config: Mapping[str, str]) -> Iterator[str]:
-    """The topics that the pin names and a sink with a list of topics does not read, each once."""
-    read = {topic.strip() for topic in config.get("topics", "").split(",")} - {""}
+    """The topics that the pin names and a sink of this config does not read, each once."""
     named = dict.fromkeys(str(entry.partition.get("kafka_topic")) for entry in pin.set)
-    if read:
-        yield from (topic for topic in named if topic not in read)
+    yield from (topic for topic in named if not may_read(config, topic))

@@ -31,6 +31,14 @@ def sink_topics(config: Mapping[str, str], existing: Iterable[str]) -> tuple[str
     return tuple(sorted(found))
 
 
+def may_read(config: Mapping[str, str], topic: str) -> bool:
+    """Whether a sink reads the topic, as far as its config tells without a worker's help."""
+    named = config.get("topics", ""), config.get("topics.regex", "")
+    if any("${" in text for text in named) or (named[1].strip() and _pattern(config) is None):
+        return True
+    return topic in sink_topics(config, (topic,))
+
+
 def sink_partitions(config: Mapping[str, str], topics: Mapping[str, int]) -> set[TopicPartition]:
     """The partitions of those topics, as far as the topics exist; `topics` by their number."""
     return {

@@ -216,12 +216,13 @@ class Wording:
 
     def _context(self) -> MoveContext:
         changes = self.changes
-        start = sink_start(changes.written or {}, self.worker)
+        written = changes.written or {}
+        start = sink_start(written, self.worker)
         reader = changes.rename.live if changes.rename and changes.carries else changes.live
         if any(change.key in OFFSETS_HOME_KEYS for change in changes.config):
             reader = None  # it does not read in the place where its offsets are to be
         return MoveContext.of(
-            changes.kind, changes.offsets, self.live, start, reader=reading(reader)
+            changes.kind, changes.offsets, self.live, written, start, reading(reader)
         )
 
     def _stopped_before(self) -> bool:

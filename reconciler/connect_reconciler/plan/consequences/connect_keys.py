@@ -12,6 +12,7 @@ from connect_reconciler.plan.consequences.setting import (
     to_deliver,
 )
 from connect_reconciler.plan.positions import sink_topics
+from connect_specs.desired import OffsetEntry
 from connect_specs.names import sink_group
 
 _GROUP = "consumer.override.group.id"
@@ -43,7 +44,22 @@ def _group(setting: Setting) -> str:
 
 
 def _unless(setting: Setting) -> str:
-    return f"{first_start(setting)}, unless the group has offsets already"
+    """Where it goes on, or starts; what is in a group is not known of every cluster."""
+    offsets = setting.live.new_offsets.get(setting.name)
+    if offsets:
+        places = [_place(each) for each in offsets[:_SHOWN]]
+        more = f" and {len(offsets) - _SHOWN} more" if len(offsets) > _SHOWN else ""
+        return f"goes on from the offsets that the group has, {', '.join(places)}{more}"
+    unless = ", unless the group has offsets already" if offsets is None else ""
+    return f"{first_start(setting)}{unless}"
+
+
+def _place(entry: OffsetEntry) -> str:
+    topic, number = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
+    return f"{topic}-{number} at {(entry.offset or {}).get('kafka_offset')}"
+
+
+_SHOWN = 3
 
 
 def _other_cluster(setting: Setting) -> str:
