@@ -70,6 +70,9 @@ class FakeKafka:
     def record_times(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]:
         return {}
 
+    def newest_times(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {}
+
     def _size(self, topic: str) -> int:
         return sum(each == topic for each, _ in self.ranges)
 

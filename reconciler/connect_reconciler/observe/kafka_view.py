@@ -16,7 +16,7 @@ from connect_reconciler.plan.live import LogRange, TopicPartition
 from connect_runtime.kafka.clients import check_reachable, consumer
 from connect_runtime.kafka.groups import list_offsets_of_groups
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.log_ends import log_ranges, offsets_for_times, topic_sizes
+from connect_runtime.kafka.log_ends import log_ranges, newest_times, offsets_for_times, topic_sizes
 from connect_runtime.kafka.rights import DESCRIBE, check_rights
 from connect_runtime.storage.log import LogRecord, Logs
 from connect_specs.diagnostics import Failed
@@ -52,6 +52,9 @@ class View(Protocol):
     def topics(self) -> Mapping[str, int]: ...
     def offsets_at(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]: ...
     def record_times(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]: ...
+    def newest_times(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, int]: ...
 
 
 def records_of(logs: Logs, topic: str) -> Sequence[LogRecord]:
@@ -105,6 +108,9 @@ class KafkaView:
         for round_ in _rounds(wanted):
             found |= self._times(round_, deadline)
         return found
+
+    def newest_times(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return newest_times(self._properties, partitions)
 
     def _times(self, offsets: Mapping[TopicPartition, int], deadline: float) -> dict[Moment, int]:
         reader = consumer(self._properties, {"group.id": "connect-times", **_READER})

@@ -36,11 +36,18 @@ def with_logs(live: Live, desired: Desired, view: View) -> Live:
     if times:
         # After the last record there is only the end
         ends = {moment: logs[moment[:2]].latest for moment in times}
-        live = replace(live, times=ends | dict(view.offsets_at(times)))
+        found = dict(view.offsets_at(times))
+        # A record that came after the logs' ends were read has the end as its place
+        inside = {moment: min(offset, ends[moment]) for moment, offset in found.items()}
+        live = replace(live, times=ends | inside)
     if not any(each.pin for each in sinks):
         return live
     moments = set(_moments(diff(desired, live), live))
-    return replace(live, record_times=view.record_times(moments)) if moments else live
+    if not moments:
+        return live
+    newest = view.newest_times({moment[:2] for moment in moments})
+    at_ends = {(*at, logs[at].latest): time_ms for at, time_ms in newest.items()}
+    return replace(live, record_times={**at_ends, **view.record_times(moments)})
 
 
 def named_partitions(live: Live, desired: Desired) -> set[TopicPartition]:

@@ -105,7 +105,8 @@ class Live:
 
     `kinds` by class as the spec writes it, for connectors that are to be created or change class.
     `password_keys` by connector: config keys that hold secrets, most by their type. `record_times`
-    by topic, partition and offset: a record's timestamp, to tell durations. `errors` and `warnings`
+    by topic, partition and offset: a record's timestamp, to tell durations; at the
+    log's end, the newest one. `errors` and `warnings`
     are what observing found, such as the cluster's validation answers; the plan passes them on.
     `rest_alone`: no Kafka could be asked, so that logs and what deleted connectors left are not
     known, and the ledger lies in the configs. `version` is Connect's, where a REST API told it.

@@ -204,7 +204,7 @@ def _forgotten(tp: TopicPartition, old: int | None, context: MoveContext) -> Eff
         text = f"{head}: {place}: skips {offsets(skipped)} as of now{lasted}{_gone(gone)}"
         return text, "forgotten", None
     again = max(0, min(old, log.latest) - log.earliest)
-    lasted = duration(context.live, tp, log.earliest, old) if again else ""
+    lasted = duration(context.live, tp, log.earliest, min(old, log.latest)) if again else ""
     text = f"{head}: starts at the log's start, {log.earliest}: {context.again(again, lasted)}"
     return text + _gone(gone), "forgotten", context.counts(again, gone=gone)
 
@@ -251,9 +251,7 @@ def _are(count: int) -> str:
 def duration(live: Live, partition: TopicPartition, first: int, end: int) -> str:
     """` (about 2 h 13 min)` between two records, where their timestamps are known."""
     since = live.record_times.get((*partition, first))
-    log = live.logs.get(partition)
-    at_end = log is not None and end >= log.latest
-    until = live.now_ms if at_end else live.record_times.get((*partition, end))
+    until = live.record_times.get((*partition, end))
     if not since or not until or until < since:
         return ""
     seconds = (until - since) // 1000

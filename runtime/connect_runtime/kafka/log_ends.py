@@ -82,6 +82,27 @@ def offsets_for_times(
     return found
 
 
+def newest_times(
+    properties: Mapping[str, str], partitions: Iterable[Partition]
+) -> dict[Partition, int]:
+    """Each partition's newest timestamp in ms; of an empty one, or of a Kafka before 3.0, none."""
+    wanted = [TopicPartition(topic, number) for topic, number in partitions]
+    if not wanted:
+        return {}
+    client = admin(properties)
+    newest = dict.fromkeys(wanted, OffsetSpec.max_timestamp())
+    answers = client.list_offsets(newest, request_timeout=_REQUEST_S)
+    found = {}
+    for at, future in answers.items():
+        try:
+            time_ms = int(future.result().timestamp)
+        except KafkaException:
+            continue
+        if time_ms >= 0:
+            found[at.topic, at.partition] = time_ms
+    return found
+
+
 def _offset(future: Future[ListOffsetsResultInfo], at: TopicPartition) -> int | None:
     try:
         return int(future.result().offset)

@@ -128,11 +128,21 @@ def test_all_that_is_there(
         OffsetEntry({"kafka_topic": data, "kafka_partition": 0}, {"kafka_offset": 4}),
     )
     assert live.logs == {(data, 0): LogRange(0, 10)}
-    assert live.record_times.keys() == {(data, 0, 1), (data, 0, 4)}
+    # the records where moves begin, and the log's end
+    assert live.record_times.keys() == {(data, 0, 1), (data, 0, 4), (data, 0, 10)}
     assert live.orphan_offsets == {"deleted": (OffsetEntry({"p": 1}, {"o": 2}),)}
     assert live.ledger.pins == {("s", "p"): AppliedPin("h", None)}
     assert live.ledger.fingerprint_key == b"kept"
     assert live.kinds == {"FileStreamSink": "sink", "FileStreamSource": "source"}
+    assert live.new_offsets == {}
+
+    commit(client, f"{unique}-other", data, 6)
+    config = held.config | {"consumer.override.group.id": f"{unique}-other"}
+    live = observe(project, Desired("orders", {name: replace(held, config=config)}), client)
+    assert live.connectors[name].offsets == found.offsets
+    assert live.new_offsets == {
+        name: (OffsetEntry({"kafka_topic": data, "kafka_partition": 0}, {"kafka_offset": 6}),)
+    }
 
 
 def test_where_a_time_is_in_every_partition_of_a_new_sink(
@@ -149,8 +159,8 @@ def test_where_a_time_is_in_every_partition_of_a_new_sink(
 
     assert live.topics == {topic: 3}
     assert live.times == {(topic, 0, 2000): 1, (topic, 1, 2000): 1, (topic, 2, 2000): 0}
-    # the record that each move passes over first; behind the last one there is none
-    assert live.record_times == {(topic, 0, 1): 2000}
+    # the record that each move passes over first, and the newest
+    assert live.record_times == {(topic, 0, 1): 2000, (topic, 0, 3): 3000}
     plan = make_plan(desired, live, group_id=unique)
     (alter,) = (action for action in plan.actions if isinstance(action, AlterOffsets))
     assert [move.entry.offset for move in alter.moves] == [

@@ -3,7 +3,12 @@
 import pytest
 from confluent_kafka import Producer
 
-from connect_runtime.kafka.log_ends import log_ranges, offsets_for_times, topic_sizes
+from connect_runtime.kafka.log_ends import (
+    log_ranges,
+    newest_times,
+    offsets_for_times,
+    topic_sizes,
+)
 from support.broker import BrokerAddress, create_topic, produce
 
 
@@ -45,3 +50,6 @@ def test_offsets_for_times(kafka: dict[str, str], topic: str) -> None:
         (topic, 1, 2001): 2,
     }
     assert offsets_for_times(kafka, []) == {}
+    asked_too = [(topic, 0), (topic, 1), (topic, 9), (f"no-{topic}", 0)]
+    assert newest_times(kafka, asked_too) == {(topic, 1): 3000}
+    assert newest_times(kafka, []) == {}

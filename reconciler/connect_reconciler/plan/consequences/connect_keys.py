@@ -78,10 +78,14 @@ def _topics(setting: Setting) -> str | None:
     old, new = (set(sink_topics(config, ())) for config in (setting.old, setting.new))
     lines = []
     added, removed = sorted(new - old), sorted(old - new)
-    if added:
+    known = [topic for topic in added if topic in _committed(setting)]
+    fresh = [topic for topic in added if topic not in known]
+    if fresh:
         where = sink_start(setting.new, setting.worker)
-        amount = to_deliver(added, setting.live) if where == "earliest" else ""
-        lines.append(f"also reads {', '.join(added)}, from {where}{amount}")
+        amount = to_deliver(fresh, setting.live) if where == "earliest" else ""
+        lines.append(f"also reads {', '.join(fresh)}, from {where}{amount}")
+    if known:
+        lines.append(f"also reads {', '.join(known)}, from the offsets that its group has there")
     if removed:
         rest = ", ".join(removed)
         lines.append(f"no longer reads {rest}: the group keeps its offsets there")
@@ -93,6 +97,14 @@ def _no_idempotence(setting: Setting) -> str | None:
     if value.strip().lower() != "false":
         return None
     return "a record whose write is tried again can be in its topic twice"
+
+
+def _committed(setting: Setting) -> set[str]:
+    """The topics in which the sink's group has offsets."""
+    connector = setting.live.connectors.get(setting.name)
+    offsets = connector.offsets if connector is not None and connector.kind == "sink" else ()
+    entries = setting.live.new_offsets.get(setting.name, offsets)
+    return {str(each.partition.get("kafka_topic")) for each in entries}
 
 
 def _offsets_topic(setting: Setting) -> str:
