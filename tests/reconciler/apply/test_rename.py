@@ -237,7 +237,7 @@ def test_a_refused_create_leaves_the_old_one_to_the_next_apply() -> None:
 def test_the_group_is_left_to_others_that_read_with_it() -> None:
     case = Case(SHARED, (at(5),), change={"consumer.override.group.id": "own"})
     world, desired = build(case)
-    FakeCluster(world.kafka).create("third", {**SHARED, "name": "third"}, RUNNING)
+    FakeCluster(world.kafka).create("third", {**SHARED, "name": "third"}, STOPPED)
     assert world.apply(desired).exit_code == 0
     assert world.kafka.groups == {"mine": {("t", 0): 5}, "own": {("t", 0): 5}}
     assert sink_group("new", case.spec.config) == "own"
