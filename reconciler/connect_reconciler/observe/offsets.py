@@ -12,7 +12,7 @@ from connect_reconciler.plan.positions import sink_topics
 from connect_reconciler.plan.reserved import without_reserved
 from connect_runtime.storage import offsets_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot
-from connect_specs.desired import Desired, OffsetEntry, Project
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Project
 from connect_specs.names import sink_group
 from connect_specs.offsets import canonical_partition
 
@@ -41,8 +41,14 @@ def sink_groups(
             found[name] = sink_group(name, state.config, project.worker)
     for name, spec in desired.connectors.items():
         if name not in live.connectors and kind_of(spec.config, None, kinds) == "sink":
-            found[name] = sink_group(name, spec.config, project.worker)
+            found[name] = sink_group(name, _created(spec, live), project.worker)
     return found
+
+
+def _created(spec: DesiredConnector, live: ConfigSnapshot) -> Mapping[str, str]:
+    """The config that it is created with: what the spec ignores comes from its old name."""
+    old = live.connectors.get(spec.renamed_from or spec.name)
+    return written_config(spec, None if old is None else without_reserved(old.config))
 
 
 def new_groups(

@@ -126,7 +126,7 @@ class Wording:
         if pin.entries is None:
             entries = [OffsetEntry(each.partition, None) for each in context.before.values()]
             moves = _moves(entries, context)
-            effect = totals(moves) or ("" if moves else "it has no offsets to forget")
+            effect = totals(moves) or ("" if moves else self._nothing_to_forget())
             return ResetOffsets(
                 connector=name,
                 reason=reason,
@@ -214,12 +214,21 @@ class Wording:
             return first_start(Setting.of(changes, self.live, self.worker))
         return "reads from the start of its source" if changes.kind == "source" else ""
 
+    def _moves_home(self) -> bool:
+        """Whether it is to look for its offsets in another place than now."""
+        return any(change.key in OFFSETS_HOME_KEYS for change in self.changes.config)
+
+    def _nothing_to_forget(self) -> str:
+        if self._moves_home() and self.changes.name not in self.live.new_offsets:
+            return "whatever offsets are there are forgotten: they could not be read"
+        return "it has no offsets to forget"
+
     def _context(self) -> MoveContext:
         changes = self.changes
         written = changes.written or {}
         start = sink_start(written, self.worker)
         reader = changes.rename.live if changes.rename and changes.carries else changes.live
-        if any(change.key in OFFSETS_HOME_KEYS for change in changes.config):
+        if self._moves_home():
             reader = None  # it does not read in the place where its offsets are to be
         return MoveContext.of(
             changes.kind, changes.offsets, self.live, written, start, reading(reader)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from connect_reconciler.plan.actions import Counts, ResetOffsets
 from connect_reconciler.plan.live import LogRange
 from connect_specs.desired import DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
+from connect_specs.states import TargetState
 from support.applying import Applying, desired_of
 from support.fake_cluster import FakeCluster
 
@@ -26,3 +30,41 @@ def test_the_numbers_of_the_plan_are_applied_and_recorded() -> None:
         for number, offset in ((0, 100), (1, 5))
     )
     assert world.plan(desired_of(spec)).actions == ()
+
+
+def test_what_the_next_group_holds_is_seen_before_it_is_forgotten() -> None:
+    world = Applying(key=b"key")
+    world.kafka.create_topics()
+    world.kafka.ranges |= {("t", 0): LogRange(0, 100)}
+    config = {"connector.class": "FileStreamSink", "topics": "t", "name": "a"}
+    spec = DesiredConnector("a", config, Location("a.yaml", 1, 1))
+    assert world.apply(desired_of(spec)).exit_code == 0
+    world.kafka.groups |= {"connect-a": {("t", 0): 90}, "used": {("t", 0): 70}}
+
+    moved = replace(
+        spec, config={**config, "consumer.override.group.id": "used"}, pin=Pin("p", reset=True)
+    )
+    plan = world.plan(desired_of(moved))
+    reset = next(each for each in plan.actions if isinstance(each, ResetOffsets))
+    assert [each.counts for each in reset.moves] == [Counts(again=70)]
+    assert world.apply(desired_of(moved), plan).exit_code == 0
+    assert world.kafka.groups == {"connect-a": {("t", 0): 90}}
+
+
+def test_an_ignored_group_counts_under_the_new_name_too() -> None:
+    world = Applying(key=b"key")
+    world.kafka.create_topics()
+    config = {"connector.class": "FileStreamSink", "topics": "t", "name": "a"}
+    mine = {**config, "consumer.override.group.id": "mine"}
+    FakeCluster(world.kafka).create("a", mine, TargetState.STOPPED)
+    world.kafka.groups["mine"] = {("t", 0): 90}
+    spec = DesiredConnector(
+        "b",
+        {**config, "name": "b"},
+        Location("b.yaml", 1, 1),
+        ignore=("config.consumer.override.*",),
+        renamed_from="a",
+    )
+    assert world.observe(desired_of(spec)).orphan_offsets["b"] == (
+        OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 90}),
+    )
