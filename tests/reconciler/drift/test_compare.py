@@ -230,7 +230,7 @@ CASES: dict[str, tuple[World, list[str]]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_whose_is_it(case: str) -> None:
-    """Three ways: last applied, desired and live; drift is ours, theirs, both, or to be ignored."""
+    """Three ways: last applied, desired, live; drift is ours, theirs, both, or to be ignored."""
     world, expected = CASES[case]
     found = world.drift()
     assert [short(finding) for finding in found.findings] == expected
