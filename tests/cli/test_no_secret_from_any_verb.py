@@ -106,7 +106,7 @@ def test_of_our_own_runtime(watched: Watched, broker: BrokerAddress, unique: str
     """No secret in what any verb says as text, JSON, Markdown or a page, nor in a saved plan."""
     kafka, topics = broker.bootstrap_servers, ClusterTopics.of(unique)
     # The password is of no use to this Kafka, and goes with every client
-    properties = f"{{bootstrap.servers: '{kafka}', sasl.password: '{MARK}-login'}}"
+    properties = f"{{bootstrap.servers: '{kafka}', ssl.key.password: '{MARK}-login'}}"
     watched.project(f"  group.id: {unique}\n  kafka: {properties}\n")
     watched.spec("a", CONFIG, "state: stopped\n")
     watched.spec("b", CONFIG | {"file": "/x"}, "state: paused\n")
@@ -200,6 +200,8 @@ def careless(config: dict[str, str]) -> Iterator[str]:
         found = answers.get((request.method, request.url.path))
         if found is not None:
             return JSONResponse(found)
+        if request.method == "GET":
+            return JSONResponse({"error_code": 404, "message": "not here"}, 404)
         said = f"no: {body}; {'; '.join(config.values())}; {json.dumps(config)}"
         return JSONResponse({"error_code": 400, "message": said}, 400)
 
@@ -224,6 +226,7 @@ def test_of_a_cluster_that_says_all_it_knows(watched: Watched) -> None:
             ("drift", "--json"),
             ("doctor",),
             ("restart", "a"),
+            ("restart", "--failed"),
             ("stop", "a"),
             ("delete", "a"),
             ("offsets", "reset", "a"),

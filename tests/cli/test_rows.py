@@ -1,8 +1,12 @@
 """Rows and rates: what a person reads of a connector, and what stays unknown."""
 
+from typing import cast
+
+from connect_reconciler.cli.foreground import look
 from connect_reconciler.cli.rates import Rates
 from connect_reconciler.cli.rows import Row, changes, draw, row_of, short_of_slots
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.values import ConnectorStatus, InstanceStatus, Runtime
+from connect_runtime.herder.verbs import Verbs
 from connect_runtime.storage.snapshots import State, TaskId
 
 TRACE = 'Traceback (most recent call last):\n  File "x.py", line 1\nOSError: disk full\n\n'
@@ -14,6 +18,28 @@ def status(*states: State) -> ConnectorStatus:
         for number, state in enumerate(states)
     }
     return ConnectorStatus("c", InstanceStatus(State.RUNNING, "w"), tasks, "sink")
+
+
+class OneFailed:
+    """What `up` shows rows of."""
+
+    def runtime(self) -> Runtime:
+        return Runtime("http://me", True, 1, 4, 0)
+
+    def connectors(self) -> list[str]:
+        return ["c"]
+
+    def status(self, name: str) -> ConnectorStatus:
+        trace = "OSError: no s3cret opens, nor hunter2"
+        return ConnectorStatus(name, InstanceStatus(State.FAILED, "w", trace), {}, "sink")
+
+    def config(self, name: str) -> dict[str, str]:
+        return {"connector.class": "FileStreamSink", "pin": "s3cret", "db.password": "hunter2"}
+
+
+def test_up_says_why_one_failed_without_what_its_spec_calls_sensitive() -> None:
+    rows = look(cast(Verbs, OneFailed()), {"c": ("p*",)}.__getitem__)
+    assert rows["c"].why == ("OSError: no (hidden) opens, nor (hidden)",)
 
 
 def test_a_row_counts_tasks_and_says_why_one_failed() -> None:

@@ -29,15 +29,16 @@ def cluster_of(project: Project, name: str) -> Iterator[Cluster]:
         try:
             yield cluster
         except RequestError as error:
-            said = _without_secrets(error.message, project, properties, cluster, name)
+            said = told_without_secrets(error.message, project, properties, cluster, name)
             raise RequestError(error.status, said) from None
         finally:
             cluster.close()
 
 
-def _without_secrets(
+def told_without_secrets(
     text: str, project: Project, properties: Mapping[str, str], cluster: Cluster, name: str
 ) -> str:
+    """Why a cluster refused to do something with connector `name`, as it may be shown."""
     from connect_reconciler.cli.spec_secrets import sensitive_by_specs
     from connect_reconciler.hiding import hide
     from connect_reconciler.observe.known_plugins import known_plugins

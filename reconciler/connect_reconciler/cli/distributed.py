@@ -33,7 +33,7 @@ def distributed(
         _read(call.path(file)), data_folder=call.path(Path(".connect"))
     )
     config = with_master(config, slots, master)
-    run_until_told(config, warnings, lambda url: None, as_json=as_json)
+    run_until_told(config, warnings, lambda url: None, lambda name: (), as_json=as_json)
 
 
 def _read(file: Path) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,11 +34,13 @@ def run_until_told(
     config: WorkerConfig,
     warnings: Sequence[str],
     on_url: Callable[[str], None],
+    sensitive: Callable[[str], Collection[str]],
     *,
     as_json: bool = False,
 ) -> None:
     """Starts the runtime, calls `on_url` once REST listens, and stops it in order when told to.
 
+    `sensitive`: by connector the keys that its spec calls so.
     Raises Failed if the runtime ends by itself.
     """
     on_terminal = sys.stdout.isatty() and not as_json
@@ -54,15 +56,17 @@ def run_until_told(
             if on_terminal:
                 from connect_reconciler.cli.live_table import show_until
 
-                show_until(told, runtime.verbs, config.client)
+                show_until(
+                    told, lambda: look(runtime.verbs, sensitive), runtime.verbs, config.client
+                )
             else:
-                _tell_changes(told, runtime.verbs, as_json=as_json)
+                _tell_changes(told, lambda: look(runtime.verbs, sensitive), as_json=as_json)
         finally:
             progress("stopping: tasks flush and commit, then Spark ends")
             runtime.stop()
 
 
-def look(verbs: Verbs) -> dict[str, Row]:
+def look(verbs: Verbs, sensitive: Callable[[str], Collection[str]]) -> dict[str, Row]:
     """The rows of all connectors. One that is deleted meanwhile is left out."""
     runtime = verbs.runtime()
     # While Spark starts there are no slots yet, and none that are short.
@@ -71,17 +75,19 @@ def look(verbs: Verbs) -> dict[str, Row]:
     for name in verbs.connectors():
         try:
             status, config = verbs.status(name), verbs.config(name)
-            shown = without_secrets(status, (config,), Installed(), lambda name: ())
+            shown = without_secrets(status, (config,), Installed(), sensitive)
             rows[name] = row_of(shown, waiting)
         except RequestError:
             continue
     return rows
 
 
-def _tell_changes(told: threading.Event, verbs: Verbs, *, as_json: bool) -> None:
+def _tell_changes(
+    told: threading.Event, look: Callable[[], dict[str, Row]], *, as_json: bool
+) -> None:
     before: dict[str, Row] = {}
     while not told.wait(_LOOK_EVERY_S):
-        after = look(verbs)
+        after = look()
         for line in changes(before, after):
             result(json.dumps({"event": line}) if as_json else line)
         before = after

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from connect_reconciler.cli.foreground import look
 from connect_reconciler.cli.output import colour
 from connect_reconciler.cli.rates import Rates
 from connect_reconciler.cli.rows import Row, draw
@@ -35,13 +34,18 @@ _RATES_MOST = 30
 _ASK_S = 2.0
 
 
-def show_until(told: threading.Event, verbs: Verbs, client: Mapping[str, str]) -> None:
+def show_until(
+    told: threading.Event,
+    look: Callable[[], Mapping[str, Row]],
+    verbs: Verbs,
+    client: Mapping[str, str],
+) -> None:
     """Draws the table until `told` is set."""
     console = Console(no_color=not colour(sys.stdout), highlight=False)
     rates, ends = Rates(), LogEnds(client)
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            rows = look(verbs)
+            rows = look()
             rates.see(time.monotonic(), _positions(rows, verbs, ends))
             live.update(_drawn(rows, rates, verbs), refresh=True)
             if told.wait(_LOOK_EVERY_S):

@@ -17,7 +17,7 @@ from connect_reconciler.cli.states import act_on
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed, Invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from connect_reconciler.apply.restarts import Tried
     from connect_reconciler.cluster.port import Cluster
@@ -95,6 +95,7 @@ def _restart_failed(
 def _look(
     project: Project, properties: Mapping[str, str], scope: Scope, tried: dict[str, Tried]
 ) -> _Look:
+    from connect_reconciler.cli.clusters import told_without_secrets
     from connect_reconciler.cluster.choose import rest_client
     from connect_reconciler.cluster.http import HttpCluster
     from connect_reconciler.plan.scope import chosen
@@ -107,15 +108,25 @@ def _look(
         progress("no runtime is up: nothing runs now")
         return found
     cluster = HttpCluster(asked)
+
+    def covered(text: str, name: str) -> str:
+        return told_without_secrets(text, project, properties, cluster, name)
+
     try:
         for name in names:
-            _restart_if_failed(cluster, name, tried, found)
+            _restart_if_failed(cluster, name, tried, found, covered)
     finally:
         cluster.close()
     return found
 
 
-def _restart_if_failed(cluster: Cluster, name: str, tried: dict[str, Tried], found: _Look) -> None:
+def _restart_if_failed(
+    cluster: Cluster,
+    name: str,
+    tried: dict[str, Tried],
+    found: _Look,
+    covered: Callable[[str, str], str],
+) -> None:
     from connect_reconciler.apply.restarts import failed_parts, look
 
     parts = failed_parts(cluster.status(name))
@@ -129,7 +140,7 @@ def _restart_if_failed(cluster: Cluster, name: str, tried: dict[str, Tried], fou
     try:
         cluster.restart(name)
     except Failed as error:
-        found.refused[name] = str(error)
+        found.refused[name] = covered(str(error), name)
     else:
         found.restarted[name] = parts
 

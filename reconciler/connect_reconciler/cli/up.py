@@ -65,8 +65,10 @@ def with_master(config: WorkerConfig, slots: int | None, master: str | None) -> 
 
 def _refuse_rest_target(project: Project) -> None:
     if project.target is not None:
+        from connect_reconciler.cluster.rest_client import shown_url
+
         what = "this project is for a Connect cluster that others run; there is nothing to start"
-        hint = f"`connect plan` and `connect apply` reach it at {project.target.url}"
+        hint = f"`connect plan` and `connect apply` reach it at {shown_url(project.target)}"
         raise Invalid(Diagnostic("up.rest-target", what, str(project.file), hint=hint))
 
 
@@ -88,6 +90,7 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
     from connect_reconciler.cli.foreground import run_until_told
     from connect_reconciler.cli.keeping import kept_alive
     from connect_reconciler.cli.running import announce, claimed
+    from connect_reconciler.cli.spec_secrets import sensitive_by_specs
     from connect_runtime.worker_config import from_project
 
     with ExitStack() as stack:
@@ -99,7 +102,13 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
             bootstrap = broker.bootstrap_servers
         config, warnings = from_project(project, bootstrap)
         config = with_master(_with_free_port(project, config), slots, master)
-        run_until_told(config, warnings, lambda url: announce(project, url), as_json=as_json)
+        run_until_told(
+            config,
+            warnings,
+            lambda url: announce(project, url),
+            sensitive_by_specs(project),
+            as_json=as_json,
+        )
 
 
 def _with_free_port(project: Project, config: WorkerConfig) -> WorkerConfig:

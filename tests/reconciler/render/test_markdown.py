@@ -109,7 +109,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def test_a_small_plan_word_for_word() -> None:
-    """The diff for people as Markdown: the summary line first, then deletes and rewinds, then errors, then the rest."""
+    """The diff for people as Markdown: a summary line, deletes and rewinds, errors, the rest."""
     batch = FieldChange("batch.size", Plain("1"), Plain("2"), "restart")
     topics = FieldChange("topics", Plain("a"), Plain("a|b"), "restart", "also reads b")
     secret = FieldChange("password", Secret("ab"), Secret("cd"))
