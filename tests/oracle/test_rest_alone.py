@@ -15,10 +15,13 @@ import httpx
 import pytest
 
 from connect_reconciler.cli.history import ledger_of
+from connect_reconciler.cluster.http import HttpCluster
+from connect_reconciler.cluster.rest_alone import KeyedCluster
 from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.plan.actions import Create
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.kafka.jars import KAFKA_VERSION
+from connect_runtime.storage.snapshots import State
 from connect_specs.desired import Pin
 from connect_specs.states import TargetState
 from support.applying import names
@@ -131,12 +134,62 @@ def test_created_with_offsets_and_a_state(
     project.want(spec)
     plan = project.plan()
     old = project.observe().version.startswith("3.6")
-    assert ("plan.created-running" in {each.code for each in plan.warnings}) is old
+    assert ("plan.created-idle" in {each.code for each in plan.warnings}) is old
     assert isinstance(plan.actions[0], Create)
     project.settle()
     project.want(replace(spec, state=RUNNING))
     project.settle()
-    wait_until(lambda: lines(out)[-2:] == ["8", "9"], what="two records")
+    wait_until(lambda: lines(out) == ["8", "9"], what="two records")
+
+
+@pytest.mark.parametrize("worker", ["3.6.2"], indirect=True, scope="module")
+def test_a_rename_where_nothing_can_be_created_stopped(
+    worker: Oracle,
+    project: RestProject,
+    topic: str,
+    tmp_path: Path,
+    broker: BrokerAddress,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before 3.7: the new name has no task that could run until it has the old one's offsets, even
+    if it takes long until it is stopped."""
+    into, copied, out, new = (tmp_path / name for name in ("in", "copied", "out", "new"))
+    kafka = broker.bootstrap_servers
+    into.write_text("one\ntwo\n")
+    snk, src = sink(f"{topic}-snk", out, topic), source(f"{topic}-src", into, f"{topic}-in")
+    create_topic(kafka, f"{topic}-in")
+    project.want(snk, src)
+    project.settle()
+    wait_until(lambda: len(lines(out)) == 10, what="ten records")
+    for name in (snk.name, src.name):
+        wait_until(lambda name=name: project.observe().connectors[name].offsets, what="offsets")
+
+    stop = KeyedCluster.stop
+
+    def late(cluster: KeyedCluster, name: str) -> None:
+        if name.endswith("2"):
+            wait_until(lambda: failed_tasks(cluster, name), what=f"{name} to fail")
+        stop(cluster, name)
+
+    monkeypatch.setattr(KeyedCluster, "stop", late)
+    project.specs = {}
+    project.want(
+        replace(sink(f"{topic}-snk2", new, topic), renamed_from=snk.name),
+        replace(source(f"{topic}-src2", into, f"{topic}-in"), renamed_from=src.name),
+        sink(f"{topic}-copy", copied, f"{topic}-in"),
+    )
+    project.settle()
+    with into.open("a") as more:
+        more.write("three\n")
+    produce(kafka, topic, [(None, b"10")])
+    wait_until(lambda: lines(new) and len(lines(copied)) > 2, what="what came after the rename")
+    assert (lines(new), lines(copied)) == (["10"], ["one", "two", "three"])
+
+
+def failed_tasks(cluster: HttpCluster, name: str) -> bool:
+    status = cluster.status(name)
+    tasks = status.tasks.values() if status else ()
+    return bool(tasks) and all(task.state is State.FAILED for task in tasks)
 
 
 @pytest.mark.parametrize("worker", ["3.6.2"], indirect=True, scope="module")

@@ -89,7 +89,8 @@ class Performer:
             case Delete():
                 self._delete(name)
             case DeleteOld(reset=reset):
-                if reset and self.read_back(name) is not None:
+                # A connector may refuse to forget offsets that it does not have
+                if reset and self.read_back(name) is not None and _set(cluster.offsets(name)):
                     self._reset(name)
                 self._delete(name)
             case Adopt() | Protect() | Forget():

@@ -15,6 +15,11 @@ from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
 
 _STOP_S = 60.0
+# Every worker has this converter, and before 3.7 none reads its settings until a task starts
+_CANNOT_RUN: Mapping[str, str] = {
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "key.converter.schemas.cache.size": "none",
+}
 
 
 class HttpCluster:
@@ -42,25 +47,28 @@ class HttpCluster:
     def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
         body: dict[str, object] = {"name": name, "config": dict(config)}
         # Running is what every version does by itself
-        running = state is TargetState.RUNNING
-        at_once = running or knows(self.version, Feature.INITIAL_STATE)
-        if not running and at_once:
+        if state is not TargetState.RUNNING:
+            if not knows(self.version, Feature.INITIAL_STATE):
+                self._create_idle(name, config, state)
+                return
             body["initial_state"] = state.value.upper()
+        self._post(name, body)
+
+    def _create_idle(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
+        """On versions that only create what runs: with no task that could, until it is stopped."""
+        self._post(name, {"name": name, "config": {**config, **_CANNOT_RUN}})
+        self.stop(name)
+        # What comes next may be its offsets, which tasks that still end would overwrite
+        self._client.wait_for(lambda: _has_stopped(self.status(name)), _STOP_S)
+        self.update_config(name, config)
+        if state is TargetState.PAUSED:
+            self.pause(name)
+
+    def _post(self, name: str, body: Mapping[str, object]) -> None:
         # The same status says that the name is taken and that the cluster rebalances.
         self._client.change(
             "POST", "/connectors", body, final=lambda: self.config(name) is not None
         )
-        if not at_once:
-            self._bring_to(name, state)
-
-    def _bring_to(self, name: str, state: TargetState) -> None:
-        """A connector that older versions could only create running."""
-        if state is TargetState.PAUSED:
-            self.pause(name)
-            return
-        self.stop(name)
-        # What comes next may be its offsets, which tasks that still end would overwrite
-        self._client.wait_for(lambda: _has_stopped(self.status(name)), _STOP_S)
 
     def update_config(self, name: str, config: Mapping[str, str]) -> None:
         self._client.change("PUT", connector_path(name, "config"), dict(config))

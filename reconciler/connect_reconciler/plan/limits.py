@@ -42,7 +42,7 @@ def check_limits(changes: tuple[Changes, ...], live: Live) -> Iterator[Diagnosti
         yield Diagnostic("plan.old-connect", what, hint="versions from 3.6 on are supported")
     for each in changes:
         if each.existence == "create" and not knows(live.version, Feature.INITIAL_STATE):
-            yield from _created_running(each, live.version)
+            yield from _created_idle(each, live.version)
         if live.rest_alone and each.guard is not None and not _is_written(each):
             verb = "kept" if each.guard else "lifted"
             yield Diagnostic(
@@ -78,14 +78,15 @@ def _masked(changes: Changes, key: str) -> Diagnostic:
     )
 
 
-def _created_running(changes: Changes, version: str) -> Iterator[Diagnostic]:
+def _created_idle(changes: Changes, version: str) -> Iterator[Diagnostic]:
     if changes.goal is TargetState.RUNNING and not changes.moves_offsets:
         return
     paused = changes.goal is TargetState.PAUSED and not changes.moves_offsets
     state = "paused" if paused else "stopped"
     yield Diagnostic(
-        "plan.created-running",
-        f"{changes.name}: it is created running and {state} at once, so it may run for a moment",
+        "plan.created-idle",
+        f"{changes.name}: it is created with a converter that fails its tasks, {state}, and given"
+        " its own config then; it reads and writes nothing before",
         _where(changes),
         why=f"Connect {version} cannot create a connector {state}; 3.7 and later can",
     )

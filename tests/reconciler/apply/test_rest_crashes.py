@@ -5,6 +5,7 @@ All of the real path but the network: the ledger in the configs, the read-backs,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,9 +19,10 @@ from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.ledger.config_entry import load_entry
 from connect_reconciler.observe.known_plugins import Installed
 from connect_reconciler.observe.rest import observe_rest
-from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.live import AppliedPin, Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.plan.rename import carried
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget
 from connect_specs.diagnostics import Location
@@ -170,22 +172,26 @@ def begun(change: Change, kind: str, version: str, *, busy: bool) -> tuple[Alone
 def _watch(worker: FakeWorker, desired: Desired) -> None:
     """Asserts what must hold whenever offsets move and whenever something runs."""
 
-    def pins(name: str) -> set[str]:
+    def pins(name: str) -> Mapping[str, AppliedPin]:
         text = worker.connectors[name].config.get(LEDGER_KEY)
-        return set() if text is None else set(load_entry(name, text).pins)
+        return {} if text is None else load_entry(name, text).pins
 
     def on_alter(name: str) -> None:
         wanted = desired.connectors.get(name)
         if wanted is not None and wanted.pin is not None and wanted.renamed_from is None:
             assert wanted.pin.id not in pins(name), "a recorded pin moved offsets again"
 
+    before = frozenset(worker.connectors)
+
     def on_run(name: str) -> None:
         wanted = desired.connectors.get(name)
-        if wanted is None or name not in worker.offsets:
+        if wanted is None:
             return
-        if wanted.pin is not None and "back" not in pins(name):
+        if wanted.pin is not None and wanted.pin.id not in pins(name):
             # Only what runs as it did before the change
-            assert worker.connectors[name].config["file"] == "x"
+            assert name in before and worker.connectors[name].config["file"] == "x"
+        if wanted.renamed_from is not None:
+            assert carried(pins(name), wanted.renamed_from), "it ran without the old one's offsets"
 
     worker.on_alter, worker.on_run = on_alter, on_run
 
@@ -210,9 +216,11 @@ def check_told(killed: Alone, desired: Desired, change: Change) -> None:
     found = killed.plan(desired).warnings
     told = {each.where for each in found if each.code == "plan.unfinished-apply"}
     stopped = {name for name, at in killed.worker.connectors.items() if at.target is STOPPED}
-    before = {each.name for each in change.before if each.state is STOPPED}
-    for name in stopped & change.ends.keys() - before:
-        assert (name in told) is (change.ends[name] is not STOPPED), name
+    for name in stopped & change.ends.keys():
+        if change.ends[name] is STOPPED:
+            assert name not in told
+        elif desired.connectors[name].state is None:
+            assert name in told
 
 
 def offsets_of(wanted: DesiredConnector, change: Change, kind: str) -> list[OffsetEntry]:

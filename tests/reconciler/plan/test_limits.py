@@ -100,12 +100,14 @@ def test_a_position_is_refused(to: object) -> None:
     [
         (SINK, []),
         (replace(SINK, state=RUNNING), []),
-        (replace(SINK, state=PAUSED), ["plan.created-running"]),
-        (replace(SINK, state=STOPPED), ["plan.created-running"]),
-        (replace(SINK, pin=BACK), ["plan.created-running"]),
+        (replace(SINK, state=PAUSED), ["plan.created-idle"]),
+        (replace(SINK, state=STOPPED), ["plan.created-idle"]),
+        (replace(SINK, pin=BACK), ["plan.created-idle"]),
     ],
 )
-def test_before_3_7_a_connector_begins_running(spec: DesiredConnector, said: list[str]) -> None:
+def test_before_3_7_it_is_said_how_a_connector_is_created_stopped(
+    spec: DesiredConnector, said: list[str]
+) -> None:
     assert codes(plan_of(spec, Live(rest_alone=True, version="3.6.2"))) == said
     assert codes(plan_of(spec, Live(rest_alone=True, version="3.7.0"))) == []
     assert codes(plan_of(spec, Live(rest_alone=True, version=""))) == []
