@@ -189,7 +189,7 @@ def _offsets(rest: RestClient, name: str) -> tuple[OffsetEntry, ...] | None:
 
 def _ledger(project: Project, client: Mapping[str, str]) -> Iterator[Finding]:
     ledger = ledger_seen(project, client)
-    for journal in sorted(ledger.applies.values(), key=lambda journal: journal.since_ms):
+    for journal in ledger.applies.values():
         if journal.ending is None:
             what = f"apply {journal.id} of {journal.by} has not ended, or ended early"
             hint = "if it is not at work, run apply again: it goes on from there"

@@ -138,9 +138,9 @@ def _offsets(records: Iterable[LogRecord]) -> dict[tuple[str, str], Mark]:
 
 def _runs(records: Iterable[LogRecord]) -> tuple[Run, ...]:
     said = reduce_ledger(LedgerSnapshot(), records)
-    journals = sorted(said.applies.values(), key=lambda journal: journal.since_ms)
     return tuple(
-        Run(each.id, each.project, each.by, _work(said.steps(each.id))) for each in journals
+        Run(each.id, each.project, each.by, _work(said.steps(each.id)))
+        for each in said.applies.values()
     )
 
 

@@ -8,6 +8,7 @@ it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -25,6 +26,7 @@ from connect_reconciler.ledger.journal import (
 from connect_reconciler.ledger.values import (
     decode,
     encode,
+    flag,
     key_of,
     parts_of,
     pin_from_json,
@@ -43,6 +45,7 @@ _CONNECTOR = "connector"
 PIN = "pin"
 _META = "meta"
 _FINGERPRINT_KEY = "fingerprint-key"
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError)
 
 
 class LedgerUnreadable(Failed):
@@ -64,17 +67,19 @@ class LedgerSnapshot:
     def steps(self, apply_id: str) -> tuple[Step, ...]:
         """The actions of an apply that began, in the plan's order."""
         raw = self.raw_steps.get(apply_id, {})
-        found = (step for name, value in raw.items() for step in read_steps(name, value))
+        with _readable(apply_id):
+            found = [step for name, value in raw.items() for step in read_steps(name, value)]
         return tuple(sorted(found, key=lambda step: step.number))
 
     def before(self, apply_id: str) -> dict[str, Before]:
         """How the connectors were that an apply touched, by name; the offsets where it moved them,
         or may have."""
         unchanged = unmoved(self.steps(apply_id))
-        found = {
-            name: read_before(_but_offsets(parts) if name in unchanged else parts)
-            for name, parts in self.raw_before.get(apply_id, {}).items()
-        }
+        with _readable(apply_id):
+            found = {
+                name: read_before(_but_offsets(parts) if name in unchanged else parts)
+                for name, parts in self.raw_before.get(apply_id, {}).items()
+            }
         return {name: before for name, before in sorted(found.items()) if before is not None}
 
     def later(self, apply_id: str) -> dict[str, Later]:
@@ -103,7 +108,9 @@ class LedgerSnapshot:
         return [each for each in self._in_order() if each.project == project]
 
     def _in_order(self) -> list[Journal]:
-        return sorted(self.applies.values(), key=lambda journal: (journal.since_ms, journal.id))
+        """As the topic has them, since one apply at a time writes there: the clocks of two machines
+        may differ."""
+        return list(self.applies.values())
 
 
 # --- records to write ---
@@ -209,11 +216,10 @@ class _Fold:
             if handle is None:
                 raise ValueError("its key is of no known kind")
             handle(parts, record)
-        except (ValueError, KeyError, TypeError) as error:
-            why = (
-                str(error) if type(error) is ValueError else "a field is missing or of a wrong type"
-            )
-            raise _unreadable(record, why) from None
+        except _MALFORMED as error:
+            key = "none" if record.key is None else record.key.decode(errors="replace")
+            place = f"{record.topic}-{record.partition}, offset {record.offset}"
+            raise _unreadable(key, error, place) from None
 
     def _on_connector(self, parts: list[str], record: LogRecord) -> None:
         (name,) = parts
@@ -225,7 +231,7 @@ class _Fold:
             project=text(value["project"]),
             config={text(k): text(v) for k, v in value["config"].items()},
             state=target(value["state"]),
-            prevent_delete=value["prevent_delete"] is True,
+            prevent_delete=flag(value["prevent_delete"]),
             held_from=target(value["held_from"]),
             applied_ms=int(value["applied_ms"]),
         )
@@ -295,11 +301,12 @@ def with_fingerprint_key(snapshot: LedgerSnapshot, key: bytes | None) -> LedgerS
 
 def _unfinished(snapshot: LedgerSnapshot, apply_id: str) -> Unfinished:
     raw = snapshot.raw_before.get(apply_id, {})
-    steps = (
-        HalfDone(step.connector, step.action, read_before(raw.get(step.connector, {})))
-        for name, value in snapshot.raw_steps.get(apply_id, {}).items()
-        for step in began(name, value)
-    )
+    with _readable(apply_id):
+        steps = [
+            HalfDone(step.connector, step.action, read_before(raw.get(step.connector, {})))
+            for name, value in snapshot.raw_steps.get(apply_id, {}).items()
+            for step in began(name, value)
+        ]
     in_order = tuple(sorted(steps, key=lambda step: step.connector))
     journal = snapshot.applies[apply_id]
     return Unfinished(apply_id, journal.by, in_order, journal.project)
@@ -310,13 +317,22 @@ def _but_offsets(parts: Mapping[int, bytes]) -> dict[int, bytes]:
     return {number: part for number, part in parts.items() if number <= 0}
 
 
-def _unreadable(record: LogRecord, why: str) -> LedgerUnreadable:
-    key = "none" if record.key is None else record.key.decode(errors="replace")
+@contextmanager
+def _readable(apply_id: str) -> Iterator[None]:
+    """Raises LedgerUnreadable for what an apply wrote and this version does not understand."""
+    try:
+        yield
+    except _MALFORMED as error:
+        raise _unreadable(f"{APPLY}/{apply_id}", error, "") from None
+
+
+def _unreadable(key: str, error: Exception, place: str) -> LedgerUnreadable:
+    why = str(error) if type(error) is ValueError else "a field is missing or of a wrong type"
     return LedgerUnreadable(
         Diagnostic(
             "ledger.unreadable",
             f"the ledger's record with key {key} cannot be read: {why}",
-            where=f"{record.topic}-{record.partition}, offset {record.offset}",
+            where=place,
             hint="use a version of connect at least as new as the one that wrote it",
         )
     )

@@ -51,6 +51,13 @@ def text(value: object) -> str:
     return value
 
 
+def flag(value: object) -> bool:
+    """The truth that a field must be: a guard that is misread would be none."""
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
 def target(value: object) -> TargetState | None:
     """A target state, or none."""
     return None if value is None else TargetState(text(value))
@@ -73,7 +80,17 @@ def entries_from_json(value: list[dict[str, Any]] | None) -> tuple[OffsetEntry, 
     """The reverse."""
     if value is None:
         return None
-    return tuple(OffsetEntry(entry["partition"], entry["offset"]) for entry in value)
+    return tuple(OffsetEntry(_map(entry["partition"]), _offset(entry["offset"])) for entry in value)
+
+
+def _map(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError
+    return value
+
+
+def _offset(value: object) -> dict[str, Any] | None:
+    return None if value is None else _map(value)
 
 
 def pin_to_json(applied: AppliedPin) -> dict[str, Any]:
@@ -92,5 +109,5 @@ def pin_from_json(value: dict[str, Any]) -> AppliedPin:
         content_hash=text(value["content_hash"]),
         resolved=entries_from_json(value["resolved"]),
         applied_ms=int(value["applied_ms"]),
-        held=value["held"] is True,
+        held=flag(value["held"]),
     )

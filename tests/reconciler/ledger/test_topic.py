@@ -133,6 +133,11 @@ def test_no_two_names_share_a_key(names: list[tuple[str, str]]) -> None:
     assert len(keys) == len(printable)
 
 
+def _with(record: NewRecord, old: bytes, new: bytes) -> NewRecord:
+    assert record.value is not None and old in record.value
+    return replace(record, value=record.value.replace(old, new))
+
+
 @pytest.mark.parametrize(
     ("record", "why"),
     [
@@ -144,12 +149,38 @@ def test_no_two_names_share_a_key(names: list[tuple[str, str]]) -> None:
         (NewRecord(TOPIC, b"connector/a", b'{"v":2,"project":"p"}'), "format is 2"),
         (NewRecord(TOPIC, b"connector/a", b'{"v":1}'), "a field"),
         (NewRecord(TOPIC, b"pin/a/p", b'{"v":1,"content_hash":1}'), "a field"),
+        (_with(owned_record(TOPIC, "a", OWNED), b'"config":{', b'"config":[],"x":{'), "a field"),
+        (_with(owned_record(TOPIC, "a", OWNED), b'delete":true', b'delete":"true"'), "a field"),
+        (_with(pin_record(TOPIC, "a", "p", SET), b'{"p":1}', b'"p"'), "a field"),
     ],
 )
 def test_what_cannot_be_read_is_never_skipped(record: NewRecord, why: str) -> None:
     with pytest.raises(LedgerUnreadable, match=why) as error:
         read(owned_record(TOPIC, "b", OWNED), record)
     assert error.value.diagnostics[0].where == "orders-ledger-0, offset 1"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        _with(steps_record(TOPIC, "id-1", "a/b", STEPS), b'"v":1', b'"v":2'),
+        NewRecord(TOPIC, b"before/id-1/a%2Fb/0", b'{"v":2}'),
+    ],
+)
+def test_what_an_early_end_left_is_never_guessed(record: NewRecord) -> None:
+    steps = steps_record(TOPIC, "id-1", "a/b", STEPS)
+    with pytest.raises(LedgerUnreadable, match=r"id-1.*format is 2"):
+        read(journal_record(TOPIC, JOURNAL), steps, record)
+
+
+def test_applies_are_in_the_order_of_the_topic_whatever_the_clocks_say() -> None:
+    ahead = replace(JOURNAL, id="z", since_ms=900, ending=Ending.DONE)
+    behind = replace(JOURNAL, id="a", since_ms=100, ending=Ending.DONE)
+    past = [record for each in ("z", "a") for record in before_records(TOPIC, each, "c", BEFORE)]
+    found = read(journal_record(TOPIC, ahead), journal_record(TOPIC, behind), *past)
+    assert found.of_project("orders") == [ahead, behind]
+    assert found.later("z")["c"].applies == ("a",)
+    assert found.later("a") == {}
 
 
 def test_a_given_fingerprint_key_wins() -> None:
