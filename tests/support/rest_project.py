@@ -6,7 +6,7 @@ Plans and applies as the verbs do, in this process.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from connect_reconciler.apply.report import ApplyReport
@@ -32,7 +32,7 @@ from connect_specs.names import ClusterTopics
 class RestProject:
     """`kafka` holds client properties; empty: REST alone. `specs` are as of now. `reached` says how
     the cluster is reached, if it takes more than `url`; `worker` and `choices` are as a project and
-    a command line have them."""
+    a command line have them, `unknown_s` is how long what was not answered is read back."""
 
     url: str
     group_id: str
@@ -42,6 +42,7 @@ class RestProject:
     reached: RestTarget | None = None
     worker: Mapping[str, str] = field(default_factory=dict)
     choices: Choices = field(default_factory=Choices)
+    unknown_s: float | None = None
 
     @property
     def project(self) -> Project:
@@ -74,7 +75,11 @@ class RestProject:
         """Raises what an apply raises; `plan` in place of one that is made now."""
         project, desired = self.project, self.desired
         made = plan or self.plan()
-        with edges_for(project, desired, self.kafka, lambda: False, self.choices) as edges:
+        with edges_for(project, desired, self.kafka, lambda: False, self.choices) as opened:
+            limits = opened.settings.limits
+            if self.unknown_s is not None:
+                limits = replace(limits, unknown_s=self.unknown_s)
+            edges = replace(opened, settings=replace(opened.settings, limits=limits))
             return apply_plan(made, desired, project, edges, observe=self.observe)
 
     def drift(self) -> Drift:
