@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,18 +21,24 @@ def cluster_of(project: Project, name: str) -> Iterator[Cluster]:
 
     It is asked about connector `name`. Why it refuses is told without that one's secrets.
     """
+    with client(project) as properties, cluster_at(project, properties, name) as cluster:
+        yield cluster
+
+
+@contextmanager
+def cluster_at(project: Project, properties: Mapping[str, str], name: str) -> Iterator[Cluster]:
+    """The same over the Kafka that client properties lead to."""
     from connect_reconciler.cluster.choose import open_cluster
     from connect_runtime.herder.errors import RequestError
 
-    with client(project) as properties:
-        cluster = open_cluster(project, properties)
-        try:
-            yield cluster
-        except RequestError as error:
-            said = told_without_secrets(error.message, project, properties, cluster, name)
-            raise RequestError(error.status, said) from None
-        finally:
-            cluster.close()
+    cluster = open_cluster(project, properties)
+    try:
+        yield cluster
+    except RequestError as error:
+        said = told_without_secrets(error.message, project, properties, cluster, name)
+        raise RequestError(error.status, said) from None
+    finally:
+        cluster.close()
 
 
 def told_without_secrets(

@@ -51,15 +51,16 @@ def delete(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
 
     One that its spec protects with prevent_delete is refused.
     """
+    from connect_reconciler.cli.clusters import cluster_at
+    from connect_reconciler.cli.connecting import client
     from connect_reconciler.cli.guarding import ensure_unguarded
 
     project = invocation(context).project()
-
-    def act(cluster: Cluster) -> None:
-        ensure_unguarded(project, cluster, name)
+    with client(project) as properties, cluster_at(project, properties, name) as cluster:
+        ensure_unguarded(project, properties, cluster, name)
         cluster.delete(name)
-
-    act_on(context, name, "deleted", act, as_json=as_json)
+        runs = cluster.runs_tasks
+    _tell(name, "deleted", runs=runs, as_json=as_json)
 
 
 def act_on(
@@ -76,6 +77,10 @@ def act_on(
     with cluster_of(invocation(context).project(), name) as cluster:
         act(cluster)
         runs = cluster.runs_tasks
+    _tell(name, done, runs=runs, as_json=as_json)
+
+
+def _tell(name: str, done: str, *, runs: bool, as_json: bool) -> None:
     if as_json:
         result_json({"connector": name, "asked": done, "runtime_up": runs})
     else:
