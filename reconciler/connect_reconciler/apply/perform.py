@@ -44,7 +44,8 @@ from connect_specs.states import TargetState
 
 # Connect has no codes of their own for these answers; their texts are all there is to know them by.
 _GROUP_ACTIVE = "because its tasks haven't stopped completely yet"
-_TIMED_OUT = "Request timed out"
+# The first goes on nevertheless; what the second wrote may have got there.
+_MAYBE_DONE = ("Request timed out", "Failed to write to config topic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +170,9 @@ class Performer:
         except OutcomeUnknown as error:
             unknown = error
         except RequestError as error:
-            if not error.message.startswith(_TIMED_OUT):
+            if not error.message.startswith(_MAYBE_DONE):
                 raise
-            what = "the cluster took too long to answer, and may still do what it was asked"
+            what = "the cluster could not say whether it did, or still does, what it was asked"
             unknown = OutcomeUnknown(Diagnostic("apply.no-answer", what, why=error.message))
         if not self.patience.until(_answers(seen), self.patience.limits.unknown_s):
             raise unknown

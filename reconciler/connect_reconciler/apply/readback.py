@@ -7,13 +7,15 @@ truth on both kinds of cluster. Connect's REST API does not tell target states.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import LogReader
 from connect_runtime.storage.snapshots import ConfigSnapshot
+from connect_specs.diagnostics import ConnectError
 from connect_specs.states import TargetState
 
 _READ_TIMEOUT_S = 30.0
@@ -35,16 +37,29 @@ class ReadBack(Protocol):
 
 
 class ConfigTopic:
-    """Follows the config topic, for many threads. Implements `ReadBack`."""
+    """Follows the config topic, for many threads. Implements `ReadBack`.
 
-    def __init__(self, reader: LogReader) -> None:
+    Whoever waited while a reading failed is told so at once: threads do not wait one after another
+    for a Kafka that is gone.
+    """
+
+    def __init__(self, reader: LogReader, clock: Callable[[], float] = time.monotonic) -> None:
         self._reader = reader
+        self._clock = clock
         self._snapshot = ConfigSnapshot()
         self._reading = threading.Lock()
+        self._failed: tuple[float, ConnectError] | None = None
 
     def __call__(self, name: str) -> Found | None:
+        asked = self._clock()
         with self._reading:
-            records = self._reader.read_to_end(_READ_TIMEOUT_S)
+            if self._failed is not None and self._failed[0] > asked:
+                raise self._failed[1]
+            try:
+                records = self._reader.read_to_end(_READ_TIMEOUT_S)
+            except ConnectError as error:
+                self._failed = (self._clock(), error)
+                raise
             if records:
                 self._snapshot = config_topic.reduce_all(self._snapshot, records)
             state = self._snapshot.connectors.get(name)

@@ -65,6 +65,11 @@ class ConnectorReport:
     health_detail: str = ""
 
     @property
+    def not_begun(self) -> bool:
+        """Whether nothing at all was done to it."""
+        return {result.outcome for result in self.results} == {Outcome.SKIPPED}
+
+    @property
     def ok(self) -> bool:
         """Whether everything was done and nothing is known to be wrong."""
         done = all(result.outcome is Outcome.DONE for result in self.results)

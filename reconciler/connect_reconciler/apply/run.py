@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -18,6 +19,7 @@ from connect_reconciler.apply.awaiting import await_health
 from connect_reconciler.apply.configs import reveal_configs
 from connect_reconciler.apply.course import Course, run_together
 from connect_reconciler.apply.edges import FATAL, Edges
+from connect_reconciler.apply.known import Known
 from connect_reconciler.apply.progress import Began, ConnectorDone
 from connect_reconciler.apply.report import (
     ApplyReport,
@@ -34,7 +36,7 @@ from connect_reconciler.plan.order import rank
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.predict import check_plan
 from connect_specs.desired import Desired, Project
-from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Stale
+from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Invalid, Stale
 
 
 def ensure_fresh(plan: Plan, desired: Desired, project: Project, live: Live) -> None:
@@ -69,12 +71,24 @@ def apply_plan(
     """Applies `plan` and says what became of each action.
 
     Observes first: raises Stale or Invalid, and nothing was touched. After that nothing is raised
-    but what kills the process; every failure is in the report.
+    but what kills the process; every failure is in the report. An apply that is interrupted twice
+    reports what is known by then, and leaves its journal open, as one that was killed does.
     """
     live = observe()
     ensure_fresh(plan, desired, project, live)
     edges.lease.keep()
     journal = _journal(plan, edges)
+    known = Known(plan, edges.settings.progress)
+    edges = replace(edges, settings=replace(edges.settings, progress=known))
+    try:
+        return _applied(plan, desired, live, edges, journal)
+    except KeyboardInterrupt:
+        return _report(journal, known.end(), edges, ExitCode.INTERRUPTED, interrupted=True)
+
+
+def _applied(
+    plan: Plan, desired: Desired, live: Live, edges: Edges, journal: Journal
+) -> ApplyReport:
     steps = Steps(plan, desired, live, edges, apply_id=journal.id)
     course = Course(edges.settings.stop, fail_fast=edges.settings.fail_fast)
     try:
@@ -149,6 +163,18 @@ def _finish(
             # All is done and recorded; only the journal does not say so, which the next one mends.
             ended_by = error
             code = exit_code(reports, interrupted=interrupted, ended=error.exit_code)
+    return _report(journal, reports, edges, code, interrupted=interrupted, ended_by=ended_by)
+
+
+def _report(
+    journal: Journal,
+    reports: Sequence[ConnectorReport],
+    edges: Edges,
+    code: ExitCode,
+    *,
+    interrupted: bool,
+    ended_by: ConnectError | None = None,
+) -> ApplyReport:
     return ApplyReport(
         apply_id=journal.id,
         connectors=tuple(reports),

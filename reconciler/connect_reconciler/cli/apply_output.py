@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from connect_reconciler.apply.report import (
@@ -15,6 +16,8 @@ from connect_reconciler.apply.report import (
 )
 from connect_reconciler.plan.unfinished import words
 
+# Of the connectors that were not begun; --json names all
+_NAMED = 20
 _HEALTH = {
     Health.NOT_ASKED: "",
     Health.RUNNING: "running",
@@ -33,9 +36,11 @@ def render_report(report: ApplyReport) -> str:
     took = f", in {report.seconds:.1f} s" if counts else ""
     lines = [f"Applied: {', '.join(counts) or 'nothing to do'}{took}"]
     if report.interrupted:
-        lines[0] += " (interrupted; apply again to finish)"
+        lines[0] += " (interrupted)"
     for each in report.connectors:
-        lines += _connector(each)
+        if not each.not_begun:
+            lines += _connector(each)
+    lines += _not_begun(each for each in report.connectors if each.not_begun)
     lines += [f"Next: {each}" for each in next_steps(report)]
     return "\n".join(lines) + "\n"
 
@@ -46,7 +51,8 @@ def next_steps(report: ApplyReport) -> Iterator[str]:
     if counts[Outcome.UNKNOWN]:
         yield "`connect plan` shows whether what is unknown took place"
     if counts[Outcome.FAILED] or counts[Outcome.SKIPPED]:
-        yield "`connect apply` again, once what failed is mended: it goes on where this one ended"
+        mended = ", once what failed is mended" if counts[Outcome.FAILED] else ""
+        yield f"`connect apply` again{mended}: it goes on where this one ended"
     unwell = {each.health for each in report.connectors} & set(UNWELL)
     if Health.FALLS_BEHIND in unwell:
         yield "more tasks for sinks that fall behind, or --health-timeout if they are to catch up"
@@ -84,6 +90,16 @@ def report_json(report: ApplyReport) -> dict[str, Any]:
             for each in report.connectors
         ],
     }
+
+
+def _not_begun(reports: Iterable[ConnectorReport]) -> Iterator[str]:
+    """One line for all that were not begun for the same reason."""
+    why_not = defaultdict(list)
+    for each in reports:
+        why_not[each.results[0].detail].append(each.name)
+    for why, names in why_not.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield f"  not begun ({why}): {', '.join(names[:_NAMED])}{more}"
 
 
 def _connector(report: ConnectorReport) -> list[str]:

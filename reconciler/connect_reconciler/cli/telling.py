@@ -22,6 +22,7 @@ from connect_reconciler.apply.progress import (
     Started,
     Waiting,
 )
+from connect_reconciler.apply.report import Outcome
 from connect_reconciler.cli.output import colour, progress
 from connect_reconciler.plan.unfinished import words
 
@@ -74,6 +75,8 @@ class Teller:
             case Finished(result=each):
                 self._ended += 1
                 self._under_way.pop(each.action.connector, None)
+                if each.outcome is Outcome.SKIPPED:
+                    return  # may be very many; the report counts them
                 detail = f": {each.detail}" if each.detail else ""
                 name = words(type(each.action).__name__)
                 self._line(f"  {each.action.connector}: {name} {each.outcome.value}{detail}")

@@ -21,6 +21,7 @@ _TOLD = {
 }
 _TARGETS = {
     "Stop": TargetState.STOPPED,
+    "StopOld": TargetState.STOPPED,
     "Pause": TargetState.PAUSED,
     "Resume": TargetState.RUNNING,
 }
@@ -66,7 +67,7 @@ def took_place(step: HalfDone, live: Live) -> bool | None:
     connector = live.connectors.get(step.connector)
     if step.action == "Create":
         return connector is not None
-    if step.action == "Delete":
+    if step.action in ("Delete", "DeleteOld"):
         return connector is None
     if connector is None or step.before is None:
         return None

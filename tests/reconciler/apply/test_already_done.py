@@ -100,3 +100,20 @@ def test_a_masked_secret_does_not_tell_whether_it_was_written(key: str, told: bo
     else:
         with pytest.raises(OutcomeUnknown):
             performer.perform(update, wanted)
+
+
+@pytest.mark.parametrize("took_place", [True, False])
+def test_a_write_that_broke_off_is_read_again(world: Applying, took_place: bool) -> None:
+    """Connect's leader says that it failed to write; its transaction may be committed all the
+    same."""
+    cluster = FakeCluster(world.kafka)
+
+    def broken(name: str) -> None:
+        if took_place:
+            FakeCluster.delete(cluster, name)
+        raise refused("Failed to write to config topic; this may be due to a transient error")
+
+    cluster.delete = broken  # type: ignore[method-assign]
+    (report,) = world.apply(desired_of(), cluster=cluster).connectors
+    expected = Outcome.DONE if took_place else Outcome.UNKNOWN
+    assert [each.outcome for each in report.results] == [expected]

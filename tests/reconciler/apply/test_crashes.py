@@ -7,96 +7,21 @@ again, and nothing runs on offsets that are moved but not recorded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_reconciler.ledger.topic import owned_record
-from connect_reconciler.plan.live import LogRange, Owned
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
-from support.applying import Applying, desired_of
+from support.crash_cases import SINK, SOURCE, Case, build, case, check_end, watched
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster
 
 NAMES = ("a", "b/c")
-SOURCE = {"connector.class": "FileStreamSource", "topic": "t", "tasks.max": "1"}
-SINK = {"connector.class": "FileStreamSink", "topics": "t", "tasks.max": "1"}
-STATES = tuple(TargetState)
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One connector: how it is, and what its spec wants. `live` and `spec` may be missing."""
-
-    name: str
-    live: tuple[Mapping[str, str], TargetState, bool] | None
-    spec: DesiredConnector | None
-
-
-def build(cases: Sequence[Case]) -> tuple[Applying, Desired]:
-    world = Applying(key=b"key")
-    world.kafka.create_topics()
-    world.kafka.ranges["t", 0] = LogRange(0, 100)
-    cluster = FakeCluster(world.kafka)
-    writer = world.kafka.logs.writer("setup")
-    for case in cases:
-        if case.live is None:
-            continue
-        config, target, owned = case.live
-        cluster.create(case.name, {**config, "name": case.name}, target)
-        if owned:
-            record = Owned("orders", {**config, "name": case.name}, None)
-            writer.write([owned_record(TOPICS.ledger, case.name, record)])
-    return world, desired_of(*(case.spec for case in cases if case.spec is not None))
-
-
-def expected(case: Case) -> TargetState | None:
-    """The target state in the end; None: it is not there."""
-    if case.spec is None:
-        if case.live is None or case.live[2]:
-            return None
-        return case.live[1]
-    if case.spec.state is not None:
-        return case.spec.state
-    return case.live[1] if case.live is not None else TargetState.RUNNING
-
-
-def watched(cluster: FakeCluster, world: Applying, desired: Desired) -> FakeCluster:
-    """Asserts on every move and resume what must hold then."""
-
-    def on_alter(name: str) -> None:
-        pin = desired.connectors[name].pin
-        assert pin is not None
-        assert (name, pin.id) not in world.ledger().pins, "a recorded pin moved offsets again"
-
-    def on_resume(name: str) -> None:
-        pin = desired.connectors[name].pin
-        assert pin is None or (name, pin.id) in world.ledger().pins, "resumed before the record"
-
-    cluster.on_alter, cluster.on_resume = on_alter, on_resume
-    return cluster
-
-
-def check_end(world: Applying, desired: Desired, cases: Sequence[Case]) -> None:
-    live = world.observe(desired)
-    assert world.plan(desired).actions == ()
-    for case in cases:
-        found = live.connectors.get(case.name)
-        assert (found and found.target) == expected(case), case.name
-        if case.spec is not None:
-            assert found is not None
-            assert found.config == {**case.spec.config, "name": case.name}
-            owned = live.ledger.connectors[case.name]
-            assert owned.held_from is None or found.target is not TargetState.STOPPED
-            if case.spec.pin is not None and found.target is not TargetState.RUNNING:
-                assert found.offsets == tuple(
-                    entry for entry in case.spec.pin.set if entry.offset is not None
-                )
 
 
 def steps_of(cases: Sequence[Case]) -> int:
@@ -125,42 +50,6 @@ def kill_and_repeat(cases: Sequence[Case], at: int, *, before: bool, parallelism
     report = world.apply(desired, cluster=again)
     assert report.exit_code == 0, report
     check_end(world, desired, cases)
-
-
-# --- generated cases ---
-
-
-def pins(config: Mapping[str, str]) -> st.SearchStrategy[Pin | None]:
-    if "topics" in config:
-        entries = (OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7}),)
-    else:
-        entries = (OffsetEntry({"filename": "f"}, {"position": 7}),)
-    return st.sampled_from([None, Pin("p", set=entries), Pin("p", reset=True)])
-
-
-@st.composite
-def case(draw: st.DrawFn, name: str) -> Case:
-    base = draw(st.sampled_from([SOURCE, SINK]))
-    file = st.sampled_from(["x", "y"])
-    live = None
-    if draw(st.booleans()):
-        live = (
-            {**base, "file": draw(file)},
-            draw(st.sampled_from(STATES)),
-            draw(st.booleans()),
-        )
-    spec = None
-    if live is None or draw(st.booleans()):
-        config = {**base, "file": draw(file), "name": name}
-        spec = DesiredConnector(
-            name=name,
-            config=config,
-            where=Location("a.yaml", 1, 1),
-            state=draw(st.sampled_from([None, *STATES])),
-            pin=draw(pins(config)),
-            prevent_delete=draw(st.booleans()),
-        )
-    return Case(name, live, spec)
 
 
 cases = st.tuples(*(case(name) for name in NAMES))

@@ -168,6 +168,45 @@ def test_a_ledger_that_is_taken_over_ends_all_that_is_under_way(world: Applying)
     assert world.plan(WANTED).actions == ()
 
 
+@pytest.mark.parametrize("parallelism", [1, 8])
+def test_interrupted_twice_it_reports_what_is_known_by_then(
+    world: Applying, parallelism: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in flight is not waited for: it is unknown, and the next apply looks."""
+    world.parallelism = parallelism
+    cluster = Watched(world)
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def meet(verb: str, name: str) -> None:
+        if name == "new1":
+            hangs.set()
+            if parallelism == 1:
+                raise KeyboardInterrupt
+            goes_on.wait(20)
+
+    def join(thread: threading.Thread) -> None:
+        # The main thread waits here when the second Ctrl-C comes
+        if thread.name.startswith("apply-") and hangs.wait(20):
+            raise KeyboardInterrupt
+        joins(thread)
+
+    joins = threading.Thread.join
+    monkeypatch.setattr(threading.Thread, "join", join)
+    cluster.meet = meet
+    wanted = desired_of(*(spec(f"{kind}") for kind in ("new0", "new1")), spec("pinned0"))
+    report = world.apply(wanted, cluster=cluster)
+    goes_on.set()
+    assert (report.exit_code, report.interrupted) == (ExitCode.INTERRUPTED, True)
+    outcomes = {each.name: each.results[0] for each in report.connectors}
+    assert outcomes["new1"].outcome is Outcome.UNKNOWN
+    assert outcomes["new1"].detail == "interrupted while it was under way"
+    if parallelism == 1:
+        assert outcomes["new0"].outcome is Outcome.DONE
+        assert [each.outcome for each in report.connectors[-1].results] == [Outcome.SKIPPED] * 3
+    (unfinished,) = world.ledger().unfinished
+    assert "new1" in {step.connector for step in unfinished.steps}
+
+
 CASES = {
     "nothing happened": ((), False, ""),
     "a failure elsewhere": (("failed",), False, "another connector failed before"),
