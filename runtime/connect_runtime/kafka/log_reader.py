@@ -36,6 +36,7 @@ _BATCH = 10_000
 # Short, because markers that the consumer passes in silence do not end a wait.
 _WAIT_S = 0.005
 _REQUEST_S = 10.0
+_AGAIN_S = 0.1
 _SETTINGS = {
     # librdkafka demands a group; with partitions assigned by hand and no commits it is never used
     "group.id": "connect-log-reader",
@@ -139,16 +140,20 @@ class KafkaLogReader:
     def _ends(self, isolation: IsolationLevel) -> dict[int, int]:
         # what librdkafka had to say is only passed on when it is asked
         self._admin.poll(0)
+        deadline = time.monotonic() + _REQUEST_S
         try:
-            try:
-                return self._ask_ends(isolation)
-            except KafkaException as error:
-                if error_of(error).code() not in STALE_LEADER:
-                    raise
-                # The client goes on asking the leader that it knows, until it hears of another.
+            while True:
+                try:
+                    return self._ask_ends(isolation)
+                except KafkaException as error:
+                    stale = error_of(error).code() in STALE_LEADER
+                    if not stale or time.monotonic() > deadline:
+                        raise
+                # The client goes on asking the leader that it knows, until it hears of another; and
+                # a broker that has just started may tell of an epoch before it leads in it itself
                 topic = TopicCollection([self._topic])
                 self._admin.describe_topics(topic, request_timeout=_REQUEST_S)[self._topic].result()
-                return self._ask_ends(isolation)
+                time.sleep(_AGAIN_S)
         except KafkaException as error:
             raise as_failure(
                 error_of(error), "The end of the topic cannot be read", self._topic
