@@ -195,7 +195,16 @@ def test_verbs_on_one_connector_without_a_runtime(project: Command) -> None:
     nothing_runs = project("restart", "--failed")
     assert (nothing_runs.returncode, nothing_runs.stdout) == (0, "nothing failed\n")
     assert "no runtime is up" in nothing_runs.stderr
-    assert project("offsets", "reset", "lines").returncode == 1
+    refused = project("offsets", "reset", "lines")
+    assert refused.returncode == 1
+    assert "error[connect.400]: lines: its offsets can be changed only while it is stopped" in (
+        refused.stderr
+    )
+    assert "hint: `connect stop lines` first" in refused.stderr and "PUT" not in refused.stderr
+    unknown = project("offsets", "list", "none")
+    assert unknown.returncode == 1
+    assert "error[connect.404]: none: " in unknown.stderr
+    assert "hint: `connect status` lists the connectors" in unknown.stderr
     assert project("stop", "nobody").returncode == 1
     assert project("delete", "lines").returncode == 0
     assert json.loads(project("status", "--json").stdout)["connectors"] == []

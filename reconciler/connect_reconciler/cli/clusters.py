@@ -7,12 +7,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.connecting import client
+from connect_specs.diagnostics import Diagnostic, Failed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from connect_reconciler.cluster.port import Cluster
     from connect_specs.desired import Project
+
+_NOT_FOUND = 404
+_NOT_STOPPED = "must be in the STOPPED state before their offsets"
 
 
 @contextmanager
@@ -36,9 +40,20 @@ def cluster_at(project: Project, properties: Mapping[str, str], name: str) -> It
         yield cluster
     except RequestError as error:
         said = told_without_secrets(error.message, project, properties, cluster, name)
-        raise RequestError(error.status, said) from None
+        raise Failed(_refusal(error.status, said, name)) from None
     finally:
         cluster.close()
+
+
+def _refusal(status: int, said: str, name: str) -> Diagnostic:
+    """Connect's answer, with what to do in our words where its own name a request to send."""
+    hint = ""
+    if _NOT_STOPPED in said:
+        said = "its offsets can be changed only while it is stopped"
+        hint = f"`connect stop {name}` first, then this again, then `connect resume {name}`"
+    elif status == _NOT_FOUND:
+        hint = "`connect status` lists the connectors"
+    return Diagnostic(f"connect.{status}", said, name, hint=hint)
 
 
 def told_without_secrets(
