@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from connect_reconciler.drift.history import History
 from connect_reconciler.drift.model import Drift, Finding, Kind, Seen, Whose
 from connect_reconciler.drift.offsets import held_offsets, left_offsets, pending_offsets
-from connect_reconciler.plan.diff import is_ignored, managed_state, written_config
+from connect_reconciler.plan.diff import managed_state, written_config
 from connect_reconciler.plan.live import Live, LiveConnector, Owned
 from connect_reconciler.plan.rename import rename_of
 from connect_reconciler.plan.reserved import without_reserved
@@ -159,8 +159,6 @@ def _config(three: _Three, owned: Owned, connector: LiveConnector) -> Iterator[F
     live = without_reserved(connector.config)
     wanted = None if spec is None else written_config(spec, live)
     for key in sorted((owned.config.keys() | live.keys() | (wanted or {}).keys()) - {"name"}):
-        if spec is not None and is_ignored(spec, f"config.{key}"):
-            continue
         applied, now = owned.config.get(key), live.get(key)
         then = applied if wanted is None else wanted.get(key)
         whose = _whose(

@@ -347,11 +347,14 @@ def test_it_waits_until_everything_runs(world: Applying) -> None:
         None,
         status(State.RUNNING),
         status(State.RUNNING, State.UNASSIGNED),
+        status(State.RUNNING, State.UNASSIGNED),
         status(State.RUNNING, State.RUNNING),
     ]
     report = world.apply(desired_of(spec("a")), cluster=cluster)
     assert report.connectors[0].health is Health.RUNNING
     assert report.exit_code is ExitCode.OK
+    # It looked until the last of them
+    assert cluster.statuses["a"] == [status(State.RUNNING, State.RUNNING)]
 
 
 def test_a_cluster_without_an_answer_while_it_is_watched_is_asked_again(
