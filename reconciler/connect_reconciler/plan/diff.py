@@ -49,6 +49,7 @@ class Changes:
 
     `goal` is the target state that it is to end in. `written` is the whole config as it is to be,
     `config` what of it differs from live. `offsets` are those it has where its new config points.
+    `moved` is what differs from the config of the old name, for one that is still to be renamed.
     `guard` None: the guard stays as it is. `rename` None: there is nothing to rename, or not any
     more.
     """
@@ -63,6 +64,7 @@ class Changes:
     owned: Owned | None = None
     written: Mapping[str, str] | None = None
     config: tuple[FieldChange, ...] = ()
+    moved: tuple[FieldChange, ...] = ()
     offsets: tuple[OffsetEntry, ...] = ()
     pin: PinChange | None = None
     guard: bool | None = None
@@ -191,11 +193,23 @@ def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
         owned=owned,
         written=written,
         config=fields,
+        moved=_moved(rename, name, written, cover),
         offsets=offsets,
         pin=_pin_change(spec, kind, written, live, offsets),
         guard=None if spec.prevent_delete == guarded else spec.prevent_delete,
         rename=rename,
     )
+
+
+def _moved(
+    rename: Rename | None, name: str, written: Mapping[str, str], cover: Veil
+) -> tuple[FieldChange, ...]:
+    """What a rename changes besides the name. Where the offsets are is no part of it: they move."""
+    if rename is None or rename.live is None or rename.stage not in ("new", "begun"):
+        return ()
+    stored = {**without_reserved(rename.live.config), "name": name}
+    found = field_changes(stored, written, cover)
+    return tuple(each for each in found if each.key not in OFFSETS_HOME_KEYS)
 
 
 def _goal(

@@ -35,8 +35,8 @@ def make_plan(
     is the environment whose values the specs were read with.
     """
     part, live = narrowed(desired, live, scope or Scope())
-    changes = diff(part, live)
     known = worker or {}
+    changes = tuple(explained(each, live, known, desired.consequences) for each in diff(part, live))
     readers = readers_of(changes, live, known)
     problems = check_changes(changes, desired, live, known, readers)
     allowed = [
@@ -44,10 +44,7 @@ def make_plan(
         for each in changes
         if each.name not in problems.blocked
     ]
-    told = [
-        replace(each, config=explained(each, live, known, desired.consequences)) for each in allowed
-    ]
-    actions = ordered(told, live, readers, project=desired.project, worker=known)
+    actions = ordered(allowed, live, readers, project=desired.project, worker=known)
     return Plan(
         project=desired.project,
         group_id=group_id,

@@ -11,12 +11,14 @@ from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.group_readers import Readers, other_readers
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.rename import Rename, begun, carried, pins_of, renamed_from
-from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.desired import Consequence, Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.names import sink_group
 from connect_specs.states import TargetState
 
 _OTHER_KAFKA = "consumer.override.bootstrap.servers"
+# What a change of a key does that makes carried offsets worth nothing
+_ANEW: frozenset[Consequence] = frozenset({"reread", "redelivery", "new-offsets-topic"})
 
 
 def rename_error(changes: Changes, desired: Desired, live: Live) -> Diagnostic | None:
@@ -138,6 +140,14 @@ def _on_cluster(changes: Changes, rename: Rename, project: str, live: Live) -> _
             "plan.rename-other-kind",
             f"{old} is a {connector.kind}, and {name} is a {changes.kind}: offsets do not fit",
             f"take renamed_from out: {name} is then created, and {old} deleted",
+        )
+    grave = [each.key for each in changes.moved if each.consequence in _ANEW]
+    if grave and connector.offsets:
+        return (
+            "plan.rename-begins-anew",
+            f"{name} is renamed from {old}, and with another {', '.join(grave)} it does not go on"
+            f" where {old} stops",
+            f"rename it first, and change {', '.join(grave)} after that",
         )
     if connector.config.get(_OTHER_KAFKA) != (changes.written or {}).get(_OTHER_KAFKA):
         return (

@@ -75,7 +75,9 @@ class RenameWording:
         elif self._same_group():
             effect = f"{amount}: the consumer group is the same, so its offsets are there already"
         else:
-            effect = f"{amount}: {name} goes on where {old} stops; nothing is repeated or skipped"
+            effect = f"{amount}: {name} goes on where {old} stops"
+            if not any(each.effect for each in self.changes.moved):
+                effect += "; nothing is repeated or skipped"
         return CarryOffsets(
             connector=name,
             reason=f"{name} is to go on where {old} stops",
@@ -125,7 +127,10 @@ class RenameWording:
         found = field_changes(stored, self.changes.written or {}, self.changes.cover)
         if not found:
             return f"its config is that of {old}"
-        return f"its config is that of {old}, but for {', '.join(each.key for each in found)}"
+        names = ", ".join(each.key for each in found)
+        words = (line for each in self.changes.moved for line in each.effect.splitlines())
+        lines = (f"its config is that of {old}, but for {names}", *dict.fromkeys(words))
+        return "\n".join(lines)
 
     def _moves(self) -> list[OffsetMove]:
         """Each partition of the old name, and what an earlier connector of the new name left."""

@@ -26,12 +26,17 @@ _ANY_KEY = Rule("*", "restart")
 
 def explained(
     changes: Changes, live: Live, worker: Mapping[str, str], own: Iterable[ConsequenceRule] = ()
-) -> tuple[FieldChange, ...]:
+) -> Changes:
     """The changed keys with what each does. The first rule that holds decides; `own` come first."""
     setting = Setting.of(changes, live, worker)
     rules = (*map(_rule, own), *RULES, _ANY_KEY)
     idle = _idle(changes)
-    return tuple(_explained(change, setting, rules, idle=idle) for change in changes.config)
+    config = tuple(_explained(change, setting, rules, idle=idle) for change in changes.config)
+    if changes.rename is None:
+        return replace(changes, config=config)
+    of_old = Setting.of(changes, live, worker, changes.rename.live)
+    moved = tuple(_explained(change, of_old, rules, idle=idle) for change in changes.moved)
+    return replace(changes, config=config, moved=moved)
 
 
 def summary(changes: Changes) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from connect_reconciler.plan.amounts import offsets
 from connect_reconciler.plan.diff import Changes
-from connect_reconciler.plan.live import Kind, Live
+from connect_reconciler.plan.live import Kind, Live, LiveConnector
 from connect_reconciler.plan.positions import sink_topics
 
 
@@ -29,10 +29,17 @@ class Setting:
     worker: Mapping[str, str]
 
     @classmethod
-    def of(cls, changes: Changes, live: Live, worker: Mapping[str, str]) -> Setting:
-        """The setting of one connector's changes."""
-        old = changes.cover.shown(changes.live.config if changes.live else {})
-        old_kind = changes.live.kind if changes.live else "unknown"
+    def of(
+        cls,
+        changes: Changes,
+        live: Live,
+        worker: Mapping[str, str],
+        before: LiveConnector | None = None,
+    ) -> Setting:
+        """The setting of one connector's changes; `before` is what it was under its old name."""
+        before = before or changes.live
+        old = changes.cover.shown(before.config if before else {})
+        old_kind = before.kind if before else "unknown"
         written = changes.written or {}
         new = changes.cover.shown(written)
         hidden = frozenset(key for key, text in written.items() if new[key] != text)
