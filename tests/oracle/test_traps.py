@@ -199,3 +199,52 @@ def test_failed_tasks_are_restarted_by_a_verb(
         assert connect("restart", "--failed").stdout == "nothing failed\n"
     finally:
         httpx.delete(f"{oracle.url}/connectors/{topic}", timeout=30)
+
+
+def test_what_fails_is_rolled_back(
+    oracle: Oracle, broker: BrokerAddress, topic: str, tmp_path: Path
+) -> None:
+    """Rollback on failure: config and offsets go back, what was created goes, and the exit is 1."""
+    connect = Command(tmp_path / "project")
+    connect.write(
+        "connect.yaml",
+        f"project: {topic}\n"
+        "cluster:\n"
+        f"  group.id: {oracle.group_id}\n"
+        f"  target: {{rest: '{oracle.url}'}}\n"
+        f"  kafka: {{bootstrap.servers: '{broker.bootstrap_servers}'}}\n",
+    )
+
+    def spec(name: str, file: Path, more: str = "") -> None:
+        config = {**sink(name, file, topic).config, "tasks.max": "1"}
+        text = f"name: {name}\nstate: running\nconfig: {json.dumps(config)}\n{more}"
+        connect.write(f"connectors/{name}.yaml", text)
+
+    good, bad = f"{topic}-good", f"{topic}-bad"
+    spec(good, tmp_path / "out.txt")
+    try:
+        first = connect("apply", "--yes", "--json")
+        assert first.returncode == 0, first.stderr
+        assert "rollback" not in json.loads(first.stdout)
+        stored = httpx.get(f"{oracle.url}/connectors/{good}/config", timeout=30).json()
+        spec(good, tmp_path / "other.txt", "offsets: {pin: again, to: earliest}\n")
+        spec(bad, tmp_path / "not-there" / "out.txt")
+        done = connect("apply", "--yes", "--json", "--rollback-on-failure")
+        assert done.returncode == 1
+        answer = json.loads(done.stdout)
+        assert answer["report"]["exit_code"] == 1
+        assert answer["rollback"]["errors"] == []
+        assert answer["rollback"]["report"]["exit_code"] == 0
+        assert httpx.get(f"{oracle.url}/connectors/{bad}", timeout=30).status_code == 404
+        now = httpx.get(f"{oracle.url}/connectors/{good}/config", timeout=30).json()
+        assert now == stored
+        newest, failed, _ = json.loads(connect("history", "--json").stdout)["applies"]
+        assert newest["rolls_back"] == failed["apply_id"] == answer["report"]["apply_id"]
+        again = connect("apply", "--yes", "--rollback-on-failure")
+        assert again.returncode == 1
+        assert f"{bad}: failed: " in again.stdout
+        assert "Rolled back: what apply " in again.stdout
+        wait_until(lambda: states(oracle, good) == ["RUNNING", "RUNNING"], what="it to run")
+    finally:
+        for name in (good, bad):
+            httpx.delete(f"{oracle.url}/connectors/{name}", timeout=30)

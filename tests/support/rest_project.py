@@ -13,8 +13,7 @@ from connect_reconciler.apply.report import ApplyReport
 from connect_reconciler.apply.run import apply_plan
 from connect_reconciler.cli.apply_edges import edges_for
 from connect_reconciler.cli.choices import Choices
-from connect_reconciler.cli.history import journal_of, ledger_of
-from connect_reconciler.cli.rollback import later_applies
+from connect_reconciler.cli.way_back import find_way_back
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import Drift
 from connect_reconciler.observe.history import observe_with_history
@@ -22,7 +21,7 @@ from connect_reconciler.observe.observe import observe
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.rollback import rollback_plan, way_back
+from connect_reconciler.plan.scope import Scope
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget
 from connect_specs.diagnostics import Location
 from connect_specs.names import ClusterTopics
@@ -87,17 +86,15 @@ class RestProject:
 
     def roll_back(self, apply_id: str) -> ApplyReport:
         """The way back from an apply; only with Kafka, which has the journal."""
-        project, ledger = self.project, ledger_of(self.project, self.kafka)
-        later = later_applies(ledger, journal_of(ledger, project, apply_id))
-        before = ledger.before(apply_id)
-        way = way_back(apply_id, before, later, self.desired, self.observe())
+        project = self.project
+        found = find_way_back(project, self.kafka, apply_id, Scope(), self.desired)
+        desired = found.way.desired
 
         def look() -> Live:
-            return observe(project, way.desired, self.kafka)
+            return observe(project, desired, self.kafka)
 
-        plan = rollback_plan(way, look(), group_id=self.group_id, env=None, worker={})
-        with edges_for(project, way.desired, self.kafka, lambda: False) as edges:
-            return apply_plan(plan, way.desired, project, edges, observe=look)
+        with edges_for(project, desired, self.kafka, lambda: False) as edges:
+            return apply_plan(found.plan(project), desired, project, edges, observe=look)
 
     def settle(self) -> ApplyReport:
         """One apply that must do all of it, and leave nothing to do."""

@@ -39,6 +39,10 @@ def apply(
     parallelism: Parallelism = DEFAULT.parallelism,
     fail_fast: FailFast = False,
     takeover: TakeOver = False,
+    rollback_on_failure: Annotated[
+        bool,
+        typer.Option("--rollback-on-failure", help="If anything fails, undo all that was done."),
+    ] = False,
     health_timeout: HealthTimeout = DEFAULT.health_timeout,
     healthy_for: HealthyFor = DEFAULT.healthy_for,
 ) -> int:
@@ -49,10 +53,12 @@ def apply(
     """
     from connect_reconciler.cli.applying import need_someone_to_ask, show_and_apply
     from connect_reconciler.cli.connecting import client
+    from connect_reconciler.cli.history import ensure_journal
     from connect_reconciler.cli.leasing import taken_over
     from connect_reconciler.cli.plan import observed, planned
     from connect_reconciler.cli.plan_output import read_saved
     from connect_reconciler.cli.reading import specs_and_policies
+    from connect_reconciler.cli.rolling_back import Undo
     from connect_reconciler.cli.saved import planned_as_saved
 
     if takeover:
@@ -61,6 +67,8 @@ def apply(
     choices = Choices(parallelism, fail_fast, health_timeout, healthy_for)
     call = invocation(context)
     project = call.project()
+    if rollback_on_failure:
+        ensure_journal(project)
     scope = scope_of(target, exclude)
     desired, policies = specs_and_policies(project)
     if file is not None:
@@ -74,6 +82,16 @@ def apply(
             plan = planned(project, desired, live, policies, scope)
         else:
             plan, live = planned_as_saved(saved, project, desired, policies, properties)
+        undo = Undo(project, desired, policies, properties, choices, lease)
         return show_and_apply(
-            plan, project, desired, live, properties, choices, yes=yes, as_json=as_json, lease=lease
+            plan,
+            project,
+            desired,
+            live,
+            properties,
+            choices,
+            yes=yes,
+            as_json=as_json,
+            lease=lease,
+            undo=undo if rollback_on_failure else None,
         )

@@ -31,6 +31,12 @@ _HEALTH = {
 
 
 def render_report(report: ApplyReport) -> str:
+    """The apply as text, and what to do next."""
+    following = "".join(f"Next: {each}\n" for each in next_steps(report))
+    return render_outcome(report) + following
+
+
+def render_outcome(report: ApplyReport) -> str:
     """The apply as text: how many actions had which outcome, then each connector."""
     counts = [f"{count} {outcome.value}" for outcome, count in report.counts.items() if count]
     took = f", in {report.seconds:.1f} s" if counts else ""
@@ -41,7 +47,6 @@ def render_report(report: ApplyReport) -> str:
         if not each.not_begun:
             lines += _connector(each)
     lines += _not_begun(each for each in report.connectors if each.not_begun)
-    lines += [f"Next: {each}" for each in next_steps(report)]
     return "\n".join(lines) + "\n"
 
 

@@ -12,9 +12,10 @@ from connect_reconciler.cli.output import progress, result, result_json
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from connect_reconciler.apply.report import ApplyReport
+    from connect_reconciler.cli.rolling_back import Undo, Undone
     from connect_reconciler.ledger.lease import Lease
     from connect_reconciler.plan.live import Live
     from connect_reconciler.plan.plan import Plan
@@ -45,9 +46,14 @@ def show_and_apply(
     yes: bool,
     as_json: bool,
     lease: Lease | None = None,
+    undo: Undo | None = None,
 ) -> int:
-    """Shows the plan, asks, carries it out and tells what became of it; returns the exit code."""
+    """Shows the plan, asks, carries it out and tells what became of it; returns the exit code.
+
+    What failed is led back from, where there is an `undo`: the exit code stays that of the failure.
+    """
     from connect_reconciler.apply.run import ensure_fresh
+    from connect_reconciler.cli.apply_output import render_outcome, render_report
     from connect_reconciler.cli.plan_output import tell
     from connect_reconciler.render.plan_json import render_plan_json
 
@@ -66,8 +72,15 @@ def show_and_apply(
     if plan.actions and not yes and not _agreed():
         progress("not applied")
         return ExitCode.FAILED
-    report = _carry_out(plan, project, desired, live, properties, choices, lease)
-    _tell(report, document, as_json=as_json)
+    report = carry_out(plan, project, desired, live, properties, choices, lease)
+    undoing = undo is not None and undo.wanted(report)
+    if not as_json:
+        _tell(report, render_outcome if undoing else render_report)
+    undone = undo.way_back(report.apply_id) if undo is not None and undoing else None
+    if as_json:
+        result_json(document | _reports_json(report, undone))
+    elif undone is not None:
+        _tell_undone(undone, report.apply_id)
     return report.exit_code
 
 
@@ -76,7 +89,7 @@ def _agreed() -> bool:
     return typer.confirm("Apply this plan?", default=False, err=True)
 
 
-def _carry_out(
+def carry_out(
     plan: Plan,
     project: Project,
     desired: Desired,
@@ -85,6 +98,7 @@ def _carry_out(
     choices: Choices,
     lease: Lease | None,
 ) -> ApplyReport:
+    """Opens the cluster and the ledger, and applies the plan."""
     from connect_reconciler.apply.rights import rights_to_move
     from connect_reconciler.apply.run import apply_plan
     from connect_reconciler.cli.apply_edges import edges_for
@@ -108,13 +122,38 @@ def _carry_out(
         )
 
 
-def _tell(report: ApplyReport, document: dict[str, object], *, as_json: bool) -> None:
-    from connect_reconciler.cli.apply_output import render_report, report_json
+def _tell(report: ApplyReport, render: Callable[[ApplyReport], str]) -> None:
     from connect_specs.diagnostics_text import render_diagnostics
 
     if report.ended_by:
         sys.stderr.write(render_diagnostics(report.ended_by))
-    if as_json:
-        result_json(document | {"report": report_json(report)})
+    result(render(report))
+
+
+def _tell_undone(undone: Undone, apply_id: str) -> None:
+    from connect_reconciler.cli.apply_output import render_outcome
+    from connect_specs.diagnostics_text import render_diagnostics
+
+    if undone.report is not None:
+        _tell(undone.report, render_outcome)
+    elif undone.errors:
+        sys.stderr.write(render_diagnostics(undone.errors))
+    if undone.report is not None and undone.report.exit_code == ExitCode.OK:
+        result(f"Rolled back: what apply {apply_id} did is undone")
     else:
-        result(render_report(report))
+        result(f"Not rolled back; `connect rollback {apply_id}` plans the way back")
+
+
+def _reports_json(report: ApplyReport, undone: Undone | None) -> dict[str, object]:
+    from connect_reconciler.cli.apply_output import report_json
+    from connect_reconciler.cli.entry import to_json
+    from connect_reconciler.render.plan_json import render_plan_json
+
+    document: dict[str, object] = {"report": report_json(report)}
+    if undone is not None:
+        document["rollback"] = {
+            "plan": None if undone.plan is None else render_plan_json(undone.plan),
+            "report": None if undone.report is None else report_json(undone.report),
+            "errors": to_json(undone.errors),
+        }
+    return document

@@ -46,12 +46,17 @@ def ledger_of(project: Project, properties: Mapping[str, str]) -> LedgerSnapshot
     from connect_reconciler.observe.ledger import ledger_seen
     from connect_runtime.kafka.clients import check_reachable
 
-    if project.target is not None and not properties:
+    ensure_journal(project)
+    check_reachable(properties)
+    return ledger_seen(project, properties)
+
+
+def ensure_journal(project: Project) -> None:
+    """Raises Invalid where applies are not written down."""
+    if project.target is not None and not project.kafka:
         what = "over REST alone there is no journal: nothing is known of earlier applies"
         hint = "add cluster.kafka with its bootstrap.servers, and apply again"
         raise Invalid(Diagnostic("history.no-journal", what, str(project.file), hint=hint))
-    check_reachable(properties)
-    return ledger_seen(project, properties)
 
 
 def journal_of(ledger: LedgerSnapshot, project: Project, apply_id: str) -> Journal:

@@ -26,13 +26,10 @@ from connect_reconciler.cli.scoping import Excludes, Targets, ensure_whole, scop
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from connect_reconciler.plan.live import Live
+    from connect_reconciler.cli.way_back import Found
     from connect_reconciler.plan.plan import Plan
-    from connect_reconciler.plan.rollback import WayBack
     from connect_reconciler.plan.scope import Scope
-    from connect_specs.desired import Desired, Project
+    from connect_specs.desired import Project
 
 
 def rollback(
@@ -73,6 +70,7 @@ def rollback(
     from connect_reconciler.cli.plan import judged
     from connect_reconciler.cli.plan_output import told_and_kept
     from connect_reconciler.cli.reading import policies_of
+    from connect_reconciler.cli.way_back import find_way_back, specs_if_readable
 
     forms = Forms(out, html, as_markdown, as_json)
     only_plan = out is not None or html is not None or as_markdown
@@ -89,16 +87,16 @@ def rollback(
         scope = _scope_of(saved)
     with client(project) as properties, ExitStack() as stack:
         lease = stack.enter_context(taken_over(project, properties)) if takes_over else None
-        way, live = _way_back(project, properties, apply_id, scope)
-        plan = judged(_planned(way, live, project, saved), policies, live)
+        found = find_way_back(project, properties, apply_id, scope, specs_if_readable(project))
+        plan = judged(_planned(found, project, saved), policies, found.live)
         if only_plan:
             told_and_kept(plan, call, forms)
             return ExitCode.INVALID if plan.errors else ExitCode.OK
         code = show_and_apply(
             plan,
             project,
-            way.desired,
-            live,
+            found.way.desired,
+            found.live,
             properties,
             choices,
             yes=yes,
@@ -129,45 +127,13 @@ def _scope_of(saved: Plan) -> Scope:
     return Scope(tuple(dict.fromkeys(glob.escape(each.connector) for each in saved.actions)))
 
 
-def _way_back(
-    project: Project, properties: Mapping[str, str], apply_id: str, scope: Scope
-) -> tuple[WayBack, Live]:
-    """What to plan for, and the cluster as it is now. Raises Invalid."""
-    from connect_reconciler.cli.history import journal_of, ledger_of
-    from connect_reconciler.observe.observe import observe
-    from connect_reconciler.observe.validity import checked
-    from connect_reconciler.plan.rollback import in_scope, to_look_at, way_back
-
-    ledger = ledger_of(project, properties)
-    journal_of(ledger, project, apply_id)
-    before = in_scope(ledger.before(apply_id), scope)
-    live = observe(project, to_look_at(apply_id, before, project.name), properties)
-    way = way_back(apply_id, before, ledger.later(apply_id), _specs(project), live)
-    return way, checked(live, project, way.desired, properties)
-
-
-def _planned(way: WayBack, live: Live, project: Project, saved: Plan | None) -> Plan:
+def _planned(found: Found, project: Project, saved: Plan | None) -> Plan:
     """The plan. Raises Stale if it is not the saved one."""
     from connect_reconciler.apply.run import ensure_fresh
     from connect_reconciler.plan.agreement import ensure_same
-    from connect_reconciler.plan.rollback import rollback_plan
 
-    made = rollback_plan(
-        way, live, group_id=project.group_id, env=project.env, worker=project.worker
-    )
+    made = found.plan(project)
     if saved is not None and not made.errors:
-        ensure_fresh(saved, way.desired, project, live)
-        ensure_same(saved, made, live, source="the ledger", hint="make the plan again")
+        ensure_fresh(saved, found.way.desired, project, found.live)
+        ensure_same(saved, made, found.live, source="the ledger", hint="make the plan again")
     return made
-
-
-def _specs(project: Project) -> Desired:
-    """The specs of now, for secrets only: with broken ones there must be a way back, too."""
-    from connect_specs.desired import Desired
-    from connect_specs.loader import load_specs
-
-    try:
-        return load_specs(project)
-    except Invalid:
-        progress("the specs cannot be read; secrets are looked for on the cluster alone")
-        return Desired(project.name, {})
