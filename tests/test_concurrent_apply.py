@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -43,23 +44,26 @@ def test_one_apply_at_a_time(rig: Rig) -> None:
     rig.assert_nothing_to_do()
 
 
-def _paused(rig: Rig, moment: str) -> subprocess.Popen[str]:
+def _paused(rig: Rig, moment: str, connectors: int = 1) -> subprocess.Popen[str]:
     apply = rig.start_pausing(moment, "apply", "--yes")
     assert apply.stdout is not None
-    said = next((text for text in apply.stdout if text.startswith("at ")), "")
-    assert said == f"at {moment}\n"
+    pauses = (text for text in apply.stdout if text.startswith("at "))
+    assert list(islice(pauses, connectors)) == [f"at {moment}\n"] * connectors
     return apply
 
 
 def test_one_that_hangs_is_taken_over_and_finds_out(rig: Rig) -> None:
-    """It is frozen with its offsets reset and not recorded. When it wakes it does nothing more."""
+    """It is frozen with eight connectors' offsets reset and not recorded. When it wakes it does at
+    most what was in flight, and says so."""
+    for number in range(9):
+        rig.source(f"read{number}", state="stopped", offsets="offsets: {pin: start, reset: true}\n")
     moment = "before:done:ResetOffsets"
-    first = _paused(rig, moment)
+    first = _paused(rig, moment, connectors=8)
     os.kill(first.pid, signal.SIGSTOP)
     second = rig("apply", "--yes", "--takeover")
     assert f"taking over from {_user()}@" in second.stderr
     assert f"pid {first.pid} since 20" in second.stderr
-    assert "ended in the middle of `reset offsets read`" in second.stdout
+    assert second.stdout.count("ended in the middle of `reset offsets read") == 8
     rig.assert_nothing_to_do()
     before = rig("history", "--json").stdout
     os.kill(first.pid, signal.SIGCONT)
@@ -67,7 +71,9 @@ def test_one_that_hangs_is_taken_over_and_finds_out(rig: Rig) -> None:
     stdout, stderr = first.communicate(timeout=60)
     assert first.returncode == 1, stderr
     assert "error[apply.taken-over]" in stderr
-    assert "unknown" in stdout
+    assert "Applied: 8 done, 4 skipped, 8 unknown" in stdout
+    assert "not begun (the apply ended before): read7, read8\n" in stdout
+    assert stdout.endswith("`connect history` shows what the other one does; then `connect plan`\n")
     assert rig("history", "--json").stdout == before
     rig.assert_nothing_to_do()
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 
 from connect_specs.diagnostics import ConnectError
 
+_LOOK_S = 0.2
+
 
 class Course:
     """What the threads of one apply have in common. `ended_by` is what ended it first."""
@@ -71,6 +73,8 @@ def run_together(jobs: Sequence[Callable[[], None]], at_a_time: int) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        # The kernel may give Ctrl-C to another thread, and Python's handler waits for this one
+        while thread.is_alive():
+            thread.join(_LOOK_S)
     if raised:
         raise raised[0]

@@ -264,12 +264,11 @@ class Steps:
         return f"{left}; {state.old.name}, which is renamed to it: {old}"
 
     def _where(self, name: str, *, reachable: bool) -> str:
-        try:
-            found = self._edges.read_back(name) if reachable else None
-        except ConnectError:
-            reachable = False
-            found = None
         if not reachable:
+            return "its state was not read"
+        try:
+            found = self._edges.read_back(name)
+        except ConnectError:
             return "its state could not be read"
         if found is None:
             return "it is not there"

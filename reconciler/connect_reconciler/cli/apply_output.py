@@ -16,6 +16,8 @@ from connect_reconciler.apply.report import (
 )
 from connect_reconciler.plan.unfinished import words
 
+# What ended it, where another apply has the cluster now
+_OTHERS = ("apply.taken-over", "apply.lease-lost")
 # Of the connectors that were not begun; --json names all
 _NAMED = 20
 _HEALTH = {
@@ -52,6 +54,9 @@ def render_outcome(report: ApplyReport) -> str:
 
 def next_steps(report: ApplyReport) -> Iterator[str]:
     """What a user may want to do now."""
+    if any(each.code in _OTHERS for each in report.ended_by):
+        yield "`connect history` shows what the other one does; then `connect plan`"
+        return
     counts = report.counts
     if counts[Outcome.UNKNOWN]:
         yield "`connect plan` shows whether what is unknown took place"

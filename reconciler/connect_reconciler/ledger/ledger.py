@@ -182,7 +182,7 @@ class Ledger:
         except WriteFailed as failed:
             error = self._not_recorded(str(failed))
         except Fenced:
-            what = "another apply has taken over; this one did nothing after that"
+            what = "another apply has taken over; this one begins nothing more"
             hint = "see what the other one did with `connect history`, then plan again"
             error = LeaseLost(Diagnostic("apply.taken-over", what, self.topic, hint=hint))
         finally:

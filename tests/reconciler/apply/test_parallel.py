@@ -184,11 +184,11 @@ def test_interrupted_twice_it_reports_what_is_known_by_then(
                 raise KeyboardInterrupt
             goes_on.wait(20)
 
-    def join(thread: threading.Thread) -> None:
+    def join(thread: threading.Thread, timeout: float | None = None) -> None:
         # The main thread waits here when the second Ctrl-C comes
         if thread.name.startswith("apply-") and hangs.wait(20):
             raise KeyboardInterrupt
-        joins(thread)
+        joins(thread, timeout)
 
     joins = threading.Thread.join
     monkeypatch.setattr(threading.Thread, "join", join)
