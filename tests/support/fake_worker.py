@@ -1,13 +1,15 @@
 """A Connect worker's REST API as far as plans and applies over REST alone use it, in memory.
 
 Whatever was asked takes place at once. `doom` may kill whoever asks, at a request that changes
-something. With `busy` a connector that runs moves its offsets.
+something. With `busy` a connector that runs moves its offsets. `lag` is for how many requests after
+a change the worker answers what only its leader knows at once as it was before.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -18,7 +20,6 @@ from connect_specs.offsets import canonical_partition
 from connect_specs.states import TargetState
 from support.dooming import Doom
 
-_CHANGES = ("POST", "PUT", "PATCH", "DELETE")
 _STATES = {"stop": TargetState.STOPPED, "pause": TargetState.PAUSED, "resume": TargetState.RUNNING}
 
 Offsets = dict[str, tuple[dict[str, Any], dict[str, Any]]]
@@ -40,16 +41,23 @@ class FakeWorker:
 
     version: str = "4.1.0"
     busy: bool = False
+    lag: int = 0
     connectors: dict[str, Stored] = field(default_factory=dict)
     offsets: dict[str, Offsets] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     doom: Doom | None = None
     on_alter: Callable[[str], None] = lambda name: None
     on_run: Callable[[str], None] = lambda name: None
+    _before: dict[str, Stored] = field(default_factory=dict)
+    _behind: int = 0
 
     @property
     def transport(self) -> httpx.MockTransport:
         return httpx.MockTransport(self._answer)
+
+    def caught_up(self) -> None:
+        """Ends the lag."""
+        self.lag = self._behind = 0
 
     def set_offsets(self, name: str, entries: list[dict[str, Any]]) -> None:
         held = self.offsets.setdefault(name, {})
@@ -61,8 +69,18 @@ class FakeWorker:
                 held[key] = (entry["partition"], entry["offset"])
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
-        if request.method not in _CHANGES:
+        parts = request.url.path.strip("/").split("/")
+        followed = request.method == "GET" or parts[-1] in _STATES
+        if self._behind and followed:
+            self._behind -= 1
+            if parts[-1] in _STATES:
+                if parts[1] not in self._before:
+                    return _error(404, f"Unknown connector {parts[1]}")
+            elif parts[-1] != "offsets":
+                return replace(self, connectors=self._before)._read(request)
+        if request.method == "GET":
             return self._read(request)
+        self._before, self._behind = copy.deepcopy(self.connectors), self.lag
         doom = self.doom
         if doom is None:
             return self._change(request)

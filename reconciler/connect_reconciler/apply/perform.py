@@ -44,8 +44,13 @@ from connect_specs.states import TargetState
 
 # Connect has no codes of their own for these answers; their texts are all there is to know them by.
 _GROUP_ACTIVE = "because its tasks haven't stopped completely yet"
-# The first goes on nevertheless; what the second wrote may have got there.
-_MAYBE_DONE = ("Request timed out", "Failed to write to config topic")
+# The first and the last two go on nevertheless; what the second wrote may have got there.
+_MAYBE_DONE = (
+    "Request timed out",
+    "Failed to write to config topic",
+    "Timed out while attempting to modify offsets",
+    "Timed out while calling the 'alterOffsets' method",
+)
 
 
 @dataclass(frozen=True, slots=True)

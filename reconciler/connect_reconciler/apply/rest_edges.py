@@ -29,5 +29,5 @@ def edges_over_rest(
     read_back = RestReadBack(asks, client, unmask)
     state, kept = ledger_over_rest(client, fingerprint_key)
     ledger = ConfigKeyLedger(state, RestKeeper(asks, read_back), kept)
-    cluster = KeyedCluster(client, ledger.entry, read_back.asked)
+    cluster = KeyedCluster(client, ledger.entry, read_back)
     return Edges(cluster, ledger, NoLease(), read_back, settings)

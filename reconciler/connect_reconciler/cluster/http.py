@@ -28,6 +28,7 @@ class HttpCluster:
     def __init__(self, client: RestClient) -> None:
         self._client = client
         self._version: str | None = None
+        self._made: set[str] = set()
 
     @property
     def runs_tasks(self) -> bool:
@@ -69,13 +70,19 @@ class HttpCluster:
         self._client.change(
             "POST", "/connectors", body, final=lambda: self.config(name) is not None
         )
+        self._made.add(name)
+
+    def _change(self, method: str, name: str, *rest: str, body: object = None) -> Any:
+        """Workers other than the leader may not know yet what was just created."""
+        path = connector_path(name, *rest)
+        return self._client.change(method, path, body, exists=name in self._made)
 
     def update_config(self, name: str, config: Mapping[str, str]) -> None:
-        self._client.change("PUT", connector_path(name, "config"), dict(config))
+        self._change("PUT", name, "config", body=dict(config))
 
     def patch_config(self, name: str, changes: Mapping[str, str | None]) -> None:
         """Changes these keys alone; only where the cluster knows how (`Feature.PATCH_CONFIG`)."""
-        self._client.change("PATCH", connector_path(name, "config"), dict(changes))
+        self._change("PATCH", name, "config", body=dict(changes))
 
     def config(self, name: str) -> Mapping[str, str] | None:
         found: Mapping[str, str] | None = self._client.read(connector_path(name, "config"))
@@ -86,37 +93,33 @@ class HttpCluster:
         return None if found is None else wire.connector_status_from_json(found)
 
     def stop(self, name: str) -> None:
-        self._client.change("PUT", connector_path(name, "stop"))
+        self._change("PUT", name, "stop")
 
     def pause(self, name: str) -> None:
-        self._client.change("PUT", connector_path(name, "pause"))
+        self._change("PUT", name, "pause")
 
     def resume(self, name: str) -> None:
-        self._client.change("PUT", connector_path(name, "resume"))
+        self._change("PUT", name, "resume")
 
     def restart(self, name: str) -> None:
-        self._client.change(
-            "POST", connector_path(name, "restart") + "?includeTasks=true&onlyFailed=true"
-        )
+        self._change("POST", name, "restart?includeTasks=true&onlyFailed=true")
 
     def delete(self, name: str) -> None:
-        self._client.change("DELETE", connector_path(name))
+        self._change("DELETE", name)
+        self._made.discard(name)
 
     def offsets(self, name: str) -> Sequence[OffsetEntry]:
-        found = self._client.read(connector_path(name, "offsets"))
+        path = connector_path(name, "offsets")
+        found = self._client.read(path, exists=name in self._made)
         if found is None:
             raise RequestError(404, f"Connector {name} not found")
         return wire.offsets_from_json(found)
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
-        return _message(
-            self._client.change(
-                "PATCH", connector_path(name, "offsets"), wire.offsets_json(offsets)
-            )
-        )
+        return _message(self._change("PATCH", name, "offsets", body=wire.offsets_json(offsets)))
 
     def reset_offsets(self, name: str) -> str:
-        return _message(self._client.change("DELETE", connector_path(name, "offsets")))
+        return _message(self._change("DELETE", name, "offsets"))
 
     def close(self) -> None:
         self._client.close()

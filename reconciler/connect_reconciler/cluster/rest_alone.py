@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from connect_reconciler.apply.readback import Found
 from connect_reconciler.cluster.http import HttpCluster
+from connect_reconciler.cluster.port import OutcomeUnknown
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
 from connect_reconciler.cluster.versions import Feature, knows
-from connect_reconciler.plan.masked import masked_keys
+from connect_reconciler.plan.masked import masked_keys, same_config
 from connect_reconciler.plan.reserved import LEDGER_KEY, without_reserved
-from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus
 from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
@@ -46,20 +47,32 @@ def is_passing(status: ConnectorStatus | None) -> bool:
 class RestReadBack:
     """Implements `ReadBack`. `unmask` puts known values in the place of a connector's masks.
 
-    What was asked here counts until the status says it too, and where the status says nothing.
+    What was asked and written here counts until the cluster says it too, and a state also where its
+    status says nothing: a worker that is not the leader may follow late.
     """
 
     cluster: HttpCluster
     client: RestClient
     unmask: Callable[[str, Mapping[str, str]], Mapping[str, str]]
     _asked: dict[str, TargetState] = field(default_factory=dict)
+    _written: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, name: str) -> Found | None:
-        answer = self.client.read(connector_path(name))
-        if answer is None:
+        with self._lock:
+            exists, written = name in self._asked, self._written.get(name)
+        told: list[ConnectorInfo | None] = []
+
+        def followed() -> bool:
+            answer = self.client.read(connector_path(name), exists=exists)
+            info = None if answer is None else wire.connector_info_from_json(answer)
+            told.append(info)
+            return info is None or written is None or _says(info, written)
+
+        self.client.wait_for(followed, FOLLOWS_S)
+        info = told[-1]
+        if info is None:
             return None
-        info = wire.connector_info_from_json(answer)
         target = self.target(name) or TargetState.RUNNING
         return Found(self.unmask(name, info.config), target, len(info.tasks))
 
@@ -67,6 +80,17 @@ class RestReadBack:
         """Takes note of what the cluster has accepted."""
         with self._lock:
             self._asked[name] = target
+
+    def wrote(self, name: str, config: Mapping[str, str]) -> None:
+        """Takes note of a config that the cluster has accepted."""
+        with self._lock:
+            self._written[name] = without_reserved(config)
+
+    def deleted(self, name: str) -> None:
+        """Takes note that nothing is there any more."""
+        with self._lock:
+            self._asked.pop(name, None)
+            self._written.pop(name, None)
 
     def target(self, name: str) -> TargetState | None:
         """The target state, None where nothing tells."""
@@ -85,6 +109,11 @@ class RestReadBack:
         return told[-1] or asked
 
 
+def _says(info: ConnectorInfo, written: Mapping[str, str]) -> bool:
+    found = {**without_reserved(info.config), "name": info.name}
+    return same_config(found, {**written, "name": info.name})
+
+
 @dataclass(frozen=True, slots=True)
 class RestKeeper:
     """Implements `Keeper`."""
@@ -99,6 +128,13 @@ class RestKeeper:
         return self.cluster.offsets(name)
 
     def keep(self, name: str, entry: str) -> None:
+        try:
+            self._write(name, entry)
+        except OutcomeUnknown:
+            # Asked again rather than looked for: it says the same twice
+            self._write(name, entry)
+
+    def _write(self, name: str, entry: str) -> None:
         if knows(self.cluster.version, Feature.PATCH_CONFIG):
             self.cluster.patch_config(name, {LEDGER_KEY: entry})
             return
@@ -113,40 +149,43 @@ class RestKeeper:
 
 
 class KeyedCluster(HttpCluster):
-    """Writes a connector's ledger entry with its config, and tells what was asked."""
+    """Writes a connector's ledger entry with its config, and tells what was accepted."""
 
     def __init__(
-        self,
-        client: RestClient,
-        entry: Callable[[str], str],
-        asked: Callable[[str, TargetState], None],
+        self, client: RestClient, entry: Callable[[str], str], read_back: RestReadBack
     ) -> None:
         super().__init__(client)
         self._entry = entry
-        self._told = asked
+        self._read_back = read_back
 
     def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
         super().create(name, self._keyed(name, config), state)
-        self._told(name, state)
+        self._read_back.asked(name, state)
+        self._read_back.wrote(name, config)
 
     def update_config(self, name: str, config: Mapping[str, str]) -> None:
         super().update_config(name, self._keyed(name, config))
+        self._read_back.wrote(name, config)
 
     def stop(self, name: str) -> None:
         super().stop(name)
-        self._told(name, TargetState.STOPPED)
+        self._read_back.asked(name, TargetState.STOPPED)
 
     def pause(self, name: str) -> None:
         super().pause(name)
-        self._told(name, TargetState.PAUSED)
+        self._read_back.asked(name, TargetState.PAUSED)
 
     def resume(self, name: str) -> None:
         super().resume(name)
-        self._told(name, TargetState.RUNNING)
+        self._read_back.asked(name, TargetState.RUNNING)
+
+    def delete(self, name: str) -> None:
+        super().delete(name)
+        self._read_back.deleted(name)
 
     def _keyed(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
-        entry = self._entry(name)
-        return {**config, LEDGER_KEY: entry} if entry else dict(config)
+        entry, bare = self._entry(name), without_reserved(config)
+        return {**bare, LEDGER_KEY: entry} if entry else bare
 
 
 class UnkeyedCluster(HttpCluster):

@@ -25,11 +25,18 @@ T = TypeVar("T")
 _NOT_ALLOWED = (401, 403, 407)
 _CONFLICT = 409
 # What a worker that did nothing says with a 500: its leader could not write, and took back what it
-# had; or a rebalance is due. To be asked again.
+# had; it could not read or fence what has to come first; or a rebalance is due. To be asked again.
 _NOT_DONE = (
     "Failed to write to config topic",
+    "Failed to read to end of config topic before",
+    "Failed to list offsets prior to",
+    "Failed to perform zombie fencing",
     "Request cannot be completed because a rebalance is expected",
+    "Timed out while trying to read to the end of the offsets topic prior to",
 )
+# A worker passes most changes on to its leader, which may be gone, or get it and not answer
+_NOT_PASSED_ON = "IO Error trying to forward REST request"
+_REFUSED = "Connection refused"
 # Answers of a proxy that had passed the request on.
 _GATEWAY = (502, 504)
 
@@ -44,6 +51,7 @@ class Retries:
     rebalance_s: float = 30.0
     read_s: float = 3.0
     connect_s: float = 0.0
+    follow_s: float = 10.0
     every_s: float = 0.1
     every_most_s: float = 2.0
 
@@ -97,8 +105,10 @@ class RestClient:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def read(self, path: str) -> Any:
+    def read(self, path: str, *, exists: bool = False) -> Any:
         """The answer to GET, decoded; None for 404. A read can always be asked again.
+
+        `exists`: it was just created, so that 404 passes.
 
         Raises RequestError with Connect's status and text, Unreachable.
         """
@@ -114,6 +124,8 @@ class RestClient:
         def again(response: httpx.Response | None) -> float:
             if response is None or response.status_code >= 500:
                 return self._retries.read_s
+            if exists and response.status_code == 404:
+                return self._retries.follow_s
             return self._retries.rebalance_s if response.status_code == _CONFLICT else 0
 
         response = self._until_settled(ask, again)
@@ -130,8 +142,10 @@ class RestClient:
         body: object = None,
         *,
         final: Callable[[], bool] = lambda: False,
+        exists: bool = False,
     ) -> Any:
-        """The answer to a request that changes something. `final` tells a 409 that will not pass.
+        """The answer to a request that changes something. `final` tells a 409 that will not pass;
+        with `exists` 404 does.
 
         Raises RequestError, Unreachable if it was never sent, OutcomeUnknown if no answer came.
         """
@@ -150,8 +164,10 @@ class RestClient:
                 ) from error
 
         def again(response: httpx.Response) -> float:
-            if response.status_code == 500 and _error_text(response).startswith(_NOT_DONE):
+            if response.status_code == 500 and _was_not_done(_error_text(response)):
                 return self._retries.rebalance_s
+            if exists and response.status_code == 404:
+                return self._retries.follow_s
             if response.status_code != _CONFLICT or final():
                 return 0
             return self._retries.rebalance_s
@@ -160,6 +176,10 @@ class RestClient:
         if response.status_code in _GATEWAY and not _is_json(response):
             what = f"what stands before the cluster gave up on {method} {path}"
             why = f"HTTP {response.status_code}"
+            raise OutcomeUnknown(Diagnostic("cluster.no-answer", what, self._shown, why))
+        if response.status_code == 500 and _error_text(response).startswith(_NOT_PASSED_ON):
+            what = f"the cluster's leader did not answer to {method} {path}: it may have done it"
+            why = _error_text(response)
             raise OutcomeUnknown(Diagnostic("cluster.no-answer", what, self._shown, why))
         return self._json(response)
 
@@ -275,6 +295,10 @@ def _error_text(response: httpx.Response) -> str:
         if isinstance(body, dict) and body.get("message"):
             return str(body["message"])
     return f"HTTP {response.status_code} {response.reason_phrase}"
+
+
+def _was_not_done(text: str) -> bool:
+    return text.startswith(_NOT_DONE) or (text.startswith(_NOT_PASSED_ON) and _REFUSED in text)
 
 
 def _tls_refusal(error: BaseException) -> ssl.SSLError | None:

@@ -265,3 +265,14 @@ def test_a_stop_by_hand_is_told_from_a_resume_that_never_came(busy: bool) -> Non
     plan = alone.plan(desired)
     told = [each.code for each in plan.warnings if each.code == "plan.unfinished-apply"]
     assert (names(plan), told) == (([], []) if busy else (["Resume a"], ["plan.unfinished-apply"]))
+
+
+@pytest.mark.parametrize("label", SINK)
+def test_a_worker_that_follows_its_leader_late_is_waited_for(label: str) -> None:
+    """What was just written is not judged by what a worker said before it."""
+    alone, desired = begun(SINK[label], "Sink", "4.1.0", busy=False)
+    alone.worker.lag = 4
+    report = alone.apply(desired)
+    assert report.exit_code == 0, report
+    alone.worker.caught_up()
+    check_end(alone, desired, SINK[label], "Sink")

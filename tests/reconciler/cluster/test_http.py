@@ -115,6 +115,54 @@ def test_a_leader_that_could_not_write_is_asked_again(ask: Over) -> None:
     assert len(transport.requests) == 2
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Failed to read to end of config topic before modifying connector offsets",
+        "Failed to perform zombie fencing for source connector prior to modifying offsets",
+        "IO Error trying to forward REST request: java.net.ConnectException: Connection refused",
+    ],
+)
+def test_what_was_not_done_is_asked_again(ask: Over, text: str) -> None:
+    cluster, transport = ask(told(500, text), httpx.Response(200, json={"message": "done"}))
+    assert cluster.reset_offsets("a") == "done"
+    assert len(transport.requests) == 2
+
+
+def test_a_leader_that_does_not_answer_may_have_done_it(ask: Over) -> None:
+    text = "IO Error trying to forward REST request: java.util.concurrent.TimeoutException"
+    cluster, transport = ask(told(500, text))
+    with pytest.raises(OutcomeUnknown):
+        cluster.stop("a")
+    assert len(transport.requests) == 1
+
+
+def test_a_worker_that_does_not_know_yet_what_was_created_is_asked_again(
+    ask: Over, clock: Clock
+) -> None:
+    """The trap: any worker answers, and those that do not lead follow late."""
+    unknown = told(404, "Unknown connector a")
+    created, done = httpx.Response(201, json={"name": "a"}), httpx.Response(202)
+    none = httpx.Response(200, json={"offsets": []})
+    cluster, transport = ask(created, unknown, unknown, done, unknown, none, unknown)
+    cluster.create("a", {"name": "a"}, TargetState.RUNNING)
+    cluster.stop("a")
+    assert cluster.offsets("a") == ()
+    with pytest.raises(RequestError, match="Unknown"):
+        cluster.resume("a")
+    assert 10 > clock.now > 5
+    assert [request.url.path for request in transport.requests[1:4]] == ["/connectors/a/stop"] * 3
+
+
+def test_what_was_not_created_here_and_is_not_there_is_not_waited_for(
+    ask: Over, clock: Clock
+) -> None:
+    cluster, transport = ask(told(404, "Unknown connector a"))
+    with pytest.raises(RequestError, match="Unknown"):
+        cluster.stop("a")
+    assert (len(transport.requests), clock.now) == (1, 0)
+
+
 def test_a_taken_name_is_no_rebalance(ask: Over) -> None:
     cluster, transport = ask(
         told(409, "Connector a already exists"), httpx.Response(200, json={"name": "a"})
