@@ -13,11 +13,11 @@ from threading import Event as Flag
 from connect_reconciler.apply.edges import Edges, Settings
 from connect_reconciler.apply.lag import Standings
 from connect_reconciler.apply.progress import Event
-from connect_reconciler.apply.readback import ConfigTopic
 from connect_reconciler.apply.report import ApplyReport
 from connect_reconciler.apply.run import apply_plan
 from connect_reconciler.apply.waiting import Clock, Limits
 from connect_reconciler.cluster.port import Cluster
+from connect_reconciler.cluster.readback import ConfigTopic
 from connect_reconciler.ledger.lease import Lease
 from connect_reconciler.ledger.ledger import Ledger, read_ledger
 from connect_reconciler.observe.known_plugins import Installed

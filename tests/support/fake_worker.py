@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import orjson
 
-from connect_reconciler.cluster.versions import Feature, knows
+from connect_reconciler.plan.versions import Feature, knows
 from connect_specs.offsets import canonical_partition
 from connect_specs.states import TargetState
 from support.dooming import Doom

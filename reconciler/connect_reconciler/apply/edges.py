@@ -8,9 +8,9 @@ from typing import Protocol
 
 from connect_reconciler.apply.lag import Standings
 from connect_reconciler.apply.progress import Progress
-from connect_reconciler.apply.readback import ReadBack
 from connect_reconciler.apply.waiting import Clock, Limits, Patience
 from connect_reconciler.cluster.port import Cluster
+from connect_reconciler.cluster.readback import ReadBack
 from connect_reconciler.ledger.journal import Ending, Journal, Step
 from connect_reconciler.ledger.lease import LeaseLost
 from connect_reconciler.ledger.ledger import NotRecorded

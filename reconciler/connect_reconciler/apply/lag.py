@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from connect_reconciler.apply.readback import ReadBack
 from connect_reconciler.cluster.port import Cluster
+from connect_reconciler.cluster.readback import ReadBack
 from connect_reconciler.observe.kafka_view import View
 from connect_reconciler.plan.consequences.setting import sink_start
 from connect_reconciler.plan.live import TopicPartition

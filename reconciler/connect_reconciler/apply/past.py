@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from connect_reconciler.apply.readback import Found
+from connect_reconciler.cluster.readback import Found
 from connect_reconciler.plan.journal import Before
 from connect_reconciler.plan.live import LedgerState, Owned
 from connect_reconciler.plan.rename import carried, pins_of, rename_pin

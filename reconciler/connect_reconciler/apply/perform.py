@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from connect_reconciler.apply.health import still_running
-from connect_reconciler.apply.readback import ReadBack
 from connect_reconciler.apply.waiting import Patience
 from connect_reconciler.cluster.port import Cluster, OutcomeUnknown
+from connect_reconciler.cluster.readback import ReadBack
 from connect_reconciler.plan.actions import (
     Action,
     Adopt,

@@ -16,9 +16,9 @@ from connect_reconciler.apply.edges import FATAL, Edges, LedgerWriter
 from connect_reconciler.apply.past import before_of
 from connect_reconciler.apply.perform import Performer
 from connect_reconciler.apply.progress import Finished, Performed, Started, Waiting
-from connect_reconciler.apply.readback import Found
 from connect_reconciler.apply.report import ActionResult, ConnectorReport, Outcome
 from connect_reconciler.cluster.port import OutcomeUnknown
+from connect_reconciler.cluster.readback import Found
 from connect_reconciler.hiding import hide
 from connect_reconciler.ledger.changes import Context, after, before
 from connect_reconciler.ledger.journal import Step, StepEnd, before_records, offsets_records

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from connect_reconciler.apply.edges import Edges, Settings
 from connect_reconciler.apply.lag import standings_of
-from connect_reconciler.apply.readback import ConfigTopic
 from connect_reconciler.apply.rest_edges import edges_over_rest
 from connect_reconciler.apply.waiting import Limits
 from connect_reconciler.cli.choices import Choices
@@ -21,6 +20,7 @@ from connect_reconciler.cli.leasing import check_lease_rights, lease_for, who
 from connect_reconciler.cli.telling import telling
 from connect_reconciler.cluster.choose import open_cluster
 from connect_reconciler.cluster.port import Cluster
+from connect_reconciler.cluster.readback import ConfigTopic
 from connect_reconciler.cluster.rest_alone import UnkeyedCluster
 from connect_reconciler.cluster.rest_client import PATIENT, RestClient
 from connect_reconciler.ledger.lease import Lease

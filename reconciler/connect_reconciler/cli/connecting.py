@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from connect_reconciler.cli.data_folder import make_data_folder
 from connect_reconciler.cli.output import progress
 
 if TYPE_CHECKING:
@@ -68,14 +69,6 @@ def own_broker(project: Project, *, for_up: bool = False) -> Iterator[EmbeddedBr
             if not for_up and _is_last(in_use) and is_for_verbs(project, broker.pid):
                 broker.stop()
                 for_verbs.unlink(missing_ok=True)
-
-
-def make_data_folder(project: Project) -> None:
-    """`.connect/`, which keeps itself out of git."""
-    project.data.mkdir(exist_ok=True)
-    ignore = project.data / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")
 
 
 def is_for_verbs(project: Project, pid: int) -> bool:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.asking import get
-from connect_reconciler.cli.connecting import broker_folder, make_data_folder
+from connect_reconciler.cli.connecting import broker_folder
+from connect_reconciler.cli.data_folder import make_data_folder
 from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.running import LOG, RuntimeRecord, find_runtime, refuse_second
 from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connect_reconciler.cli.connecting import make_data_folder
+from connect_reconciler.cli.data_folder import make_data_folder
 from connect_runtime.kafka.process import is_alive, start_time
 from connect_specs.diagnostics import Diagnostic, Failed
 

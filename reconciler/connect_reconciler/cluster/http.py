@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
-from connect_reconciler.cluster.versions import Feature, knows
+from connect_reconciler.plan.versions import Feature, knows
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.rest import wire

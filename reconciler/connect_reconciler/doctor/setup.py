@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from connect_reconciler.cluster.versions import NEWEST_TRIED, OLDEST, parse, too_old
 from connect_reconciler.doctor.facts import Finding, TopicFacts, TopicsSide
+from connect_reconciler.plan.versions import NEWEST_TRIED, OLDEST, parse, too_old
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic
 

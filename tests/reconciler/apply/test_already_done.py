@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import pytest
 
 from connect_reconciler.apply.perform import Performer
-from connect_reconciler.apply.readback import Found
 from connect_reconciler.apply.report import Outcome
 from connect_reconciler.apply.waiting import Limits, Patience
 from connect_reconciler.cluster.port import OutcomeUnknown
+from connect_reconciler.cluster.readback import Found
 from connect_reconciler.ledger.topic import owned_record
 from connect_reconciler.plan.actions import FieldChange, UpdateConfig
 from connect_reconciler.plan.live import Owned

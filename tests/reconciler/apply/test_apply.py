@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from connect_reconciler.apply.progress import Finished, Performed, Started
-from connect_reconciler.apply.readback import ConfigTopic, Found
 from connect_reconciler.apply.report import Health, Outcome
 from connect_reconciler.cluster.port import OutcomeUnknown
+from connect_reconciler.cluster.readback import ConfigTopic, Found
 from connect_reconciler.ledger.ledger import Ledger
 from connect_reconciler.ledger.topic import owned_record
 from connect_reconciler.plan.live import LogRange, Owned

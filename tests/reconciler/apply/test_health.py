@@ -8,9 +8,9 @@ import pytest
 
 from connect_reconciler.apply.health import Judged, Verdict, Watch, watch_lag
 from connect_reconciler.apply.lag import Standing, Standings, growth, standings_of
-from connect_reconciler.apply.readback import ConfigTopic
 from connect_reconciler.apply.report import Health
 from connect_reconciler.apply.waiting import Limits
+from connect_reconciler.cluster.readback import ConfigTopic
 from connect_reconciler.plan.live import LogRange
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from connect_reconciler.apply.readback import ConfigTopic
+from connect_reconciler.cluster.readback import ConfigTopic
 from connect_runtime.storage.log import LogRecord
 from connect_specs.diagnostics import Diagnostic, Unreachable
 from support.wait import wait_until
