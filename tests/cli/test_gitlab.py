@@ -56,6 +56,7 @@ def run(
 def test_one_note_is_kept_up_to_date(
     tmp_path: Path, variables: dict[str, str], gitlab: FakeGitLab
 ) -> None:
+    """One comment on a merge request: a stale one is replaced, those of others stay."""
     for number in range(130):
         gitlab.note(2, f"note {number}")
     imitation = gitlab.note(2, "<!-- connect plan -->\nnot ours")
