@@ -134,7 +134,8 @@ class Create(_Common):
     """Creates the connector in `initial_state`, config and state in one transaction (KIP-980).
 
     `held_from` is set when it is created stopped for a later action only: the state to go on to.
-    `renamed_from` is the name of the connector that goes on in this one. `pins` are those that
+    `renamed_from` is the name of the connector that goes on in this one, and `changes` what differs
+    from its config. `pins` are those that
     count as applied, since they were when it was there before. All of it but the config is in the
     ledger before the connector is on the cluster.
     """
@@ -143,6 +144,7 @@ class Create(_Common):
     initial_state: TargetState
     held_from: TargetState | None = None
     renamed_from: str | None = None
+    changes: tuple[FieldChange, ...] = ()
     pins: Mapping[str, AppliedPin] = field(default_factory=dict)
 
 

@@ -204,12 +204,11 @@ def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
 def _moved(
     rename: Rename | None, name: str, written: Mapping[str, str], cover: Veil
 ) -> tuple[FieldChange, ...]:
-    """What a rename changes besides the name. Where the offsets are is no part of it: they move."""
+    """What a rename changes besides the name."""
     if rename is None or rename.live is None or rename.stage not in ("new", "begun"):
         return ()
     stored = {**without_reserved(rename.live.config), "name": name}
-    found = field_changes(stored, written, cover)
-    return tuple(each for each in found if each.key not in OFFSETS_HOME_KEYS)
+    return field_changes(stored, written, cover)
 
 
 def _goal(

@@ -33,6 +33,9 @@ def action_to(action: act.Action) -> models.ActionModel:
                 initial_state=action.initial_state.value,
                 held_from=_state_to(action.held_from),
                 renamed_from=action.renamed_from,
+                changes=None
+                if action.renamed_from is None
+                else tuple(_change_to(change) for change in action.changes),
                 pins=_pins_to(action.pins),
             )
         case act.Adopt():
@@ -86,6 +89,7 @@ def action_from(model: models.ActionModel) -> act.Action:
                 initial_state=TargetState(model.initial_state),
                 held_from=_state_from(model.held_from),
                 renamed_from=model.renamed_from,
+                changes=tuple(_change_from(change) for change in model.changes or ()),
                 pins=_pins_from(model.pins),
             )
         case models.AdoptModel():

@@ -180,13 +180,15 @@ class AppliedPinModel(Model):
 
 
 class CreateModel(Common):
-    """Creates a connector. `pins` by id: those that count as applied, null for none."""
+    """Creates a connector. `pins` by id: those that count as applied, null for none. `changes` is
+    what differs from the config of `renamed_from`, null where that is null."""
 
     action: Literal["create"] = "create"
     config: dict[str, ValueModel]
     initial_state: State
     held_from: State | None = None
     renamed_from: str | None = None
+    changes: tuple[ChangeModel, ...] | None = None
     pins: dict[str, AppliedPinModel] | None = None
 
 

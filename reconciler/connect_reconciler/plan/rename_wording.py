@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connect_reconciler.plan.actions import CarryOffsets, Create, DeleteOld, OffsetMove, StopOld
-from connect_reconciler.plan.diff import Changes, field_changes
+from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.group_readers import Readers, other_readers
 from connect_reconciler.plan.live import Live, LiveConnector
-from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
+from connect_reconciler.plan.offset_moves import reading, sink_offset, sink_partition
 from connect_reconciler.plan.rename import Rename, pins_of, renamed_from
-from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.source_offsets import offset_text, partition_label
 from connect_specs.desired import OffsetEntry, Partition
 from connect_specs.names import sink_group
@@ -60,6 +59,7 @@ class RenameWording:
             initial_state=initial,
             held_from=held_from,
             renamed_from=old,
+            changes=self.changes.moved,
         )
 
     def carry(self) -> CarryOffsets:
@@ -121,10 +121,7 @@ class RenameWording:
         return None if owned is None else owned.held_from
 
     def _config(self) -> str:
-        old = self.rename.old
-        stored = {} if self.rename.live is None else without_reserved(self.rename.live.config)
-        stored = {**stored, "name": self.changes.name}
-        found = field_changes(stored, self.changes.written or {}, self.changes.cover)
+        old, found = self.rename.old, self.changes.moved
         if not found:
             return f"its config is that of {old}"
         names = ", ".join(each.key for each in found)
@@ -142,7 +139,8 @@ class RenameWording:
             if entry.offset is None:
                 continue
             was = before.pop(canonical_partition(entry.partition), None)
-            effect = f"{_label(entry.partition)} goes on at {_offset(entry)}"
+            later = " or later" if reading(self.rename.live) is not None else ""
+            effect = f"{_label(entry.partition)} goes on at {_offset(entry)}{later}"
             found.append(OffsetMove(entry, was, effect, "same"))
         for was in before.values():
             effect = f"{_label(was.partition)} {_offset(was)} → none: left by an earlier {name}"

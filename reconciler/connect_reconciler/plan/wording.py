@@ -216,7 +216,8 @@ class Wording:
 
     def _moves_home(self) -> bool:
         """Whether it is to look for its offsets in another place than now."""
-        return any(change.key in OFFSETS_HOME_KEYS for change in self.changes.config)
+        keys = {change.key for change in self.changes.config}
+        return not self.changes.carries and bool(keys & OFFSETS_HOME_KEYS)
 
     def _nothing_to_forget(self) -> str:
         if self._moves_home() and self.changes.name not in self.live.new_offsets:

@@ -56,7 +56,7 @@ def change_facts(actions: tuple[Action, ...]) -> Facts:
     fields = [
         change
         for action in actions
-        if isinstance(action, UpdateConfig)
+        if isinstance(action, Create | UpdateConfig)
         for change in action.changes
     ]
     return {

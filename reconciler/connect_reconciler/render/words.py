@@ -152,6 +152,8 @@ def verb(action: Action) -> str:
 def details(action: Action) -> Details:
     """What the action writes and moves, one by one."""
     match action:
+        case Create(renamed_from=str(), changes=changes):
+            return Details(fields=changes)
         case Create(config=config):
             keys = sorted(config.keys() - {"name"})
             return Details(fields=tuple(FieldChange(key, None, config[key]) for key in keys))

@@ -33,6 +33,7 @@ ADDED = {
     ("counts", None),
     ("renamed_from", None),
     ("pins", None),
+    ("changes", None),
 }
 OLD_FILES = sorted(HERE.glob("data/v*/*.json"))
 V1_ACTIONS = {

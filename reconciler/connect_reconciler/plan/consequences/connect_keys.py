@@ -32,13 +32,25 @@ def _becomes_source(setting: Setting) -> str | None:
 
 
 def _same_group(setting: Setting) -> str | None:
-    old = sink_group(setting.name, setting.old, setting.worker)
+    old = sink_group(setting.old_name, setting.old, setting.worker)
     new = sink_group(setting.name, setting.new, setting.worker)
     return f"stays in consumer group {new}" if old == new else None
 
 
+def _carried_group(setting: Setting) -> str | None:
+    if not setting.renamed:
+        return None
+    return f"reads with {_group_name(setting)}, which gets the offsets of {setting.old_name}"
+
+
+def _carried_offsets(setting: Setting) -> str | None:
+    if not setting.renamed:
+        return None
+    return f"keeps its offsets elsewhere, and gets those of {setting.old_name} there"
+
+
 def _group(setting: Setting) -> str:
-    old = sink_group(setting.name, setting.old, setting.worker)
+    old = sink_group(setting.old_name, setting.old, setting.worker)
     new = sink_group(setting.name, setting.new, setting.worker)
     return f"new consumer group {new}: {_unless(setting)}; group {old} keeps its offsets"
 
@@ -101,7 +113,7 @@ def _no_idempotence(setting: Setting) -> str | None:
 
 def _committed(setting: Setting) -> set[str]:
     """The topics in which the sink's group has offsets."""
-    connector = setting.live.connectors.get(setting.name)
+    connector = setting.live.connectors.get(setting.old_name)
     offsets = connector.offsets if connector is not None and connector.kind == "sink" else ()
     entries = setting.live.new_offsets.get(setting.name, offsets)
     return {str(each.partition.get("kafka_topic")) for each in entries}
@@ -195,6 +207,7 @@ CONNECT_RULES: tuple[Rule, ...] = (
     # sinks
     Rule("topics topics.regex", "restart", _topics, "sink"),
     Rule(_GROUP, "restart", _same_group, "sink"),
+    Rule(_GROUP, "restart", _carried_group, "sink"),
     Rule(_GROUP, "new-group", _group, "sink"),
     Rule(_GROUP, "new-group", "reads in another consumer group, from where that is", "sink"),
     Rule("consumer.override.bootstrap.servers", "new-group", _other_cluster, "sink"),
@@ -218,6 +231,7 @@ CONNECT_RULES: tuple[Rule, ...] = (
         "sink",
     ),
     # sources
+    Rule("offsets.storage.topic", "restart", _carried_offsets, "source"),
     Rule("offsets.storage.topic", "new-offsets-topic", _offsets_topic, "source"),
     Rule(
         "producer.override.bootstrap.servers",

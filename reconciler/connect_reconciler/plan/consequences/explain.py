@@ -67,7 +67,7 @@ def _rule(own: ConsequenceRule) -> Rule:
 
 def _idle(changes: Changes) -> bool:
     """Whether no task runs when the config is written, so that none restarts."""
-    stopped = changes.live is not None and changes.live.target is TargetState.STOPPED
+    stopped = changes.live is None or changes.live.target is TargetState.STOPPED
     return stopped or changes.goal is not TargetState.RUNNING
 
 

@@ -16,10 +16,12 @@ class Setting:
     """One connector's configs before and after, and the cluster around it.
 
     Secrets are in it only as what hides them, and their keys in `hidden`: nothing that a rule says
-    can tell one.
+    can tell one. `old_name` is whose config `old` is: another one's where the connector is renamed,
+    and gets the offsets of that one.
     """
 
     name: str
+    old_name: str
     kind: Kind
     old_kind: Kind
     old: Mapping[str, str]
@@ -40,10 +42,16 @@ class Setting:
         before = before or changes.live
         old = changes.cover.shown(before.config if before else {})
         old_kind = before.kind if before else "unknown"
+        old_name = before.name if before else changes.name
         written = changes.written or {}
         new = changes.cover.shown(written)
         hidden = frozenset(key for key, text in written.items() if new[key] != text)
-        return cls(changes.name, changes.kind, old_kind, old, new, hidden, live, worker)
+        return cls(changes.name, old_name, changes.kind, old_kind, old, new, hidden, live, worker)
+
+    @property
+    def renamed(self) -> bool:
+        """Whether another connector's offsets are carried to this one."""
+        return self.old_name != self.name
 
 
 def sink_start(config: Mapping[str, str], worker: Mapping[str, str]) -> str:
