@@ -343,7 +343,7 @@ class PlanModel(Model):
     observed_ms: int
     key_id: str
     env: str | None
-    rolls_back: str | None
+    rolls_back: str | None = None
     actions: tuple[ActionModel, ...]
     warnings: tuple[DiagnosticModel, ...]
     errors: tuple[DiagnosticModel, ...]

@@ -24,7 +24,7 @@ from support.plans import desired_of, live_of, plan_with_everything
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-# What newer versions say that older ones could not
+# What a file says now that older ones could not
 ADDED = {
     ("consequence", "none"),
     ("effect", ""),
@@ -34,12 +34,16 @@ ADDED = {
     ("renamed_from", None),
     ("pins", None),
     ("changes", None),
+    ("unit", "offset"),
+    ("exact", False),
+    ("changes", None),
 }
 OLD_FILES = sorted(HERE.glob("data/v*/*.json"))
 V1_ACTIONS = {
     *("create", "adopt", "update-config", "stop", "alter-offsets", "reset-offsets", "pause"),
     *("resume", "restart", "delete", "protect", "forget"),
 }
+V2_ACTIONS = V1_ACTIONS | {"stop-old", "carry-offsets", "delete-old"}
 
 
 def _written(**changes: Any) -> str:
@@ -96,14 +100,15 @@ def test_old_files_load_for_ever_and_mean_the_same(file: Path) -> None:
     assert _added(old, new) <= ADDED
 
 
-def test_old_files_hold_every_action_of_their_time() -> None:
+@pytest.mark.parametrize(("version", "actions"), [("v1", V1_ACTIONS), ("v2", V2_ACTIONS)])
+def test_old_files_hold_every_action_of_their_time(version: str, actions: set[str]) -> None:
     told = {
         action["action"]
         for file in OLD_FILES
-        if file.parent.name == "v1"
+        if file.parent.name == version
         for action in json.loads(file.read_text())["actions"]
     }
-    assert told == V1_ACTIONS
+    assert told == actions
 
 
 def test_an_old_file_that_was_changed_is_refused() -> None:
