@@ -34,9 +34,9 @@ ADDED = {
     ("renamed_from", None),
     ("pins", None),
     ("changes", None),
+    ("changes", ()),
     ("unit", "offset"),
     ("exact", False),
-    ("changes", None),
 }
 OLD_FILES = sorted(HERE.glob("data/v*/*.json"))
 V1_ACTIONS = {
@@ -78,7 +78,7 @@ def _added(old: Any, new: Any) -> set[tuple[str, Any]]:
     if isinstance(old, dict):
         assert isinstance(new, dict)
         assert old.keys() <= new.keys()
-        more = {(key, new[key]) for key in new.keys() - old.keys()}
+        more = {(key, _hashable(new[key])) for key in new.keys() - old.keys()}
         return more.union(*(_added(old[key], new[key]) for key in old))
     if isinstance(old, list):
         assert isinstance(new, list)
@@ -86,6 +86,10 @@ def _added(old: Any, new: Any) -> set[tuple[str, Any]]:
         return set().union(*(_added(*each) for each in zip(old, new, strict=True)))
     assert (type(old), old) == (type(new), new)
     return set()
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("file", OLD_FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
