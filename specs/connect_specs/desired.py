@@ -90,13 +90,15 @@ class Desired:
     """All connectors of a project, by name, sorted by name.
 
     `consequences` are the project's own rules; the first that fits a changed key explains it.
-    `warnings` are what reading the files found; a plan passes them on.
+    `warnings` are what reading the files found; a plan passes them on. `environments` are those
+    that the files can be read with.
     """
 
     project: str
     connectors: Mapping[str, DesiredConnector]
     consequences: tuple[ConsequenceRule, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
+    environments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

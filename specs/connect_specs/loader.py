@@ -50,7 +50,11 @@ def read_specs(project: Project) -> tuple[Desired, tuple[Diagnostic, ...]]:
     consequences = read_consequences(project.folder, problems)
     whole = {name: each for name, each in found.connectors.items() if name not in found.wrong}
     desired = Desired(
-        project.name, dict(sorted(whole.items())), consequences, tuple(found.warnings)
+        project.name,
+        dict(sorted(whole.items())),
+        consequences,
+        tuple(found.warnings),
+        () if values is None else values.environments,
     )
     return desired, tuple(by_place(values.hide(problems) if values else problems))
 

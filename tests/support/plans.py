@@ -206,6 +206,7 @@ def _owned(data: Mapping[str, Any]) -> Owned:
         None if state is None else TargetState(state),
         data.get("prevent_delete", False),
         None if held is None else TargetState(held),
+        env=data.get("env"),
     )
 
 

@@ -238,6 +238,7 @@ class Steps:
             live_state=None if found is None else found.target,
             state=spec.state,
             prevent_delete=spec.prevent_delete,
+            env=self._plan.env,
         )
 
     def _now_ms(self) -> int:

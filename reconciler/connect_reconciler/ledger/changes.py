@@ -58,6 +58,7 @@ class Context:
     live_state: TargetState | None = None
     state: TargetState | None = None
     prevent_delete: bool = False
+    env: str | None = None
 
 
 def before(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRecord, ...]:
@@ -118,6 +119,7 @@ def after(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRec
                 _owned(ledger, name, context),
                 config=_recorded(context.config),
                 applied_ms=context.now_ms,
+                env=context.env,
             )
             return (owned_record(topic, name, owned),)
         case Stop(held_from=held_from):
@@ -158,6 +160,7 @@ def _created(context: Context) -> Owned:
         state=None,
         prevent_delete=context.prevent_delete,
         applied_ms=context.now_ms,
+        env=context.env,
     )
 
 
@@ -168,6 +171,7 @@ def _settled(name: str, ledger: LedgerState, context: Context) -> tuple[NewRecor
         state=context.state,
         held_from=None,
         applied_ms=context.now_ms,
+        env=context.env,
     )
     return (owned_record(context.topic, name, owned),)
 

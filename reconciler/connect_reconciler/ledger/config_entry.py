@@ -57,6 +57,7 @@ def dump_entry(entry: Entry | None) -> str:
             "held_from": owned.held_from,
             "resuming": owned.resuming,
             "applied_ms": owned.applied_ms,
+            "env": owned.env,
             "pins": {pin: _pin_json(applied) for pin, applied in entry.pins.items()},
         },
         option=orjson.OPT_SORT_KEYS,
@@ -89,6 +90,8 @@ def load_ledger(
         except LedgerUnreadable as error:
             refused(error, name)
             continue
+        if entry.owned.config.get("name", name) != name:
+            continue  # someone copied the config of another connector, and this one is nobody's
         connectors[name] = entry.owned
         # A rename is over once the old name is gone, which cannot be written while the new one runs
         pins |= {
@@ -143,6 +146,7 @@ def load_entry(name: str, text: str) -> Entry:
             applied_ms=int(value["applied_ms"]),
             # Older entries do not say
             resuming=None if value.get("resuming") is None else _text(value["resuming"]),
+            env=None if value.get("env") is None else _text(value["env"]),
         )
         pins = {_text(pin): _pin(each) for pin, each in value["pins"].items()}
         return Entry(owned, pins)

@@ -128,6 +128,7 @@ def owned_record(topic: str, name: str, owned: Owned | None) -> NewRecord:
                 "prevent_delete": owned.prevent_delete,
                 "held_from": owned.held_from,
                 "applied_ms": owned.applied_ms,
+                "env": owned.env,
             }
         )
     return NewRecord(topic, key_of(_CONNECTOR, name), value)
@@ -234,6 +235,8 @@ class _Fold:
             prevent_delete=flag(value["prevent_delete"]),
             held_from=target(value["held_from"]),
             applied_ms=int(value["applied_ms"]),
+            # Older records do not say
+            env=None if value.get("env") is None else text(value["env"]),
         )
 
     def _on_pin(self, parts: list[str], record: LogRecord) -> None:

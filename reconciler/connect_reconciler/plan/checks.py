@@ -9,6 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from connect_reconciler.plan.amounts import offsets
+from connect_reconciler.plan.belonging import (
+    environment_error,
+    environment_warning,
+    pin_forgotten,
+    whole_project,
+)
 from connect_reconciler.plan.diff import Changes, PinChange
 from connect_reconciler.plan.group_checks import Groups
 from connect_reconciler.plan.group_readers import Readers
@@ -18,7 +24,6 @@ from connect_reconciler.plan.pin_shape import shape_problem, unread_topics
 from connect_reconciler.plan.positions import Problem, position_problem
 from connect_reconciler.plan.rename import recorded_pin
 from connect_reconciler.plan.rename_checks import group_error, rename_error, rename_warning
-from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_reconciler.plan.unfinished import unfinished
 from connect_specs.desired import Desired, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location
@@ -41,6 +46,7 @@ def check_changes(
     live: Live,
     worker: Mapping[str, str],
     readers: Readers,
+    env: str | None = None,
 ) -> Problems:
     """All problems, in the order of the connectors."""
     errors: list[Diagnostic] = []
@@ -51,6 +57,7 @@ def check_changes(
         refused = (
             _ownership(each, desired.project)
             or _protection(each)
+            or environment_error(each, desired, env)
             or rename_error(each, desired, live)
             or group_error(each, worker, readers)
             or (groups.error(each) if each.carries else None)
@@ -62,6 +69,7 @@ def check_changes(
         nothing = rename_warning(each, live)
         if nothing is not None:
             warnings.append(nothing)
+        warnings.extend(environment_warning(each, desired, env))
         warnings.extend(groups.shares(each))
         pin = each.spec.pin if each.spec else None
         if pin is None:
@@ -72,7 +80,7 @@ def check_changes(
         if wrong:
             unpinned.add(each.name)
         elif each.pin is not None:
-            warnings.extend(_pin_forgotten(each, pin, live))
+            warnings.extend(pin_forgotten(each, pin, live))
             warnings.extend(_pin_warnings(each, pin, live))
             warnings.extend(groups.moves_of_others(each))
     return Problems(tuple(errors), tuple(warnings), frozenset(blocked), frozenset(unpinned))
@@ -81,13 +89,7 @@ def check_changes(
 def _whole_project(
     changes: tuple[Changes, ...], desired: Desired, live: Live
 ) -> Iterator[Diagnostic]:
-    deleted = any(each.existence == "delete" and not _protection(each) for each in changes)
-    if deleted and not desired.connectors:
-        yield Diagnostic(
-            "plan.no-specs",
-            f"no spec was found, so every connector of project {desired.project} is to be deleted",
-            hint="check 'specs' in connect.yaml if that is not what you want",
-        )
+    yield from whole_project(changes, desired, live)
     yield from unfinished(live, desired.project)
 
 
@@ -177,23 +179,6 @@ def _log_error(entry: OffsetEntry, live: Live) -> Problem | None:
         hint = f"write {log.latest} to pass over everything that is there"
         return "plan.beyond-end", what, hint
     return None
-
-
-def _pin_forgotten(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic]:
-    """A ledger in a config is gone with the config."""
-    connector = changes.live
-    if changes.existence != "adopt" or connector is None:
-        return
-    if live.rest_alone or LEDGER_KEY in connector.config:
-        yield Diagnostic(
-            "plan.pin-perhaps-applied",
-            f"pin {pin.id} of {changes.name} is applied once more if it was before: no ledger says",
-            pin.where or changes.name,
-            why="whoever writes the whole config takes the ledger in it away"
-            if LEDGER_KEY not in connector.config
-            else f"what its config says under {LEDGER_KEY} cannot be read",
-            hint="take the pin out of the spec if it was applied",
-        )
 
 
 def _pin_warnings(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic]:

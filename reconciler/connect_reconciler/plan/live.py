@@ -51,7 +51,8 @@ class Owned:
     `config` holds fingerprints of sensitive values in place of the values. `held_from` is set while
     an apply has stopped the connector for its own purposes: the target state to go back to.
     `resuming` is set with it when an apply was about to let the connector go back and nothing tells
-    whether it did: it marks the offsets that it had then.
+    whether it did: it marks the offsets that it had then. `env` is the environment that it was
+    applied with last, if it was with one.
     """
 
     project: str
@@ -61,6 +62,7 @@ class Owned:
     held_from: TargetState | None = None
     applied_ms: int = 0
     resuming: str | None = None
+    env: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def make_plan(
     known = worker or {}
     changes = tuple(explained(each, live, known, desired.consequences) for each in diff(part, live))
     readers = readers_of(changes, live, known)
-    problems = check_changes(changes, desired, live, known, readers)
+    problems = check_changes(changes, desired, live, known, readers, env)
     allowed = [
         replace(each, pin=None) if each.name in problems.unpinned else each
         for each in changes

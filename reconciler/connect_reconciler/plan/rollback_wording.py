@@ -36,7 +36,7 @@ def as_before(action: Action, apply_id: str, before: Mapping[str, Before]) -> Ac
 
 def told_of_the_way_back(problem: Diagnostic, apply_id: str) -> Diagnostic | None:
     """The problem as whoever goes back meets it; None for one that is none then."""
-    if problem.code == "plan.no-specs":
+    if problem.code in ("plan.no-specs", "plan.other-specs"):
         # Deleting all that an apply created is what was asked for
         return None
     if problem.code == "plan.protected":

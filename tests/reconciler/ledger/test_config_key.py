@@ -102,6 +102,14 @@ def test_what_cannot_be_read_is_named(text: str) -> None:
         load_entry("a", text)
 
 
+def test_a_copied_config_makes_nobody_its_owner() -> None:
+    entry = dump(LedgerState({"a": replace(OWNED, config={"name": "a"})}, {("a", "p"): PIN}))
+    configs = {"a": {LEDGER_KEY: entry}, "copy of a": {LEDGER_KEY: entry}}
+    found = load_ledger(configs, pytest.fail)  # type: ignore[arg-type]
+    assert found.connectors.keys() == {"a"}
+    assert found.pins.keys() == {("a", "p")}
+
+
 def test_a_rename_is_over_once_the_old_name_is_gone() -> None:
     record = rename_pin("old")
     entry = dump(LedgerState({"a": OWNED}, {("a", record): PIN, ("a", "p"): PIN}))
@@ -242,10 +250,11 @@ def test_an_entry_that_was_refused_fails_its_connector_alone(
 def test_a_topic_wins_over_a_config_that_still_has_an_entry() -> None:
     newer = LedgerState({"a": replace(OWNED, applied_ms=19)}, {("a", "new"): PIN})
     both = {(name, "old"): PIN for name in ("a", "b")}
-    kept = LedgerState({"a": OWNED, "b": OWNED}, both)
+    of_b = replace(OWNED, config={"name": "b"})
+    kept = LedgerState({"a": OWNED, "b": of_b}, both)
     configs = {name: {LEDGER_KEY: dump(kept, name)} for name in ("a", "b")} | {
         "c": {LEDGER_KEY: "?"}
     }
     merged = with_configs(newer, configs)
-    assert merged.connectors == {**newer.connectors, "b": OWNED}
+    assert merged.connectors == {**newer.connectors, "b": of_b}
     assert merged.pins.keys() == {("a", "new"), ("b", "old")}

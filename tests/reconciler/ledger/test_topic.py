@@ -40,6 +40,7 @@ OWNED = Owned(
     prevent_delete=True,
     held_from=TargetState.RUNNING,
     applied_ms=7,
+    env="prod",
 )
 SET = AppliedPin(
     "hash", (OffsetEntry({"p": 1}, {"at": 2.5}), OffsetEntry({"p": "2"}, None)), 5, True
@@ -158,6 +159,11 @@ def test_what_cannot_be_read_is_never_skipped(record: NewRecord, why: str) -> No
     with pytest.raises(LedgerUnreadable, match=why) as error:
         read(owned_record(TOPIC, "b", OWNED), record)
     assert error.value.diagnostics[0].where == "orders-ledger-0, offset 1"
+
+
+def test_a_record_of_before_says_nothing_of_its_environment() -> None:
+    older = _with(owned_record(TOPIC, "a", OWNED), b',"env":"prod"', b"")
+    assert read(older).state.connectors == {"a": replace(OWNED, env=None)}
 
 
 @pytest.mark.parametrize(
