@@ -67,13 +67,14 @@ def back(world: Applying, apply_id: str, files: Desired) -> tuple[WayBack, Plan]
     found = ledger(world)
     before = found.before(apply_id)
     live = world.observe(to_look_at(apply_id, before, files.project))
-    way = way_back(apply_id, before, found.later(apply_id), files, live)
+    times = found.rolled_back(apply_id)
+    way = way_back(apply_id, before, found.later(apply_id), files, live, times=times)
     return way, rollback_plan(way, live, group_id=GROUP_ID, env=None)
 
 
 def roll_back(world: Applying, apply_id: str, files: Desired) -> str:
     way, plan = back(world, apply_id, files)
-    assert plan.errors == ()
+    assert plan.errors == (), plan.errors
     return apply(world, way.desired, plan)
 
 

@@ -138,6 +138,7 @@ def _journal(plan: Plan, edges: Edges) -> Journal:
         since_ms=now_ms,
         actions=len(plan.actions),
         rolls_back=plan.rolls_back,
+        saved_as=plan.saved_as,
     )
 
 

@@ -23,9 +23,11 @@ from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.plan_forms import AsMarkdown, Forms, PageFile
 from connect_reconciler.cli.scoping import Excludes, Targets, ensure_whole, scope_of
-from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
+from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, Stale
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from connect_reconciler.cli.way_back import Found
     from connect_reconciler.plan.plan import Plan
     from connect_reconciler.plan.scope import Scope
@@ -88,7 +90,10 @@ def rollback(
     with client(project) as properties, ExitStack() as stack:
         lease = stack.enter_context(taken_over(project, properties)) if takes_over else None
         found = find_way_back(project, properties, apply_id, scope, specs_if_readable(project))
-        plan = judged(_planned(found, project, saved), policies, found.live)
+        made = found.plan(project)
+        if saved is not None and not made.errors:
+            made = _as_saved(made, saved, found, project, properties)
+        plan = judged(made, policies, found.live)
         if only_plan:
             told_and_kept(plan, call, forms)
             return ExitCode.INVALID if plan.errors else ExitCode.OK
@@ -127,13 +132,22 @@ def _scope_of(saved: Plan) -> Scope:
     return Scope(tuple(dict.fromkeys(glob.escape(each.connector) for each in saved.actions)))
 
 
-def _planned(found: Found, project: Project, saved: Plan | None) -> Plan:
-    """The plan. Raises Stale if it is not the saved one."""
+def _as_saved(
+    made: Plan, saved: Plan, found: Found, project: Project, properties: Mapping[str, str]
+) -> Plan:
+    """The plan, if it is the saved one, or what is left of it. Raises Stale."""
     from connect_reconciler.apply.run import ensure_fresh
-    from connect_reconciler.plan.agreement import ensure_same
+    from connect_reconciler.cli.saved import as_saved, begun_by, without_actions
+    from connect_reconciler.plan.agreement import ensure_rest, ensure_same
 
-    made = found.plan(project)
-    if saved is not None and not made.errors:
-        ensure_fresh(saved, found.way.desired, project, found.live)
-        ensure_same(saved, made, found.live, source="the ledger", hint="make the plan again")
-    return made
+    desired, live, begun = found.way.desired, found.live, None
+    try:
+        ensure_fresh(saved, desired, project, live)
+        ensure_same(saved, made, live, source="the ledger", hint="make the plan again")
+    except Stale:
+        begun = begun_by(saved, project, properties)
+        if begun is None:
+            raise
+        ensure_fresh(without_actions(saved, live), desired, project, live)
+        ensure_rest(saved, made, live)
+    return as_saved(made, saved, begun)

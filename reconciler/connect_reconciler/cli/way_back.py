@@ -58,7 +58,8 @@ def find_way_back(
     journal_of(ledger, project, apply_id)
     before = in_scope(ledger.before(apply_id), scope)
     live = observe(project, to_look_at(apply_id, before, project.name), properties)
-    way = way_back(apply_id, before, ledger.later(apply_id), files, live)
+    times = ledger.rolled_back(apply_id)
+    way = way_back(apply_id, before, ledger.later(apply_id), files, live, times=times)
     return Found(way, checked(live, project, way.desired, properties))
 
 

@@ -73,7 +73,8 @@ class Step:
 class Journal:
     """Ledger key `apply/<id>`: one apply. `by` says who, where and since when, in words.
 
-    `rolls_back` is the apply that it led the way back from.
+    `rolls_back` is the apply that it led the way back from, `saved_as` the hash of the plan file
+    that it was to carry out.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Journal:
     ended_ms: int = 0
     exit_code: int | None = None
     rolls_back: str | None = None
+    saved_as: str = ""
 
 
 def journal_record(topic: str, journal: Journal) -> NewRecord:
@@ -98,6 +100,7 @@ def journal_record(topic: str, journal: Journal) -> NewRecord:
         "ended_ms": journal.ended_ms,
         "exit_code": journal.exit_code,
         "rolls_back": journal.rolls_back,
+        "saved_as": journal.saved_as,
     }
     return NewRecord(topic, key_of(APPLY, journal.id), encode(value))
 
@@ -115,6 +118,7 @@ def read_journal(apply_id: str, value: bytes) -> Journal:
         ended_ms=int(found.get("ended_ms", 0)),
         exit_code=found.get("exit_code"),
         rolls_back=found.get("rolls_back"),
+        saved_as=text(found.get("saved_as", "")),
     )
 
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 from connect_reconciler.ledger.journal import (
     APPLY,
     BEFORE,
+    Ending,
     Journal,
     Step,
     began,
@@ -102,6 +103,20 @@ class LedgerSnapshot:
                     {**first.renamed, **new},
                 )
         return found
+
+    def begun(self, project: str, saved_as: str) -> Journal | None:
+        """The project's newest apply, if it carried out that plan file and did not end it."""
+        newest = next(reversed(self.of_project(project)), None)
+        if newest is None or newest.saved_as != saved_as or newest.ending is Ending.DONE:
+            return None
+        return newest
+
+    def rolled_back(self, apply_id: str) -> int:
+        """How often the way back from an apply was gone to its end."""
+        return sum(
+            each.rolls_back == apply_id and each.ending is Ending.DONE
+            for each in self.applies.values()
+        )
 
     def of_project(self, project: str) -> list[Journal]:
         """The project's applies, oldest first."""

@@ -9,7 +9,7 @@ where `to` leads now.
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from itertools import groupby
 
@@ -18,9 +18,13 @@ from connect_reconciler.plan.actions import (
     AlterOffsets,
     CarryOffsets,
     Create,
+    Delete,
+    DeleteOld,
+    Forget,
     OffsetMove,
     ResetOffsets,
     Restart,
+    StopOld,
     UpdateConfig,
 )
 from connect_reconciler.plan.consequences.setting import sink_start
@@ -36,6 +40,7 @@ from connect_specs.diagnostics import Diagnostic, Stale
 from connect_specs.offsets import canonical_partition
 
 _HINT = "plan again from these specs, and have that plan approved"
+_REST_HINT = "`connect plan` shows what is left to do, and `connect apply` without a file does it"
 
 
 def scope_of_saved(saved: Plan, desired: Desired, live: Live) -> Scope:
@@ -52,11 +57,16 @@ def scope_of_saved(saved: Plan, desired: Desired, live: Live) -> Scope:
 
 
 def planned_again(
-    saved: Plan, desired: Desired, live: Live, worker: Mapping[str, str] | None = None
+    saved: Plan,
+    desired: Desired,
+    live: Live,
+    worker: Mapping[str, str] | None = None,
+    agrees: Callable[[Plan, Plan, Live], None] | None = None,
 ) -> Plan:
     """The plan that the specs give for the saved one's connectors; it may have errors.
 
-    Raises Stale where it does something else than the saved one.
+    Raises Stale where it does something else than the saved one, by `agrees`: `ensure_same`, or
+    `ensure_rest` for one whose apply did not come to its end.
     """
     if not saved.actions:
         return replace(saved, warnings=())
@@ -75,7 +85,7 @@ def planned_again(
     if numbered is not desired:
         now = made(numbered)
     if not now.errors:
-        ensure_same(saved, now, live)
+        (agrees or ensure_same)(saved, now, live)
     return now
 
 
@@ -93,6 +103,42 @@ def ensure_same(
             problems.append(Diagnostic("stale.specs", what, name, hint=hint))
     if problems:
         raise Stale(*problems)
+
+
+def ensure_rest(saved: Plan, now: Plan, live: Live) -> None:
+    """Raises Stale unless `now` is what is left to do of the saved one: for every connector some of
+    its actions, in its order."""
+    then, key, problems = _groups(saved), live.ledger.fingerprint_key, []
+    for name, actions in _groups(now).items():
+        whole = then.get(name, ())
+        left = iter(whole)
+        if not all(any(_is_left(one, action, key) for one in left) for action in actions):
+            what = (
+                "what is to be done is not what is left of this plan, of which a part was done:"
+                f" it is `{_names(actions)}`, and the plan does `{_names(whole)}`"
+            )
+            problems.append(Diagnostic("stale.specs", what, name, hint=_REST_HINT))
+    if problems:
+        raise Stale(*problems)
+
+
+def still_known(saved: Plan, desired: Desired, live: Live) -> Plan:
+    """The plan without connectors that neither a spec nor the ledger has: their delete is done."""
+    known = desired.connectors.keys() | live.ledger.connectors.keys()
+    return replace(saved, actions=tuple(a for a in saved.actions if a.connector in known))
+
+
+def _is_left(then: Action, now: Action, key: bytes | None) -> bool:
+    """Whether `now` does `then`, or what of it an apply that was killed had not done yet."""
+    if isinstance(now, Forget):
+        return isinstance(then, Delete)
+    if type(then) is not type(now):
+        return False
+    if isinstance(then, StopOld) and isinstance(now, StopOld):
+        return then.old == now.old
+    if isinstance(then, DeleteOld) and isinstance(now, DeleteOld):
+        return then.old == now.old and (then.reset or not now.reset)
+    return not list(_fields(then, now, key))
 
 
 def _groups(plan: Plan) -> dict[str, tuple[Action, ...]]:

@@ -16,7 +16,8 @@ class Plan:
     `errors` do: a plan with errors can be shown, never applied. `cluster_id` is the Kafka cluster
     that was observed, and `observed_ms` when. `key_id` tells the key behind its fingerprints, and
     is empty if there was none. `env` is the environment whose values the specs were read with.
-    `rolls_back` is the apply that it leads back from; None: it leads to the specs.
+    `rolls_back` is the apply that it leads back from; None: it leads to the specs. `saved_as` is
+    the hash of the file that was approved; empty for a plan that no file holds.
     """
 
     project: str
@@ -29,6 +30,7 @@ class Plan:
     key_id: str = ""
     env: str | None = None
     rolls_back: str | None = None
+    saved_as: str = ""
 
     @property
     def empty(self) -> bool:

@@ -50,6 +50,11 @@ def dump_plan(plan: Plan) -> str:
     return json.dumps(plan_document(plan), indent=2, ensure_ascii=False) + "\n"
 
 
+def plan_hash(plan: Plan) -> str:
+    """The hash of the plan's file."""
+    return str(plan_document(plan)["hash"])
+
+
 def load_plan(text: str, file: str = "plan") -> Plan:
     """The plan in a plan file; `file` names it in errors. Raises Invalid."""
     document = _document(text, file)

@@ -53,17 +53,19 @@ def in_scope(before: Mapping[str, Before], scope: Scope) -> dict[str, Before]:
 
 def to_look_at(apply_id: str, before: Mapping[str, Before], project: str) -> Desired:
     """What has to be observed for the way back: the connectors as they were, but for secrets."""
-    specs = {
-        name: DesiredConnector(
+    renamed = {past.renamed_from: past.offsets or () for past in before.values()}
+    specs = {}
+    for name, past in before.items():
+        if past.config is None:
+            continue
+        moved = (*(past.offsets or ()), *renamed.get(name, ()))
+        specs[name] = DesiredConnector(
             name=name,
             config={key: each.text for key, each in past.config.items() if isinstance(each, Plain)},
             where=_where(apply_id),
             state=past.target,
-            pin=None if past.offsets is None else Pin(_pin_id(apply_id), past.offsets),
+            pin=Pin(_pin_id(apply_id), moved) if moved else None,
         )
-        for name, past in before.items()
-        if past.config is not None
-    }
     return Desired(project, specs)
 
 
@@ -73,8 +75,11 @@ def way_back(
     later: Mapping[str, Later],
     files: Desired,
     live: Live,
+    *,
+    times: int = 0,
 ) -> WayBack:
-    """The way back to `before`. `later` tells which connectors later applies changed.
+    """The way back to `before`. `later` tells which connectors later applies changed, and `times`
+    how often this way was gone before.
 
     Secrets are looked for where they may still be: on the cluster and in the specs of now.
     """
@@ -85,7 +90,8 @@ def way_back(
     errors: list[Diagnostic] = []
     lost: set[str] = set()
     for name, past in sorted(before.items()):
-        if gone_on := _renamed_since(name, later, live):
+        own = {renamed.get(name), past.renamed_from}
+        if gone_on := _renamed_since(name, own, later, live):
             errors += gone_on
             lost |= {name, past.renamed_from or name, renamed.get(name, name)}
             continue
@@ -107,7 +113,7 @@ def way_back(
             config=config,
             where=_where(apply_id),
             state=target,
-            pin=_pin(back or name, before[back] if back else past, apply_id, live),
+            pin=_pin(name, back, _moved(name, new, before, live), _pin_id(apply_id, times), live),
             prevent_delete=past.prevent_delete,
             sensitive=tuple(
                 glob.escape(key) for key, value in past.config.items() if isinstance(value, Secret)
@@ -160,8 +166,8 @@ def _where(apply_id: str) -> Location:
     return Location(f"apply {apply_id}")
 
 
-def _pin_id(apply_id: str) -> str:
-    return f"rollback-{apply_id}"
+def _pin_id(apply_id: str, times: int = 0) -> str:
+    return f"rollback-{apply_id}" + (f"-{times + 1}" if times else "")
 
 
 def _config(
@@ -197,10 +203,13 @@ def _config(
     return found, problems
 
 
-def _renamed_since(name: str, later: Mapping[str, Later], live: Live) -> list[Diagnostic]:
-    """It goes on under another name: a way back that does not know would have it run twice."""
+def _renamed_since(
+    name: str, own: set[str | None], later: Mapping[str, Later], live: Live
+) -> list[Diagnostic]:
+    """It goes on under another name, and not one of the apply's `own` rename: a way back that does
+    not know would have it run twice."""
     renamed = later[name].renamed if name in later else {}
-    new = next((new for new in renamed if new in live.connectors), None)
+    new = next((new for new in renamed if new in live.connectors and new not in own), None)
     if new is None or name in live.connectors:
         return []
     what = f"{name} is {new} since apply {renamed[new]}"
@@ -223,20 +232,36 @@ def _half_renamed(old: str, new: str | None, live: Live) -> list[Diagnostic]:
     return [Diagnostic("rollback.rename-unfinished", what, new, hint=hint)]
 
 
-def _pin(name: str, past: Before, apply_id: str, live: Live) -> Pin | None:
-    """The offsets from before the apply, unless they are there already: what is renamed back has
-    those of its name of now. Each rollback has a pin of its own, since a pin is applied once."""
-    if past.offsets is None:
+def _moved(
+    name: str, new: str | None, before: Mapping[str, Before], live: Live
+) -> tuple[OffsetEntry, ...] | None:
+    """The offsets that the apply moved, as they were; None where it moved none. What is renamed
+    takes its offsets along, and has others only if a pin asked for them under its new name."""
+    if new is None or before[new].offsets is not None:
+        return before[new or name].offsets
+    there = name in live.connectors or new in live.connectors
+    return None if there else before[name].offsets
+
+
+def _pin(
+    name: str, back: str | None, past: tuple[OffsetEntry, ...] | None, pin_id: str, live: Live
+) -> Pin | None:
+    """The offsets from before the apply, unless they are there already. What is renamed back from
+    `back` has those.
+
+    Each rollback has a pin of its own, since a pin is applied once: one that was killed and begins
+    again does not go back twice.
+    """
+    if past is None or (name, pin_id) in live.ledger.pins:
         return None
-    connector = live.connectors.get(name)
-    offsets = connector.offsets if connector else live.orphan_offsets.get(name, ())
-    then, now = _by_partition(past.offsets), _by_partition(offsets)
+    now_name = back or name
+    connector = live.connectors.get(now_name)
+    offsets = connector.offsets if connector else live.orphan_offsets.get(now_name, ())
+    then, now = _by_partition(past), _by_partition(offsets)
     if {key: entry.offset for key, entry in then.items()} == {
         key: entry.offset for key, entry in now.items()
     }:
         return None
-    number = sum(of == name and pin.startswith("rollback-") for of, pin in live.ledger.pins)
-    pin_id = _pin_id(apply_id) + (f"-{number + 1}" if number else "")
     if not then:
         return Pin(pin_id, reset=True)
     gone = tuple(replace(now[key], offset=None) for key in now if key not in then)

@@ -62,6 +62,8 @@ def test_a_rename_alone_rewinds_nothing(world: Applying) -> None:
     world.kafka.groups["connect-new"] = {("t", 0): 90}
     roll_back(world, renamed, files)
     assert world.kafka.groups["connect-old"] == {("t", 0): 90}
+    world.kafka.groups["connect-old"] = {("t", 0): 95}
+    assert back(world, renamed, files)[1].empty
 
 
 @pytest.mark.parametrize("state", [RUNNING, STOPPED])

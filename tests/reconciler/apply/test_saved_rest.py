@@ -1,0 +1,147 @@
+"""A saved plan whose apply was killed: the same file again does what is left, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from connect_reconciler.apply.run import ensure_fresh
+from connect_reconciler.cli.saved import as_saved, without_actions
+from connect_reconciler.ledger.journal import Ending
+from connect_reconciler.plan.agreement import ensure_rest, planned_again, still_known
+from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.plan_file import dump_plan, load_plan, plan_hash
+from connect_specs.desired import Desired, Pin
+from connect_specs.diagnostics import Stale
+from support.applying import PROJECT, Applying, desired_of, names
+from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
+from support.fake_cluster import FakeCluster
+from support.going_back import (
+    PAUSED,
+    RUNNING,
+    SINK,
+    SOURCE,
+    STOPPED,
+    apply,
+    at,
+    ledger,
+    new_world,
+    picture,
+    spec,
+)
+
+FIRST = desired_of(
+    spec("changed", {**SINK, "db.password": "hunter2"}, RUNNING),
+    spec("deleted", SOURCE, pin=Pin("d", reset=True)),
+    spec("ended", SOURCE, RUNNING),
+    spec("old", SINK, RUNNING),
+)
+FILES = desired_of(
+    spec("changed", {**SINK, "db.password": "hunter3"}, PAUSED, Pin("p", (at(3),)), guard=True),
+    spec("created", SINK, RUNNING, Pin("c", (at(4),)), guard=True),
+    spec("ended", SOURCE, STOPPED),
+    spec("new", SINK, RUNNING, Pin("r", (at(5),)), old="old"),
+)
+
+
+def planned(world: Applying, saved: Plan, files: Desired) -> Plan:
+    """As `connect apply FILE` plans. Raises Stale."""
+    live = world.observe(files)
+    begun = None
+    try:
+        ensure_fresh(saved, files, PROJECT, live)
+        again = planned_again(saved, files, live)
+    except Stale:
+        begun = ledger(world).begun("orders", plan_hash(saved))
+        if begun is None:
+            raise
+        ensure_fresh(without_actions(saved, live), files, PROJECT, live)
+        again = planned_again(still_known(saved, files, live), files, live, None, ensure_rest)
+    return as_saved(again, saved, begun)
+
+
+def before() -> tuple[Applying, Plan]:
+    world = new_world()
+    apply(world, FIRST)
+    for name in ("changed", "old"):
+        world.kafka.groups[f"connect-{name}"] = {("t", 0): 70}
+    return world, load_plan(dump_plan(world.plan(FILES)))
+
+
+def killed(world: Applying, plan: Plan, doom: Doom) -> bool:
+    cluster = DoomedCluster(world.kafka)
+    cluster.doom = doom
+    world.time.at += 10
+    try:
+        world.apply(FILES, plan, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, doom))
+    except Killed:
+        return True
+    return False
+
+
+def ended(world: Applying) -> bool:
+    """Whether it was killed after its very last record."""
+    _, *begun = ledger(world).of_project("orders")
+    return bool(begun) and begun[-1].ending is Ending.DONE
+
+
+@pytest.mark.parametrize("effect", [True, False], ids=["before its effect", "after its effect"])
+def test_a_killed_apply_of_a_file_goes_on(effect: bool) -> None:
+    """Killed at any point, and once more on the way: it converges, and no pin moves offsets
+    twice."""
+    world, saved = before()
+    apply(world, FILES, planned(world, saved, FILES))
+    wanted = picture(world, FILES)
+    with pytest.raises(Stale):
+        planned(world, saved, FILES)  # it is done
+    for call in range(1 + effect, 200, 3):
+        world, saved = before()
+        if not killed(world, planned(world, saved, FILES), Doom(call, before=effect)):
+            break
+        if not ended(world):
+            again = Doom(4 + call % 9, before=effect)
+            if killed(world, planned(world, saved, FILES), again) and not ended(world):
+                apply(world, FILES, planned(world, saved, FILES))
+        assert picture(world, FILES) == wanted, call
+        assert names(world.plan(FILES)) == [], call
+    assert call > 50
+
+
+def halfway() -> tuple[Applying, Plan]:
+    world, saved = before()
+    assert killed(world, planned(world, saved, FILES), Doom(12, before=True))
+    return world, saved
+
+
+def test_what_is_left_is_said() -> None:
+    world, saved = halfway()
+    left = planned(world, saved, FILES)
+    begun = ledger(world).of_project("orders")[-1]
+    assert left.warnings[0].what == (
+        f"apply {begun.id} did not end this plan:"
+        f" {len(left.actions)} of its {len(saved.actions)} actions are left to do"
+    )
+    assert 0 < len(left.actions) < len(saved.actions)
+
+
+def test_what_is_not_left_of_it_is_refused() -> None:
+    """Other specs, another hand, another plan, another apply since."""
+    world, saved = halfway()
+    specs = {**FILES.connectors, "created": spec("created", {**SINK, "file": "x"}, RUNNING)}
+    with pytest.raises(Stale, match="not what is left of this plan"):
+        planned(world, saved, Desired("orders", specs))
+    world, saved = halfway()
+    FakeCluster(world.kafka).create("created", {**SINK, "name": "created"}, RUNNING)
+    with pytest.raises(Stale, match="not what is left of this plan"):
+        planned(world, saved, FILES)
+    world, saved = halfway()
+    fewer = load_plan(dump_plan(replace(saved, actions=saved.actions[1:])))
+    with pytest.raises(Stale):
+        planned(world, fewer, FILES)
+    world, saved = halfway()
+    apply(
+        world, desired_of(*(each for each in FILES.connectors.values() if each.name != "created"))
+    )
+    with pytest.raises(Stale):
+        planned(world, saved, FILES)
