@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_reconciler.plan.actions import CarryOffsets
+from connect_reconciler.plan.agreement import planned_again
 from connect_reconciler.plan.live import (
     AppliedPin,
     LedgerState,
@@ -223,6 +224,19 @@ def test_any_prefix_followed_by_a_new_plan_converges(
         name: each.config for name, each in whole.connectors.items()
     }
     assert end.ledger.pins == whole.ledger.pins
+
+
+@given(worlds())
+@settings(max_examples=150, deadline=None)
+def test_a_saved_plan_is_what_the_specs_give_where_it_was_made(
+    world: tuple[Desired, Live],
+) -> None:
+    """Made anew for its own connectors only, it does the same: none is stale for no reason."""
+    desired, live = _without_errors(*world)
+    plan = _plan(desired, live)
+    again = planned_again(load_plan(dump_plan(plan)), desired, live)
+    assert again.actions == plan.actions
+    assert not again.errors
 
 
 @given(worlds())
