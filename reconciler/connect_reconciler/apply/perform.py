@@ -44,13 +44,14 @@ from connect_specs.states import TargetState
 
 # Connect has no codes of their own for these answers; their texts are all there is to know them by.
 _GROUP_ACTIVE = "because its tasks haven't stopped completely yet"
-# The first and the last two go on nevertheless; what the second wrote may have got there.
-_MAYBE_DONE = (
+# They go on nevertheless.
+_TIMED_OUT = (
     "Request timed out",
-    "Failed to write to config topic",
     "Timed out while attempting to modify offsets",
     "Timed out while calling the 'alterOffsets' method",
 )
+# Of a leader whose write broke off, which may have got there all the same
+_NOT_WRITTEN = "Failed to write to config topic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +176,26 @@ class Performer:
         except OutcomeUnknown as error:
             unknown = error
         except RequestError as error:
-            if not error.message.startswith(_MAYBE_DONE):
+            if error.message.startswith(_NOT_WRITTEN):
+                self._judge(error, seen)
+                return
+            if not error.message.startswith(_TIMED_OUT):
                 raise
-            what = "the cluster could not say whether it did, or still does, what it was asked"
+            what = "the cluster took too long to answer, and may still do what it was asked"
             unknown = OutcomeUnknown(Diagnostic("apply.no-answer", what, why=error.message))
         if not self.patience.until(_answers(seen), self.patience.limits.unknown_s):
             raise unknown
+
+    def _judge(self, refusal: RequestError, seen: Callable[[], bool]) -> None:
+        """Raises the refusal, unless what was refused is there."""
+        try:
+            took_place = seen()
+        except (Unreachable, OutcomeUnknown, RequestError) as error:
+            what = "the cluster broke off, and what it did cannot be read"
+            why = f"{refusal.message}; {error}"
+            raise OutcomeUnknown(Diagnostic("apply.no-answer", what, why=why)) from error
+        if not took_place:
+            raise refusal
 
     def _has(
         self, name: str, config: Mapping[str, str], changed: frozenset[str] = frozenset()

@@ -180,7 +180,7 @@ class Ledger:
             self._snapshot = reduce_all(self._snapshot, self._writer.write(records))
             error = None
         except WriteFailed as failed:
-            error = self._not_recorded(str(failed))
+            error = self._not_recorded("; ".join(d.why or d.what for d in failed.diagnostics))
         except Fenced:
             what = "another apply has taken over; this one begins nothing more"
             hint = "see what the other one did with `connect history`, then plan again"

@@ -10,12 +10,12 @@ from connect_reconciler.apply.perform import Performer
 from connect_reconciler.apply.report import Outcome
 from connect_reconciler.apply.waiting import Limits, Patience
 from connect_reconciler.cluster.port import OutcomeUnknown
-from connect_reconciler.cluster.readback import Found
+from connect_reconciler.cluster.readback import ConfigTopic, Found
 from connect_reconciler.ledger.topic import owned_record
 from connect_reconciler.plan.actions import FieldChange, UpdateConfig
 from connect_reconciler.plan.live import Owned
 from connect_reconciler.plan.values import Plain, Secret
-from connect_specs.diagnostics import Diagnostic, ExitCode
+from connect_specs.diagnostics import Diagnostic, ExitCode, Unreachable
 from connect_specs.states import TargetState
 from support.applying import Applying, FakeTime, desired_of
 from support.fake_cluster import TOPICS, FakeCluster, FakeKafka, refused
@@ -102,18 +102,27 @@ def test_a_masked_secret_does_not_tell_whether_it_was_written(key: str, told: bo
             performer.perform(update, wanted)
 
 
-@pytest.mark.parametrize("took_place", [True, False])
-def test_a_write_that_broke_off_is_read_again(world: Applying, took_place: bool) -> None:
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [(True, Outcome.DONE), (False, Outcome.FAILED), (None, Outcome.UNKNOWN)],
+)
+def test_a_write_that_broke_off_is_read_again(
+    world: Applying, seen: bool | None, expected: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Connect's leader says that it failed to write; its transaction may be committed all the
-    same."""
+    same. Where that cannot be read either, nobody knows."""
     cluster = FakeCluster(world.kafka)
 
+    def gone(read_back: ConfigTopic, name: str) -> Found | None:
+        raise Unreachable(Diagnostic("kafka.unreachable", "Kafka is gone"))
+
     def broken(name: str) -> None:
-        if took_place:
+        if seen:
             FakeCluster.delete(cluster, name)
+        if seen is None:
+            monkeypatch.setattr(ConfigTopic, "__call__", gone)
         raise refused("Failed to write to config topic; this may be due to a transient error")
 
     cluster.delete = broken  # type: ignore[method-assign]
     (report,) = world.apply(desired_of(), cluster=cluster).connectors
-    expected = Outcome.DONE if took_place else Outcome.UNKNOWN
     assert [each.outcome for each in report.results] == [expected]
