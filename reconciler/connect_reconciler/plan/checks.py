@@ -20,7 +20,7 @@ from connect_reconciler.plan.group_checks import Groups
 from connect_reconciler.plan.group_readers import Readers
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
-from connect_reconciler.plan.pin_shape import shape_problem, unread_topics
+from connect_reconciler.plan.pin_shape import mistyped_partitions, shape_problem, unread_topics
 from connect_reconciler.plan.positions import Problem, position_problem
 from connect_reconciler.plan.rename import recorded_pin
 from connect_reconciler.plan.rename_checks import group_error, rename_error, rename_warning
@@ -182,6 +182,8 @@ def _log_error(entry: OffsetEntry, live: Live) -> Problem | None:
 
 
 def _pin_warnings(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic]:
+    if changes.kind == "source" and changes.pin is not None:
+        yield from _mistyped(changes, changes.pin, pin)
     if changes.kind != "sink" or changes.pin is None:
         return
     where = pin.where or changes.name
@@ -206,6 +208,18 @@ def _pin_warnings(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic
                 f"pin {pin.id} of {changes.name}: the sink does not read topic {partition[0]}",
                 where,
             )
+
+
+def _mistyped(changes: Changes, change: PinChange, pin: Pin) -> Iterator[Diagnostic]:
+    for text, there in mistyped_partitions(change.entries or (), changes.offsets):
+        yield Diagnostic(
+            "plan.pin-other-type",
+            f"pin {pin.id} of {changes.name}: it has no offset of partition {text}, but one of"
+            f" {there}, which stays as it is",
+            pin.where or changes.name,
+            why="Connect compares partitions with the types of their values",
+            hint="write the partition as `connect offsets list` shows it",
+        )
 
 
 def _class(changes: Changes) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from connect_reconciler.plan.live import Kind
 from connect_reconciler.plan.positions import Problem, may_read
-from connect_specs.desired import Pin
-from connect_specs.offsets import is_sink_partition
+from connect_specs.desired import OffsetEntry, Partition, Pin
+from connect_specs.offsets import canonical_partition, is_sink_partition
 
 _CODE = "plan.pin-shape"
 
@@ -26,6 +26,24 @@ def shape_problem(pin: Pin, kind: Kind) -> Problem | None:
         return _CODE, "a sink's offsets are those of topic partitions", hint
     hint = "write partition and offset as `connect offsets list` shows them"
     return _CODE, "a source has offsets of its own, not those of topics", hint
+
+
+def mistyped_partitions(
+    entries: Iterable[OffsetEntry], held: Iterable[OffsetEntry]
+) -> Iterator[tuple[str, str]]:
+    """The partitions among `entries` that a source has only with values of other types, each with
+    the one that it has, as JSON."""
+    there = {canonical_partition(each.partition): each.partition for each in held if each.offset}
+    alike = {_untyped(partition): text for text, partition in there.items()}
+    for entry in entries:
+        text, other = canonical_partition(entry.partition), alike.get(_untyped(entry.partition))
+        if other is not None and text not in there:
+            yield text, other
+
+
+def _untyped(partition: Partition) -> str:
+    texts = {key: str(value).lower().removesuffix(".0") for key, value in partition.items()}
+    return canonical_partition(texts)
 
 
 def unread_topics(pin: Pin, config: Mapping[str, str]) -> Iterator[str]:
