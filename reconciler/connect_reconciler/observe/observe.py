@@ -71,7 +71,9 @@ def observe(project: Project, desired: Desired, client: Mapping[str, str]) -> Li
                 fingerprint_key=key,
                 plugins=plugins,
             )
-            return live if project.target is None else replace(live, version=_version(project))
+            if project.target is None:
+                return replace(live, ours=True)
+            return replace(live, version=_version(project))
         with RestClient(project.target) as rest:
             return observe_rest(desired, rest, now_ms=_now_ms, fingerprint_key=key, plugins=plugins)
 

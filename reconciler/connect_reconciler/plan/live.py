@@ -112,6 +112,7 @@ class Live:
     are what observing found, such as the cluster's validation answers; the plan passes them on.
     `rest_alone`: no Kafka could be asked, so that logs and what deleted connectors left are not
     known, and the ledger lies in the configs. `version` is Connect's, where a REST API told it.
+    `ours`: our runtime runs the connectors, or will.
     """
 
     connectors: Mapping[str, LiveConnector] = field(default_factory=dict)
@@ -130,3 +131,4 @@ class Live:
     cluster_id: str = ""
     rest_alone: bool = False
     version: str = ""
+    ours: bool = False

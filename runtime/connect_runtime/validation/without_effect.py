@@ -19,6 +19,15 @@ _KEYS: Final[Mapping[str, frozenset[str]]] = {
     "offsets.storage.topic": frozenset({""}),
 }
 _PREFIXES: Final = ("admin.override.", "topic.creation.")
+# All keys, as globs, that change nothing in this runtime yet, whatever their values
+UNHEEDED: Final = (
+    "admin.override.*",
+    "errors.*",
+    "header.converter",
+    "header.converter.*",
+    "offsets.storage.topic",
+    "topic.creation.*",
+)
 _REFERENCE: Final = re.compile(r"\$\{[^}]*?:[^}]*?\}")
 
 

@@ -11,6 +11,7 @@ import pytest
 from connect_reconciler.plan.actions import UpdateConfig
 from connect_reconciler.plan.consequences.explain import RULES
 from connect_reconciler.plan.planner import make_plan
+from connect_runtime.validation.without_effect import without_effect
 from connect_specs.desired import Consequence, ConsequenceRule, Desired
 from support.plans import desired_of, live_of
 
@@ -36,6 +37,8 @@ def changed(
     old: str | None,
     new: str | None,
     rules: tuple[ConsequenceRule, ...] = (),
+    *,
+    ours: bool = False,
     **live: Any,
 ) -> dict[str, tuple[str, str]]:
     """By key: the consequence and words of changing `key` of a connector with config `base`."""
@@ -51,7 +54,8 @@ def changed(
         "logs": LOGS,
     }
     desired = Desired("orders", desired.connectors, rules)
-    plan = make_plan(desired, live_of(world, desired), group_id="connect")
+    observed = replace(live_of(world, desired), ours=ours)
+    plan = make_plan(desired, observed, group_id="connect")
     (update,) = (action for action in plan.actions if isinstance(action, UpdateConfig))
     words = {line for each in update.changes for line in each.effect.splitlines()}
     assert words <= set(update.effect.splitlines())
@@ -214,6 +218,26 @@ def test_what_a_new_group_delivers_again_is_counted(tmp_path: Path) -> None:
     _, said = changed(tmp_path, both, key, None, "g", offsets=offsets)[key]
     # of orders 100 to 600 and refunds 0 to 7
     assert "507 offsets to deliver, at least 353 of them again, unless" in said
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("errors.tolerance", "all"),
+        ("errors.retry.timeout", "9"),
+        ("errors.log.enable", "true"),
+        ("errors.deadletterqueue.topic.name", "q"),
+        ("header.converter", "x.Simple"),
+        ("offsets.storage.topic", "o"),
+        ("topic.creation.default.partitions", "3"),
+        ("admin.override.retries", "5"),
+    ],
+)
+def test_what_our_runtime_does_not_heed_does_nothing(tmp_path: Path, key: str, value: str) -> None:
+    """The plan and its warning say the same."""
+    assert without_effect({key: value})
+    found = changed(tmp_path, SOURCE, key, None, value, ours=True)
+    assert found == {key: ("restart", "this runtime does not act on it yet")}
 
 
 def test_another_class(tmp_path: Path) -> None:

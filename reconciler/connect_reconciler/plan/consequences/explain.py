@@ -15,6 +15,7 @@ from connect_reconciler.plan.consequences.source_keys import SOURCE_RULES
 from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.values import Secret
+from connect_runtime.validation.without_effect import UNHEEDED
 from connect_specs.desired import ConsequenceRule
 from connect_specs.states import TargetState
 
@@ -22,6 +23,7 @@ RULES: tuple[Rule, ...] = (*CONNECT_RULES, *SOURCE_RULES, *SINK_RULES)
 
 # Connect restarts tasks for any change of a config, also where nobody knows what the key means
 _ANY_KEY = Rule("*", "restart")
+_UNHEEDED = Rule(" ".join(UNHEEDED), "restart", "this runtime does not act on it yet")
 
 
 def explained(
@@ -29,7 +31,8 @@ def explained(
 ) -> Changes:
     """The changed keys with what each does. The first rule that holds decides; `own` come first."""
     setting = Setting.of(changes, live, worker)
-    rules = (*map(_rule, own), *RULES, _ANY_KEY)
+    ours = (_UNHEEDED,) if live.ours else ()
+    rules = (*map(_rule, own), *ours, *RULES, _ANY_KEY)
     idle = _idle(changes)
     config = tuple(_explained(change, setting, rules, idle=idle) for change in changes.config)
     if changes.rename is None:
