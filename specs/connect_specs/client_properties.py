@@ -12,6 +12,7 @@ from typing import Final
 
 from connect_specs.config_values import ConfigValues
 from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.fields import did_you_mean
 
 # Of consumers, producers and admin clients of Kafka 4.1, and those that 4.0 took away
 CLIENT_PROPERTIES: Final = frozenset(
@@ -80,6 +81,10 @@ _LIBRDKAFKA: Final[Mapping[str, str]] = {
     "ssl.key.location": "ssl.keystore.location, with ssl.keystore.type: PEM",
     "ssl.key.pem": "ssl.keystore.key",
 }
+_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "sasl.mechanism": ("GSSAPI", "OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "security.protocol": ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL"),
+}
 _OF_WORKERS: Final = ("admin.", "consumer.", "producer.")
 # Near enough to be a slip of the pen
 _CLOSE: Final = 0.8
@@ -98,6 +103,10 @@ def check_client_properties(
         if key not in CLIENT_PROPERTIES:
             found, is_slip = _unknown(key, where)
             (problems if is_slip else warnings).append(found)
+        elif key in _WORDS and config.values.get(key, "").strip().upper() not in _WORDS[key]:
+            hint = did_you_mean(config.values.get(key, ""), _WORDS[key])
+            what = f"the value of {key!r} is none that Kafka's clients know"
+            problems.append(Diagnostic("project.client-property", what, where, hint=hint))
 
 
 def _unknown(key: str, where: Location) -> tuple[Diagnostic, bool]:

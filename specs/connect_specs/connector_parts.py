@@ -7,6 +7,7 @@ as long as it has a name, so that two connectors of one name are found in the sa
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 
 from connect_specs.config_values import ConfigValues
 from connect_specs.desired import DesiredConnector, Pin
@@ -47,6 +48,8 @@ def read_state(node: Node, problems: list[Diagnostic], *, any_case: bool) -> Tar
         hint += ", or leave the field out"
     elif text.lower() in states:
         hint = f"write {text.lower()}"
+    elif near := get_close_matches(text.lower(), states, 1):
+        hint = f"did you mean {near[0]!r}?"
     problems.append(Diagnostic("spec.bad-state", "this is no target state", node.where, hint=hint))
     return None
 

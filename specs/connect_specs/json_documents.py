@@ -86,7 +86,9 @@ class _Reader:
             return Scalar(match[0], self._places.at(offset), plain=True), match.end()
         if not start:
             raise _Stop("the text ends where a value should be", offset)
-        hint = "strings need double quotes" if start == "'" or start.isalpha() else ""
+        hint = self._no_json(offset, "]")
+        if start == "'" or start.isalpha():
+            hint = "strings need double quotes"
         raise _Stop("this is not a JSON value", offset, hint=hint)
 
     def _map(self, offset: int, depth: int) -> tuple[Node, int]:
@@ -97,7 +99,8 @@ class _Reader:
             return Map((), where), at + 1
         while True:
             if self._text[at : at + 1] != '"':
-                raise _Stop("a key in double quotes is expected here", at)
+                hint = self._no_json(at, "}")
+                raise _Stop("a key in double quotes is expected here", at, hint=hint)
             key, at = self._string(at)
             at = self._expect(":", self.skip(at))
             value, at = self.value(self.skip(at), depth + 1)
@@ -123,11 +126,18 @@ class _Reader:
                 return Sequence(tuple(items), where), at + 1
             at = self.skip(self._expect(",", at, closing="]"))
 
+    def _no_json(self, at: int, closing: str) -> str:
+        """What helps where other languages allow what stands here."""
+        if self._text[at : at + 1] == closing and self._text[:at].rstrip().endswith(","):
+            return "remove the comma before it"
+        is_comment = self._text.startswith(("//", "/*", "#"), at)
+        return "JSON has no comments: remove it" if is_comment else ""
+
     def _expect(self, mark: str, at: int, *, closing: str = "") -> int:
         if self._text[at : at + 1] == mark:
             return at + 1
         marks = f"'{mark}' or '{closing}'" if closing else f"'{mark}'"
-        raise _Stop(f"{marks} is expected here", at)
+        raise _Stop(f"{marks} is expected here", at, hint=self._no_json(at, ""))
 
     def _string(self, offset: int) -> tuple[Scalar, int]:
         parts: list[str] = []

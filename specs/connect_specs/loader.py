@@ -13,6 +13,7 @@ from connect_specs.consequence_rules import read_consequences
 from connect_specs.desired import Desired, DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
 from connect_specs.json_documents import parse_json
+from connect_specs.nodes import Map, Node
 from connect_specs.properties_documents import parse_properties
 from connect_specs.renames import check_renames
 from connect_specs.sources import Parse, filled_in
@@ -44,6 +45,9 @@ def read_specs(project: Project) -> tuple[Desired, tuple[Diagnostic, ...]]:
     files = find_spec_files(project, problems)
     find_policy_files(project, problems)
     found = _Found(values, problems)
+    found.warnings += values.warnings if values else ()
+    if not files and not problems:
+        found.warnings.append(_none(project))
     for path in files:
         found.read(path, relative_name(path, project.folder))
     check_renames(found.connectors, problems)
@@ -97,9 +101,11 @@ class _Found:
             written = Format.JSON
         parsed = source.parsed(_PARSERS[written])
         self.problems.extend(parsed.problems)
-        # Templates leave connectors out on purpose
-        if not (parsed.documents or parsed.problems or source.is_rendered):
-            self.warnings.append(_empty(file))
+        if not parsed.problems and not any(map(_holds_something, parsed.documents)):
+            # Templates leave connectors out on purpose
+            if not source.is_rendered:
+                self.warnings.append(_empty(file))
+            return
         for node in parsed.documents:
             before = len(self.problems)
             connector = read_document(node, written, self.problems)
@@ -117,6 +123,17 @@ class _Found:
         hint = "rename one of them, or remove it"
         code = "spec.duplicate-name"
         self.problems.append(Diagnostic(code, what, connector.where, why=why, hint=hint))
+
+
+def _holds_something(node: Node) -> bool:
+    """No properties are a map, too."""
+    return not isinstance(node, Map) or bool(node.entries)
+
+
+def _none(project: Project) -> Diagnostic:
+    where = project.specs_locations.get(project.specs[0], Location(project.file.name))
+    hint = "specs are files named *.yaml, *.yml, *.json or *.properties"
+    return Diagnostic("project.no-specs", "there is no spec where 'specs' says", where, hint=hint)
 
 
 def _empty(file: str) -> Diagnostic:

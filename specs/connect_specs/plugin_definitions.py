@@ -117,21 +117,30 @@ def parts_of(config: Mapping[str, str]) -> Iterator[PluginPart]:
 
 def nearest_class(name: str, class_names: Iterable[str], types: tuple[str, ...]) -> str | None:
     """The class that a mistyped name may mean: a short name for a short one, else a full one."""
-    full = sorted(class_names)
-    simple = {each: each.rpartition(".")[2] for each in full}
-    if "." in name.replace(":", "."):
-        near = _nearest(name, {each.lower(): each for each in full})
-        return near or _nearest(
-            name.rpartition(".")[2], {simple[each].lower(): each for each in full}
-        )
+    dotted = name.replace(":", ".")
+    typed = dotted.rpartition(".")[2]
     suffixes = {_SUFFIXES[each] for each in types}
-    short = {each.removesuffix(suffix) or each for each in simple.values() for suffix in suffixes}
-    return _nearest(name, {each.lower(): each for each in (*simple.values(), *sorted(short))})
+    # `Connector` at the end of both would make any two names alike
+    stem = _stem(typed, suffixes)
+    near: dict[str, str] = {}
+    for each in class_names:
+        simple = each.rpartition(".")[2]
+        short = _stem(simple, suffixes)
+        if _alike(stem, short):
+            near[each] = short if stem == typed else simple
+        elif stem == typed and _alike(typed, simple):
+            near[each] = simple
+    best = get_close_matches(dotted, near if "." in dotted else near.values(), 1, 0.0)
+    return best[0] if best else None
 
 
-def _nearest(name: str, known: Mapping[str, str]) -> str | None:
-    near = get_close_matches(name.lower(), known, 1, _CLOSE)
-    return known[near[0]] if near else None
+def _stem(simple: str, suffixes: Iterable[str]) -> str:
+    fitting = (simple.removesuffix(each) for each in suffixes if simple.endswith(each))
+    return next(fitting, simple) or simple
+
+
+def _alike(one: str, other: str) -> bool:
+    return bool(get_close_matches(one.lower(), [other.lower()], 1, _CLOSE))
 
 
 def elements(value: str) -> tuple[str, ...]:

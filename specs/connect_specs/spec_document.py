@@ -6,6 +6,7 @@ reader takes the body of `POST /connectors` (KIP-980), which differs by `initial
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 from connect_specs.config_values import ConfigValues, read_config
@@ -19,6 +20,7 @@ from connect_specs.spec_offsets import read_pin
 from connect_specs.states import TargetState
 
 _CODE = "spec"
+_IGNORABLE = "config."
 _FIELDS = ("name", "state", "config", "offsets", "lifecycle", "sensitive", "renamed_from")
 
 
@@ -113,9 +115,20 @@ def _lifecycle(node: Map, problems: list[Diagnostic]) -> tuple[bool, tuple[str, 
     check_fields(fields, ("prevent_delete", "ignore"), _CODE, "lifecycle", problems)
     prevent = fields.get("prevent_delete")
     ignore = fields.get("ignore")
+    globs = () if ignore is None else as_texts(ignore, "ignore", _CODE, problems)
+    for glob in globs:
+        if not _can_match(glob.text):
+            what = f"{glob.text!r} matches nothing that could be ignored"
+            hint = f"write config.{glob.text}"
+            problems.append(Diagnostic("spec.bad-ignore", what, glob.where, hint=hint))
     return (
         prevent is not None and bool(as_bool(prevent, "prevent_delete", _CODE, problems)),
-        ()
-        if ignore is None
-        else tuple(scalar.text for scalar in as_texts(ignore, "ignore", _CODE, problems)),
+        tuple(glob.text for glob in globs),
     )
+
+
+def _can_match(glob: str) -> bool:
+    """Whether it could be a glob for `config.<key>`."""
+    literal = re.split(r"[*?\[]", glob, maxsplit=1)[0]
+    whole = len(literal) == len(glob)
+    return literal.startswith(_IGNORABLE) or (not whole and _IGNORABLE.startswith(literal))

@@ -15,6 +15,7 @@ from connect_specs.diagnostics import Diagnostic, Invalid, Location
 BYTES_MAX = 16 * 1024 * 1024
 
 LINE_END = re.compile(r"\r\n|\r|\n")
+_CONFLICT = re.compile(r"^<{7} .*?^={7}\r?$.*?^>{7} ", re.MULTILINE | re.DOTALL)
 
 
 class Places:
@@ -58,7 +59,7 @@ def read_text(path: Path, file: str, *, latin1_fallback: bool = False) -> str:
         what = f"the file is larger than {BYTES_MAX // (1024 * 1024)} MiB"
         raise Invalid(Diagnostic("file.too-large", what, Location(file)))
     try:
-        return data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if latin1_fallback:
             return data.decode("latin-1")
@@ -67,3 +68,9 @@ def read_text(path: Path, file: str, *, latin1_fallback: bool = False) -> str:
         hint = "save the file as UTF-8"
         problem = Diagnostic("file.encoding", "the file is not UTF-8", where, hint=hint)
         raise Invalid(problem) from error
+    conflict = _CONFLICT.search(text)
+    if conflict:
+        where = Places(text, file).at(conflict.start())
+        what, hint = "a merge conflict was left in the file", "keep one of its two sides"
+        raise Invalid(Diagnostic("file.conflict", what, where, hint=hint))
+    return text

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
 
@@ -32,6 +33,8 @@ _WITHOUT_QUOTE = {
     "file.alias": "this alias stands for nothing; quote a value that begins with '*'",
     "file.duplicate-key": "this key is given twice",
 }
+# Near enough to be a slip of the pen
+_CLOSE = 0.75
 _PIECE = re.compile(r"[\w.-]{4,}")
 
 
@@ -42,6 +45,7 @@ class Values:
     names: Mapping[str, Value] = field(repr=False)
     env: str | None
     environments: tuple[str, ...]
+    warnings: tuple[Diagnostic, ...] = ()
 
     def hide(self, problems: Iterable[Diagnostic]) -> list[Diagnostic]:
         """The diagnostics without values that have a secret's name."""
@@ -73,12 +77,29 @@ def load_values(folder: Path, env: str | None) -> Values | None:
         raise Invalid(_unknown(env, environments))
     problems: list[Diagnostic] = []
     names: dict[str, Value] = {}
+    warnings: tuple[Diagnostic, ...] = ()
     for stem in (_DEFAULT, env):
         if stem is not None and stem in stems:
-            names = _over(names, _read(values, stem, problems))
+            root = _read(values, stem, problems)
+            if stem != _DEFAULT and root is not None:
+                warnings = tuple(_slips(root, names))
+            names = names if root is None else _over(names, _map(root, problems))
     if problems:
         raise Invalid(*by_place(problems))
-    return Values(names if env is None else names | {ENV: env}, env, environments)
+    names = names if env is None else names | {ENV: env}
+    return Values(names, env, environments, warnings)
+
+
+def _slips(root: Map, names: Mapping[str, Value]) -> Iterator[Diagnostic]:
+    """Names of an environment that the default lacks, and that are nearly one of its others."""
+    given = root.names()
+    for key, _ in root.entries:
+        free = [name for name in names if name not in given]
+        near = get_close_matches(key.text, free, 1, _CLOSE) if key.text not in names else []
+        if near:
+            what = f"{key.text!r} is no name of {VALUES_FOLDER}/{_DEFAULT}{_ENDING}"
+            hint = f"did you mean {near[0]!r}?"
+            yield Diagnostic("values.unknown-name", what, key.where, hint=hint)
 
 
 def _unknown(env: str, environments: tuple[str, ...]) -> Diagnostic:
@@ -90,23 +111,23 @@ def _unknown(env: str, environments: tuple[str, ...]) -> Diagnostic:
     return Diagnostic("values.unknown-env", what, Location(f"{VALUES_FOLDER}/"), hint=hint)
 
 
-def _read(folder: Path, stem: str, problems: list[Diagnostic]) -> dict[str, Value]:
+def _read(folder: Path, stem: str, problems: list[Diagnostic]) -> Map | None:
     file = f"{VALUES_FOLDER}/{stem}{_ENDING}"
     try:
         parsed = parse_yaml(read_text(folder / f"{stem}{_ENDING}", file), file)
     except Invalid as invalid:
         problems.extend(invalid.diagnostics)
-        return {}
+        return None
     problems.extend(
         replace(each, what=_WITHOUT_QUOTE.get(each.code, each.what)) for each in parsed.problems
     )
     if not parsed.documents:
-        return {}
+        return None
     root = parsed.documents[0]
     if not isinstance(root, Map) or len(parsed.documents) > 1:
         what = "a values file must hold one map"
         problems.append(Diagnostic("values.not-a-map", what, root.where, hint="write name: value"))
-        return {}
+        return None
     for key, _ in root.entries:
         if not _NAME.fullmatch(key.text):
             what = "this name cannot be used in a template"
@@ -116,7 +137,7 @@ def _read(folder: Path, stem: str, problems: list[Diagnostic]) -> dict[str, Valu
             what = f"{ENV!r} is the name of the environment itself"
             hint = "choose another name"
             problems.append(Diagnostic("values.bad-name", what, key.where, hint=hint))
-    return _map(root, problems)
+    return root
 
 
 def _map(node: Map, problems: list[Diagnostic]) -> dict[str, Value]:

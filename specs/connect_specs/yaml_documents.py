@@ -156,7 +156,8 @@ class _Reader:
             if isinstance(key, Scalar):
                 own.append((key, built.node))
             else:
-                hint = "a value that begins with { or [ must be quoted"
+                hint = "a value that begins with { or [ must be quoted; "
+                hint += "templates are read where the project has a folder values/"
                 what = "a key must be text, not a list or a map"
                 self.problems.append(Diagnostic("file.key", what, key.where, hint=hint))
         entries, problems = without_duplicates(own)

@@ -46,3 +46,24 @@ def test_a_property_of_something_else_is_a_warning(tmp_path: Path) -> None:
         "warning[project.client-property]: connect.yaml:6:5: "
         "Kafka's clients have no property 'acme.interceptor.url'; it has no effect\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("security.protocol: SASL-SSL", "did you mean 'SASL_SSL'?"),
+        ("security.protocol: ''", "known here: PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL"),
+        ("sasl.mechanism: SCRAM-SHA-521", "did you mean 'SCRAM-SHA-512'?"),
+        ("security.protocol: sasl_ssl", None),
+    ],
+)
+def test_a_word_that_no_client_knows_is_refused(
+    tmp_path: Path, text: str, hint: str | None
+) -> None:
+    if hint is None:
+        assert load(tmp_path, f"    {text}\n").kafka
+        return
+    with pytest.raises(Invalid) as caught:
+        load(tmp_path, f"    {text}\n")
+    (found,) = caught.value.diagnostics
+    assert (str(found.where), found.hint) == ("connect.yaml:6:5", hint)

@@ -306,3 +306,48 @@ def test_renamed_from(tmp_path: Path, write: Write) -> None:
     found = load_specs(project(tmp_path)).connectors["new"]
     assert found.renamed_from == "old"
     assert str(found.renamed_from_where) == "a.yaml:3:15"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "warned"),
+    [
+        ("a.yaml", "", True),
+        ("a.yaml", "# config: {}\n\n", True),
+        ("a.yaml", "---\n# none\n---\n---\n", True),
+        ("a.properties", "# name=a\n", True),
+        ("a.yaml", "---\n---\n" + SPEC.format("a") + "---\n", False),
+        ("a.properties", "name=a\nconnector.class=X\n", False),
+    ],
+)
+def test_a_file_without_a_spec_is_a_warning(
+    tmp_path: Path, write: Write, name: str, text: str, warned: bool
+) -> None:
+    """Emptied by accident, it would read as a wish to delete its connectors."""
+    write(f"specs/{name}", text)
+    found = load_specs(project(tmp_path, "specs/"))
+    expected = [("spec.empty-file", f"specs/{name}:1:1")] if warned else []
+    assert [(each.code, str(each.where)) for each in found.warnings] == expected
+
+
+def test_no_file_at_all_is_a_warning(tmp_path: Path, write: Write) -> None:
+    write("specs/a.yaml.txt", SPEC.format("a"))
+    found = load_specs(project(tmp_path, "specs/"))
+    assert [each.code for each in found.warnings] == ["project.no-specs"]
+
+
+def test_a_mistyped_name_of_an_environment_is_a_warning(tmp_path: Path, write: Write) -> None:
+    write("values/default.yaml", "topic: t\nregion: eu\n")
+    write("values/prod.yaml", "region: us\ntopik: u\nonly_here: 1\nregions: [us]\n")
+    write("specs/a.yaml", SPEC.format("{{ topic }}"))
+    found = load_specs(replace(project(tmp_path, "specs/"), env="prod"))
+    assert render_diagnostics(found.warnings, "warning") == (
+        "warning[values.unknown-name]: values/prod.yaml:2:1: "
+        "'topik' is no name of values/default.yaml\n"
+        "  hint: did you mean 'topic'?\n"
+    )
+
+
+def test_what_a_template_leaves_out_is_no_empty_file(tmp_path: Path, write: Write) -> None:
+    write("values/default.yaml", "on: false\n")
+    write("specs/a.yaml", "{% if on %}\n" + SPEC.format("a") + "{% endif %}\n")
+    assert load_specs(project(tmp_path, "specs/")).warnings == ()

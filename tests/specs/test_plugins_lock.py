@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from connect_specs.diagnostics import Invalid, Location
-from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
+from connect_specs.plugin_definitions import (
+    CONNECTORS,
+    KeyDefinition,
+    PluginDefinition,
+    PluginSet,
+    nearest_class,
+)
 from connect_specs.plugins_lock import PLUGINS_LOCK, load_lock, lock_text
 
 KEYS = {
@@ -54,3 +60,27 @@ def test_what_is_no_lock(tmp_path: Path, text: str, where: Location) -> None:
         load_lock(tmp_path)
     assert error.value.diagnostics[0].where == where
     assert "connect plugins lock" in error.value.diagnostics[0].hint
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("OrderSink", "OrdersSink"),
+        ("OrderSinkConnector", "OrdersSinkConnector"),
+        ("OrdersSinkConector", "OrdersSinkConnector"),
+        ("com.exmaple.OrdersSinkConnector", "com.example.OrdersSinkConnector"),
+        ("org.acme.OrderSinkConnector", "com.example.OrdersSinkConnector"),
+        ("com.acme.KinesisSinkConnector", None),
+        ("AvroSourceConnector", None),
+        ("Connector", None),
+    ],
+)
+def test_the_class_that_a_name_may_mean(name: str, meant: str | None) -> None:
+    known = ["com.example.OrdersSinkConnector", "com.example.QueueSourceConnector"]
+    assert nearest_class(name, known, CONNECTORS) == meant
+
+
+def test_converters_are_not_alike_by_their_suffix() -> None:
+    known = ["org.apache.kafka.connect.json.JsonConverter"]
+    assert nearest_class("io.confluent.AvroConverter", known, ("converter",)) is None
+    assert nearest_class("JsonConvertor", known, ("converter",)) == "JsonConverter"

@@ -82,7 +82,7 @@ def connectors(draw: st.DrawFn, *, pinned: bool = False) -> DesiredConnector:
         made,
         pin=draw(st.one_of(st.none(), pins)),
         prevent_delete=draw(st.booleans()),
-        ignore=draw(texts),
+        ignore=tuple(f"config.{key}" for key in draw(texts)),
         sensitive=draw(texts),
         renamed_from=draw(st.one_of(st.none(), names.filter(lambda old: old != name))),
     )
