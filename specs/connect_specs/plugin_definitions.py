@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from typing import Final, Protocol
 
 SOURCE, SINK = "source", "sink"
@@ -122,16 +122,17 @@ def nearest_class(name: str, class_names: Iterable[str], types: tuple[str, ...])
     suffixes = {_SUFFIXES[each] for each in types}
     # `Connector` at the end of both would make any two names alike
     stem = _stem(typed, suffixes)
-    near: dict[str, str] = {}
-    for each in class_names:
+    near: list[tuple[float, float, str]] = []
+    for each in sorted(class_names):
         simple = each.rpartition(".")[2]
         short = _stem(simple, suffixes)
-        if _alike(stem, short):
-            near[each] = short if stem == typed else simple
-        elif stem == typed and _alike(typed, simple):
-            near[each] = simple
-    best = get_close_matches(dotted, near if "." in dotted else near.values(), 1, 0.0)
-    return best[0] if best else None
+        for form in (short, simple) if stem == typed else (short,):
+            likeness = _likeness(stem, form)
+            if likeness >= _CLOSE:
+                spoken = form if stem == typed else simple
+                full = _likeness(dotted, each)
+                near.append((likeness, full, each if "." in dotted else spoken))
+    return max(near)[2] if near else None
 
 
 def _stem(simple: str, suffixes: Iterable[str]) -> str:
@@ -139,8 +140,8 @@ def _stem(simple: str, suffixes: Iterable[str]) -> str:
     return next(fitting, simple) or simple
 
 
-def _alike(one: str, other: str) -> bool:
-    return bool(get_close_matches(one.lower(), [other.lower()], 1, _CLOSE))
+def _likeness(one: str, other: str) -> float:
+    return SequenceMatcher(None, one.lower(), other.lower()).ratio()
 
 
 def elements(value: str) -> tuple[str, ...]:

@@ -68,8 +68,11 @@ def test_validate_checks_configs_of_a_cluster_by_its_lock(connect: Command) -> N
         "  tasks.max: x\n  tokn: s3cret\n",
     )
     unknown = connect("validate")
-    assert unknown.returncode == 0
     assert "warning[config.unknown-class]: connectors/a.yaml:3:3: " in unknown.stderr
+    # What Connect says of its own keys holds whatever the class
+    assert unknown.returncode == 2
+    assert unknown.stderr.count("error[") == 1
+    assert "error[config.refused]: connectors/a.yaml:5:3: " in unknown.stderr
     keys = [
         {"name": "tasks.max", "type": "INT", "importance": "HIGH"},
         {"name": "topics", "type": "LIST", "importance": "HIGH"},

@@ -76,7 +76,7 @@ def test_what_is_no_lock(tmp_path: Path, text: str, where: Location) -> None:
     ],
 )
 def test_the_class_that_a_name_may_mean(name: str, meant: str | None) -> None:
-    known = ["com.example.OrdersSinkConnector", "com.example.QueueSourceConnector"]
+    known = ["com.example.OrdersSinkConnector", "com.example.OrdersSourceConnector"]
     assert nearest_class(name, known, CONNECTORS) == meant
 
 

@@ -25,19 +25,22 @@ from connect_reconciler.plan.config_checks import (
     unknown_keys,
     wrong_values,
 )
+from connect_reconciler.plan.config_slips import sensitive_slips, slips
 from connect_reconciler.plan.diff import written_config
-from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.kinds import kind_of
+from connect_reconciler.plan.live import Kind, Live
 from connect_reconciler.plan.rename import base_config, recorded_pin
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.sensitive import Veil
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.validation.validate import validate
+from connect_runtime.validation.validate import check_common, validate
 from connect_runtime.validation.without_effect import without_effect
 from connect_runtime.worker_config import WorkerConfig, from_project
 from connect_specs.desired import Desired, DesiredConnector, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Location, by_place
 from connect_specs.plugin_definitions import (
     CONNECTORS,
+    SINK,
     Definitions,
     nearest_class,
     parts_of,
@@ -148,11 +151,15 @@ def _findings(
     unknown: dict[str, _Written] = {}
     for each in written:
         answer = answers.validations.get(each.spec.name)
-        problems = _problems(each, answer, plugins, worker)
-        if problems is None:
+        known = answer is not None or plugins.find(each.config[CLASS_KEY], CONNECTORS) is not None
+        if not known:
             unknown.setdefault(each.config[CLASS_KEY], each)
-        errors += _refusals(each, problems or (), answer, plugins)
-        warnings += _unread(each, answer, plugins)
+        problems = _problems(each, answer, plugins, worker, project.group_id)
+        errors += _refusals(each, problems, answer, plugins)
+        slipped = tuple(_slips(each, answer, plugins))
+        told = {slip.where for slip in slipped}
+        warnings += slipped
+        warnings += [warn for warn in _unread(each, answer, plugins) if warn.where not in told]
         if ours:
             warnings += _without_effect(each)
         references = [key for key, value in each.config.items() if holds_reference(value)]
@@ -174,17 +181,30 @@ def _worker(project: Project) -> WorkerConfig | None:
 
 
 def _problems(
-    each: _Written, answer: Validation | None, plugins: Definitions, worker: WorkerConfig | None
-) -> Iterable[KeyProblem] | None:
-    """From the best judge there is; None if nobody knows the class."""
+    each: _Written,
+    answer: Validation | None,
+    plugins: Definitions,
+    worker: WorkerConfig | None,
+    worker_group: str,
+) -> Iterable[KeyProblem]:
+    """From the best judge there is: of a class that nobody knows, only of Connect's own keys."""
     if answer is not None:
         return answer.problems
     if worker is not None and Installed().find(each.config[CLASS_KEY], CONNECTORS) is not None:
         return _by_our_rules(each.config, worker)
-    keys = keys_of(each.config, plugins)
-    if keys is None:
-        return None
-    return [KeyProblem(found.key, found.what) for found in wrong_values(each.config, keys)]
+    keys = keys_of(each.config, plugins) or {}
+    is_sink = _kind(each.config, plugins) == "sink"
+    common = check_common(each.config, is_sink=is_sink, worker_group=worker_group)
+    own = ((found.key, found.what) for found in wrong_values(each.config, keys))
+    return [KeyProblem(key, what) for key, what in (*own, *common)]
+
+
+def _kind(config: Mapping[str, str], plugins: Definitions) -> Kind:
+    plugin = plugins.find(config.get(CLASS_KEY, ""), CONNECTORS)
+    told: dict[str, Kind] = {}
+    if plugin is not None:
+        told[config[CLASS_KEY]] = "sink" if plugin.type == SINK else "source"
+    return kind_of(config, None, told)
 
 
 def _by_our_rules(config: Mapping[str, str], worker: WorkerConfig) -> list[KeyProblem]:
@@ -264,6 +284,15 @@ def _unread(
     for found in () if keys is None else unknown_keys(each.config, keys):
         what = f"{each.spec.name}: {found.what}"
         yield Diagnostic("config.unknown-key", what, each.place(found.key), hint=found.hint)
+
+
+def _slips(each: _Written, answer: Validation | None, plugins: Definitions) -> Iterator[Diagnostic]:
+    for found in slips(each.config, is_sink=_kind(each.config, plugins) == "sink"):
+        what = _hidden(each, answer, f"{each.spec.name}: {found.what}")
+        yield Diagnostic("config.slip", what, each.place(found.key), hint=found.hint)
+    for glob, near in sensitive_slips(each.spec.sensitive, each.config):
+        what = f"{each.spec.name}: 'sensitive' names {glob!r}, which the config has not"
+        yield Diagnostic("config.slip", what, each.spec.where, hint=f"did you mean {near!r}?")
 
 
 def _without_effect(each: _Written) -> Iterator[Diagnostic]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -82,6 +82,22 @@ def validate(config: Config, worker: WorkerConfig) -> ConfigInfos:
     groups = dict.fromkeys((*definitions.groups, *own.groups))
     infos = findings.infos(cast(str, name), keys, tuple(groups))
     return _with(infos, [*_override_infos(config), *_option_infos(config)])
+
+
+def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterator[tuple[str, str]]:
+    """What is wrong with the keys that Connect itself defines, whatever the class: key and error.
+
+    For connectors that are not here; nor need their converters and transformations be.
+    """
+    definitions = (sink_definitions if is_sink else source_definitions)("", _NO_DEFAULTS).embed(
+        alias_definitions(rules.aliases("transforms", config), rules.aliases("predicates", config))
+    )
+    findings = Findings()
+    findings.take(definitions.validate(config))
+    if is_sink:
+        rules.check_sink(config, findings, worker_group)
+    for key, value in findings.values.items():
+        yield from ((key, error) for error in value.errors)
 
 
 def connector_plugin(config: Config) -> Plugin:
