@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from fnmatch import fnmatchcase
 
 from connect_specs.config_values import ConfigValues, read_config
 from connect_specs.connector_parts import make_connector, read_class, read_name, read_state
@@ -20,7 +21,7 @@ from connect_specs.spec_offsets import read_pin
 from connect_specs.states import TargetState
 
 _CODE = "spec"
-_IGNORABLE = "config."
+_CONFIG = "config."
 _FIELDS = ("name", "state", "config", "offsets", "lifecycle", "sensitive", "renamed_from")
 
 
@@ -119,7 +120,7 @@ def _lifecycle(node: Map, problems: list[Diagnostic]) -> tuple[bool, tuple[str, 
     for glob in globs:
         if not _can_match(glob.text):
             what = f"{glob.text!r} matches nothing that could be ignored"
-            hint = f"write config.{glob.text}"
+            hint = f"write {_CONFIG}{glob.text}, or state"
             problems.append(Diagnostic("spec.bad-ignore", what, glob.where, hint=hint))
     return (
         prevent is not None and bool(as_bool(prevent, "prevent_delete", _CODE, problems)),
@@ -128,7 +129,8 @@ def _lifecycle(node: Map, problems: list[Diagnostic]) -> tuple[bool, tuple[str, 
 
 
 def _can_match(glob: str) -> bool:
-    """Whether it could be a glob for `config.<key>`."""
+    """Whether it could be a glob for `state` or `config.<key>`."""
     literal = re.split(r"[*?\[]", glob, maxsplit=1)[0]
     whole = len(literal) == len(glob)
-    return literal.startswith(_IGNORABLE) or (not whole and _IGNORABLE.startswith(literal))
+    is_config = literal.startswith(_CONFIG) or (not whole and _CONFIG.startswith(literal))
+    return is_config or fnmatchcase("state", glob)
