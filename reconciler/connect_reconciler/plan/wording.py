@@ -57,7 +57,7 @@ class Wording:
         owned = self.changes.owned is not None
         reason = "its spec is new"
         if owned:
-            reason = "it is gone from the cluster, and its spec is still there"
+            reason = "it is not on the cluster, and the ledger and its spec have it"
         lines = []
         if held_from is not None:
             lines.append(f"created stopped, for its offsets; {held_from.value} after that")
