@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from connect_reconciler.plan.actions import Create
 from connect_reconciler.plan.agreement import ensure_same
 from connect_reconciler.plan.plan_file import dump_plan, load_plan
-from connect_specs.desired import Pin
+from connect_specs.desired import OffsetEntry, Pin
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
+from support.fake_cluster import FakeCluster, refused
 from support.going_back import (
     RUNNING,
     STOPPED,
@@ -84,3 +87,33 @@ def test_a_deleted_connector_comes_back_with_its_pins(world: Applying, state: Ta
     assert names(world.plan(files)) == []
     assert world.kafka.groups["connect-a"] == {("t", 0): 3 if stopped else 50}
     assert {pin: each.held for (_, pin), each in world.ledger().pins.items()} == {"p": stopped}
+
+
+def test_a_rollback_that_failed_half_way_rewinds_nothing_twice(world: Applying) -> None:
+    """The connector that is back already has gone on since."""
+    files = desired_of(*(spec(name, pin=Pin("p", (at(3),))) for name in "ab"))
+    apply(world, desired_of(spec("a"), spec("b")))
+    for name in "ab":
+        world.kafka.groups[f"connect-{name}"] = {("t", 0): 70}
+    moved = apply(world, files)
+    cluster = FakeCluster(world.kafka)
+    alter = cluster.alter_offsets
+
+    def refuse(name: str, offsets: Sequence[OffsetEntry]) -> str:
+        if name == "b":
+            raise refused("b does not take these now")
+        return alter(name, offsets)
+
+    cluster.alter_offsets = refuse  # type: ignore[method-assign]
+    way, plan = back(world, moved, files)
+    world.time.at += 10
+    assert world.apply(way.desired, plan, cluster=cluster).exit_code == 1
+    assert world.kafka.groups["connect-a"] == {("t", 0): 70}
+    world.kafka.groups["connect-a"] = {("t", 0): 80}
+    apply(world, files)
+    roll_back(world, moved, files)
+    assert world.kafka.groups["connect-a"] == {("t", 0): 80}
+    assert world.kafka.groups["connect-b"] == {("t", 0): 70}
+    # once more, on purpose
+    roll_back(world, moved, files)
+    assert world.kafka.groups["connect-a"] == {("t", 0): 70}
