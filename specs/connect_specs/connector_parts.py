@@ -31,6 +31,9 @@ def read_name(node: Node, problems: list[Diagnostic]) -> Scalar | None:
     elif node.text != node.text.strip():
         # Connect's REST API trims names, so this one could never be found again
         what = "the name begins or ends with a space"
+    elif node.text in (".", ".."):
+        # In a URL these mean another place
+        what = f"the name is {node.text!r}, which no URL can hold"
     else:
         return node
     problems.append(Diagnostic("spec.bad-name", what, node.where))

@@ -190,6 +190,7 @@ def test_no_value_of_a_config_is_in_what_is_said(
         ("", "spec.bad-name"),
         ("[a]", "spec.bad-name"),
         ("'a '", "spec.bad-name"),
+        ("'..'", "spec.bad-name"),
         ("'\u3000a'", "spec.bad-name"),
         ("a b/é?.%20", None),
         ("007", None),

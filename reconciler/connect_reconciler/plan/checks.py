@@ -46,13 +46,16 @@ def check_changes(
     live: Live,
     worker: Mapping[str, str],
     readers: Readers,
+    *,
+    group_id: str,
     env: str | None = None,
 ) -> Problems:
     """All problems, in the order of the connectors."""
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = list(_whole_project(changes, desired, live))
     blocked, unpinned = set(), set()
-    groups = Groups({each.name: each for each in changes}, live, worker, readers, desired.project)
+    named = {each.name: each for each in changes}
+    groups = Groups(named, live, worker, readers, desired.project, group_id)
     for each in changes:
         refused = (
             _ownership(each, desired.project)
@@ -60,6 +63,7 @@ def check_changes(
             or environment_error(each, desired, env)
             or rename_error(each, desired, live)
             or group_error(each, worker, readers)
+            or groups.lease_error(each)
             or (groups.error(each) if each.carries else None)
         )
         if refused is not None:

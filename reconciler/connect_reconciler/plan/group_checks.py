@@ -14,7 +14,7 @@ from connect_reconciler.plan.group_readers import Readers, other_readers
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.positions import sink_topics
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.names import sink_group
+from connect_specs.names import ledger_group, sink_group
 from connect_specs.states import TargetState
 
 _KAFKA = "consumer.override.bootstrap.servers"
@@ -29,6 +29,22 @@ class Groups:
     worker: Mapping[str, str]
     readers: Readers
     project: str
+    group_id: str
+
+    def lease_error(self, changes: Changes) -> Diagnostic | None:
+        """A sink in the group that keeps two applies apart would take the lease, or be fenced."""
+        if changes.kind != "sink" or changes.written is None or self.live.rest_alone:
+            return None
+        lease = ledger_group(self.group_id)
+        if sink_group(changes.name, changes.written, self.worker) != lease:
+            return None
+        return Diagnostic(
+            "plan.lease-group",
+            f"{changes.name} is to read with consumer group {lease}, which holds the lease of"
+            f" applies to {self.group_id}",
+            changes.spec.where if changes.spec else changes.name,
+            hint="give it another name, or a consumer.override.group.id",
+        )
 
     def error(self, changes: Changes) -> Diagnostic | None:
         """Why the connector's offsets, or those of its old name, cannot be moved."""

@@ -38,7 +38,7 @@ def make_plan(
     known = worker or {}
     changes = tuple(explained(each, live, known, desired.consequences) for each in diff(part, live))
     readers = readers_of(changes, live, known)
-    problems = check_changes(changes, desired, live, known, readers, env)
+    problems = check_changes(changes, desired, live, known, readers, group_id=group_id, env=env)
     allowed = [
         replace(each, pin=None) if each.name in problems.unpinned else each
         for each in changes

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connect_reconciler.plan.actions import CarryOffsets, Create, DeleteOld, OffsetMove, StopOld
+from connect_reconciler.plan.consequences.setting import sink_start
 from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.group_readers import Readers, other_readers
 from connect_reconciler.plan.live import Live, LiveConnector
@@ -76,7 +77,8 @@ class RenameWording:
             effect = f"{amount}: the consumer group is the same, so its offsets are there already"
         else:
             effect = f"{amount}: {name} goes on where {old} stops"
-            if not any(each.effect for each in self.changes.moved):
+            promised = not any(each.effect for each in self.changes.moved)
+            if promised and not any(self._beyond(move.entry) for move in moves):
                 effect += "; nothing is repeated or skipped"
         return CarryOffsets(
             connector=name,
@@ -141,12 +143,22 @@ class RenameWording:
             was = before.pop(canonical_partition(entry.partition), None)
             later = " or later" if reading(self.rename.live) is not None else ""
             effect = f"{_label(entry.partition)} goes on at {_offset(entry)}{later}"
+            effect += self._beyond(entry)
             found.append(OffsetMove(entry, was, effect, "same"))
         for was in before.values():
             effect = f"{_label(was.partition)} {_offset(was)} → none: left by an earlier {name}"
             gone = OffsetEntry(was.partition, None)
             found.append(OffsetMove(gone, was, effect, "forgotten"))
         return found
+
+    def _beyond(self, entry: OffsetEntry) -> str:
+        """A topic that was made anew is read from where the consumer's auto.offset.reset says."""
+        at, number = sink_partition(entry.partition), sink_offset(entry.offset)
+        log = None if at is None else self.live.logs.get(at)
+        if log is None or number is None or number <= log.latest:
+            return ""
+        start = sink_start(self.changes.written or {}, self.worker)
+        return f", beyond the log's end, {log.latest}: reads from {start} there"
 
     def _group(self, connector: LiveConnector) -> str:
         shown = self.changes.cover.shown(connector.config)
