@@ -27,7 +27,7 @@ from support.rest_project import RestProject, sink
 pytestmark = pytest.mark.oracle
 
 # The worker commits every second. What fails takes all of its time
-SOON, PATIENT = (Choices(health_timeout=each, healthy_for=1.2) for each in (3, 30))
+SOON, PATIENT = (Choices(health_timeout=each, healthy_for=1.2) for each in (5, 30))
 
 
 @contextmanager
