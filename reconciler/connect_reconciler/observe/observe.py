@@ -22,6 +22,7 @@ from connect_reconciler.observe.known_plugins import known_plugins
 from connect_reconciler.observe.logs import with_logs
 from connect_reconciler.observe.offsets import (
     group_entries,
+    left_as_source,
     new_groups,
     offsets_of,
     sink_groups,
@@ -149,7 +150,8 @@ def observe_view(
             if name not in found.config.connectors and entries
         },
         new_offsets={
-            name: group_entries(committed.get(group, {})) for name, group in others.items()
+            **{name: group_entries(committed.get(group, {})) for name, group in others.items()},
+            **left_as_source(desired, found.config, groups, kinds, found.offsets),
         },
         now_ms=now_ms(),
         cluster_id=cluster_id,

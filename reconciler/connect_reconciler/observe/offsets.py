@@ -60,16 +60,33 @@ def new_groups(
 ) -> dict[str, str]:
     """The consumer group of every live connector whose spec has it read with another one."""
     found: dict[str, str] = {}
-    for name, spec in desired.connectors.items():
-        state = live.connectors.get(name)
-        if state is None:
-            continue
-        written = written_config(spec, without_reserved(state.config))
+    for name in desired.connectors.keys() & live.connectors.keys():
+        written = _written(name, desired, live)
         group = sink_group(name, written, project.worker)
         elsewhere = "consumer.override.bootstrap.servers" in written
         if kind_of(written, None, kinds) == "sink" and group != groups.get(name) and not elsewhere:
             found[name] = group
     return found
+
+
+def left_as_source(
+    desired: Desired,
+    live: ConfigSnapshot,
+    groups: Mapping[str, str],
+    kinds: Mapping[str, Kind],
+    stored: OffsetSnapshot,
+) -> dict[str, tuple[OffsetEntry, ...]]:
+    """What sinks that are to become sources left when they were sources before."""
+    return {
+        name: _source_offsets(stored, name)
+        for name in desired.connectors.keys() & live.connectors.keys() & stored.connectors.keys()
+        if name in groups and kind_of(_written(name, desired, live), None, kinds) == "source"
+    }
+
+
+def _written(name: str, desired: Desired, live: ConfigSnapshot) -> Mapping[str, str]:
+    config = live.connectors[name].config
+    return written_config(desired.connectors[name], without_reserved(config))
 
 
 def topics_of_sinks(

@@ -98,7 +98,7 @@ class LedgerState:
 class Live:
     """All that was observed. `logs` covers every topic partition that a sink or a pin names.
 
-    `new_offsets` by connector: what is in the consumer group that its spec has it read with, where
+    `new_offsets` by connector: what is where its spec has it look for its offsets, where
     that is another than now.
 
     `topics` holds how many partitions the topics have that a new, changed or pinned sink reads;

@@ -68,3 +68,18 @@ def test_an_ignored_group_counts_under_the_new_name_too() -> None:
     assert world.observe(desired_of(spec)).orphan_offsets["b"] == (
         OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 90}),
     )
+
+
+def test_what_a_sink_left_as_a_source_is_seen_before_it_goes_on_there() -> None:
+    world = Applying(key=b"key")
+    world.kafka.create_topics()
+    source = {"connector.class": "FileStreamSource", "topic": "t", "file": "f", "name": "a"}
+    sink = {"connector.class": "FileStreamSink", "topics": "t", "name": "a"}
+    place = Location("a.yaml", 1, 1)
+    kept = OffsetEntry({"filename": "f"}, {"position": 5})
+    pinned = DesiredConnector("a", source, place, pin=Pin("p", (kept,)))
+    assert world.apply(desired_of(pinned)).exit_code == 0
+    assert world.apply(desired_of(DesiredConnector("a", sink, place))).exit_code == 0
+    again = world.observe(desired_of(DesiredConnector("a", source, place)))
+    assert again.connectors["a"].offsets == ()
+    assert again.new_offsets == {"a": (kept,)}

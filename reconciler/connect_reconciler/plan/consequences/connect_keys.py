@@ -28,7 +28,16 @@ def _becomes_sink(setting: Setting) -> str | None:
 def _becomes_source(setting: Setting) -> str | None:
     if (setting.old_kind, setting.kind) != ("sink", "source"):
         return None
+    if setting.live.new_offsets.get(setting.name):
+        return None
     return "the sink becomes a source: its consumer group stays unused; reads from its start"
+
+
+def _source_again(setting: Setting) -> str | None:
+    if (setting.old_kind, setting.kind) != ("sink", "source"):
+        return None
+    goes_on = "goes on from the offsets that it left as a source before"
+    return f"the sink becomes a source: its consumer group stays unused; {goes_on}"
 
 
 def _same_group(setting: Setting) -> str | None:
@@ -144,6 +153,7 @@ _PASSED_OVER = "records that fail are passed over from now on, and lost where no
 CONNECT_RULES: tuple[Rule, ...] = (
     Rule("connector.class", "new-group", _becomes_sink),
     Rule("connector.class", "reread", _becomes_source),
+    Rule("connector.class", "restart", _source_again),
     Rule("connector.class", "restart", _OTHER_CLASS),
     Rule("connector.plugin.version", "restart", "another version of the connector's class runs"),
     Rule("tasks.max", "restart", _tasks_max),
