@@ -19,7 +19,7 @@ from connect_runtime.storage.snapshots import State
 from connect_specs.desired import DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, Location, Stale, Unreachable
 from connect_specs.states import TargetState
-from support.applying import Applying, desired_of, names
+from support.applying import PROJECT, Applying, desired_of, names
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster, FakeKafka, refused
 
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
@@ -473,3 +473,10 @@ def test_a_plan_with_errors_is_never_applied(world: Applying) -> None:
 def test_a_new_kafka_is_an_empty_cluster() -> None:
     world = Applying(kafka=FakeKafka())
     assert names(world.plan(desired_of(spec("a")))) == ["Create a"]
+
+
+def test_the_ledger_keeps_the_environment(world: Applying, monkeypatch: pytest.MonkeyPatch) -> None:
+    desired = desired_of(spec("a"))
+    monkeypatch.setattr("support.applying.PROJECT", replace(PROJECT, env="prod"))
+    assert world.apply(desired, replace(world.plan(desired), env="prod")).exit_code == 0
+    assert world.ledger().connectors["a"].env == "prod"
