@@ -13,12 +13,14 @@ from connect_specs.diagnostics import Diagnostic
 from connect_specs.nodes import Map, Node, Scalar, Sequence
 
 _REFERENCE = re.compile(r"\$\{env:([^}]*)\}")
+_OF_A_WORKER = re.compile(r"\$\{(?!env:)[A-Za-z]\w*:[^}]*\}")
 
 
 def resolve_variables(node: Node, variables: Mapping[str, str], problems: list[Diagnostic]) -> Node:
     """The node with its values' variables filled in. Such a value is text: never null or a number.
 
-    One that is not set is added to `problems`, and stands for a text of no meaning.
+    One that is not set is added to `problems`, and stands for a text of no meaning; so is a
+    reference that only a worker could resolve.
     """
     if isinstance(node, Map):
         entries = (
@@ -41,5 +43,9 @@ def _resolved(scalar: Scalar, variables: Mapping[str, str], problems: list[Diagn
         problems.append(Diagnostic("project.missing-variable", what, scalar.where, hint=hint))
         return match[0]
 
+    if foreign := _OF_A_WORKER.search(scalar.text):
+        what = f"{foreign[0]} is not read here: no worker resolves connect.yaml"
+        hint = "only ${env:NAME} is, a variable of the environment in which connect runs"
+        problems.append(Diagnostic("project.unknown-reference", what, scalar.where, hint=hint))
     text = _REFERENCE.sub(value, scalar.text)
     return scalar if text == scalar.text else Scalar(text, scalar.where)

@@ -94,7 +94,7 @@ def test_variables(tmp_path: Path) -> None:
         '{rest: "http://${env:HOST}:8083", user: "${env:HOST}-${env:PASSWORD}", '
         "password: '${env:NULL}', timeouts: {answer: '${env:S}'}}",
         '{bootstrap.servers: ["${env:HOST}:1", k], sasl.jaas.config: "${env:EMPTY}", '
-        'a: "${file:/x:HOST}${env:HOST", "${env:HOST}": "$${env:HOST}"}',
+        'a: "${file}${env:HOST", "${env:HOST}": "$${env:HOST}"}',
     )
     assert project.target == RestTarget(
         "http://connect:8083", "connect-hunter2", "null", answer_s=2.5
@@ -102,7 +102,7 @@ def test_variables(tmp_path: Path) -> None:
     assert project.kafka == {
         "bootstrap.servers": "connect:1,k",
         "sasl.jaas.config": "",
-        "a": "${file:/x:HOST}${env:HOST",
+        "a": "${file}${env:HOST",
         "${env:HOST}": "$connect",
     }
 
@@ -123,6 +123,16 @@ def test_a_variable_that_is_not_set_is_one_error(tmp_path: Path) -> None:
         "error[project.missing-variable]: connect.yaml:2:72: "
         "the environment variable 'GONE' is not set\n"
         "  hint: set it where connect runs, such as: export GONE=...\n"
+    )
+
+
+def test_a_reference_that_a_worker_would_resolve_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(Invalid) as caught:
+        load(tmp_path, "{rest: 'http://c', user: u, password: '${file:/secrets:c}'}")
+    assert render_diagnostics(caught.value.diagnostics) == (
+        "error[project.unknown-reference]: connect.yaml:2:103: "
+        "${file:/secrets:c} is not read here: no worker resolves connect.yaml\n"
+        "  hint: only ${env:NAME} is, a variable of the environment in which connect runs\n"
     )
 
 

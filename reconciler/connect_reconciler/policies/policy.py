@@ -74,6 +74,10 @@ def _read_file(path: Path, file: str, problems: list[Diagnostic]) -> list[Policy
         problems.extend(invalid.diagnostics)
         return []
     problems.extend(parsed.problems)
+    if not parsed.documents and not parsed.problems:
+        hint = "delete it, or write a rule: docs/policies.md has examples"
+        where = Location(file, 1, 1)
+        problems.append(Diagnostic("policy.empty-file", "no policy is in here", where, hint=hint))
     found = (_read_policy(node, problems) for node in parsed.documents)
     return [policy for policy in found if policy is not None]
 

@@ -232,6 +232,7 @@ def test_policies_are_read_from_files(tmp_path: Path) -> None:
         ("name: a\ndeny: change.connector.startWith('a')\n", "policy.type", (2, 7)),
         ("name: a\ndeny: 'true'\nsay: hello\n", "policy.unknown-field", (3, 1)),
         ("name: a\ndeny: 'true'\ntimezone: Mars/Dune\n", "policy.timezone", (1, 1)),
+        ("# nothing yet\n", "policy.empty-file", (1, 1)),
         ("- a\n", "policy.not-a-map", (1, 1)),
         ("name: a\ndeny: 'true'\n---\nname: a\nwarn: 'true'\n", "policy.duplicate-name", (4, 7)),
         ("name: [\n", "file.syntax", (2, 1)),
