@@ -65,7 +65,7 @@ cluster:
   group.id: 007
   kafka:
     bootstrap.servers: [a:9092, b:9092]
-    sasl.jaas.config: ${file:/secrets:jaas}
+    sasl.jaas.config: x required;
   target: {rest: "http://localhost:8083/"}
   topics: {ledger: elsewhere}
   worker: {listeners: "http://:8083", errors.x: on}
@@ -75,7 +75,7 @@ specs: [a, "b/*.yaml"]
     assert project.group_id == "007"
     assert project.kafka == {
         "bootstrap.servers": "a:9092,b:9092",
-        "sasl.jaas.config": "${file:/secrets:jaas}",
+        "sasl.jaas.config": "x required;",
     }
     assert project.target == RestTarget("http://localhost:8083")
     assert project.topics == ClusterTopics.of("007", {"ledger": "elsewhere"})
