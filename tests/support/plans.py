@@ -38,6 +38,7 @@ from connect_reconciler.plan.actions import (
     StopOld,
     TargetIs,
     UpdateConfig,
+    subject,
 )
 from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.journal import Unfinished
@@ -63,6 +64,7 @@ from connect_specs.states import TargetState
 
 PROJECT = "orders"
 KEY = b"a key for tests"
+_FORGETS = (Delete, Forget, DeleteOld)
 
 
 def desired_of(text: str, folder: Path) -> Desired:
@@ -145,6 +147,9 @@ def after(live: Live, desired: Desired, actions: Iterable[Action]) -> Live:
         if state.old is not None:
             old = live.connectors.get(state.old.name)
             live = _with(live, state.old, None if old is None else old.config)
+        gone = {rename_pin(subject(each)) for each in group if isinstance(each, _FORGETS)}
+        pins = {key: each for key, each in live.ledger.pins.items() if key[1] not in gone}
+        live = replace(live, ledger=replace(live.ledger, pins=pins))
     return live
 
 
@@ -176,8 +181,6 @@ def _with(live: Live, state: ConnectorState, texts: Mapping[str, str] | None) ->
         )
     pins = {key: each for key, each in ledger.pins.items() if key[0] != name}
     pins |= {(name, pin): applied for pin, applied in state.pins.items()}
-    if state.owner is None and name in ledger.connectors:
-        pins = {key: each for key, each in pins.items() if key[1] != rename_pin(name)}
     return replace(
         live,
         connectors=connectors,
