@@ -38,7 +38,7 @@ def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
 
     one = rig("history", second).stdout
     assert f"Apply {second}" in one
-    for words in ("update config", "reset offsets", "create"):
+    for words in ("change config", "reset offsets", "create"):
         assert words in one
 
     plan = rig("rollback", second, "--markdown")

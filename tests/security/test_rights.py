@@ -234,8 +234,8 @@ def test_a_leader_moves_a_source_whose_tasks_it_may_fence(site: Site) -> None:
         code, _, errors = site.run("leader", "apply", "--yes")
     # of transactional ids Kafka does not tell beforehand: this connector fails, others go on
     assert code == 1
-    assert f"{site.group}-out: alter offsets done" in errors
-    assert f"{name}: alter offsets failed" in errors
+    assert f"{site.group}-out: set offsets done" in errors
+    assert f"{name}: set offsets failed" in errors
     assert f"{site.group}-{name}-0: Earlier writers cannot be fenced" in errors
     assert "Transactional Id authorization failed" in errors
     with site.allowed("leader", kept):

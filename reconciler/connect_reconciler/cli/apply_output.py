@@ -14,7 +14,7 @@ from connect_reconciler.apply.report import (
     Health,
     Outcome,
 )
-from connect_reconciler.plan.unfinished import words
+from connect_reconciler.plan.action_words import verb
 
 # What ended it, where another apply has the cluster now
 _OTHERS = ("apply.taken-over", "apply.lease-lost")
@@ -90,7 +90,7 @@ def report_json(report: ApplyReport) -> dict[str, Any]:
                 "health_detail": each.health_detail,
                 "actions": [
                     {
-                        "action": words(type(done.action).__name__),
+                        "action": verb(done.action),
                         "outcome": done.outcome.value,
                         "detail": done.detail,
                     }
@@ -119,7 +119,7 @@ def _connector(report: ConnectorReport) -> list[str]:
     lines = [f"  {report.name}: {state}"] if state else []
     for done in report.results:
         if done.outcome in (Outcome.FAILED, Outcome.UNKNOWN):
-            what = words(type(done.action).__name__)
+            what = verb(done.action)
             lines.append(f"  {report.name}: {what} {done.outcome.value}: {done.detail}")
     if report.left:
         lines.append(f"  {report.name}: left as it is: {report.left}")

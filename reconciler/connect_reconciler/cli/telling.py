@@ -24,7 +24,7 @@ from connect_reconciler.apply.progress import (
 )
 from connect_reconciler.apply.report import Outcome
 from connect_reconciler.cli.output import colour, progress
-from connect_reconciler.plan.unfinished import words
+from connect_reconciler.plan.action_words import verb
 
 # So many connectors are named in the line below; the others are counted.
 _NAMED = 4
@@ -78,8 +78,8 @@ class Teller:
                 if each.outcome is Outcome.SKIPPED:
                     return  # may be very many; the report counts them
                 detail = f": {each.detail}" if each.detail else ""
-                name = words(type(each.action).__name__)
-                self._line(f"  {each.action.connector}: {name} {each.outcome.value}{detail}")
+                what = f"{verb(each.action)} {each.outcome.value}{detail}"
+                self._line(f"  {each.action.connector}: {what}")
             case Waiting(connector=connector, what=what):
                 self._under_way[connector] = f"{connector} (until {what})"
                 if self._below is None:

@@ -117,11 +117,12 @@ def left_over(topics: TopicsSide) -> Iterator[Finding]:
 def failed(rest: RestSide) -> Iterator[Finding]:
     """What the cluster itself says does not run."""
     for name, status in sorted(rest.statuses.items()):
-        parts = [status.connector, *status.tasks.values()]
-        count = sum(part.state is State.FAILED for part in parts)
-        if count:
-            what = f"{name} failed, in {count} of its {len(parts)} parts"
-            hint = "see its trace with `connect status`"
+        tasks = [str(n) for n, each in sorted(status.tasks.items()) if each.state is State.FAILED]
+        found = ["the connector"] if status.connector.state is State.FAILED else []
+        found += [f"task{'s' if len(tasks) > 1 else ''} {', '.join(tasks)}"] if tasks else []
+        if found:
+            what = f"{' and '.join(found)} failed"
+            hint = "`connect status` shows why, `connect restart --failed` restarts what failed"
             yield Finding("warning", Diagnostic("doctor.failed", what, name, hint=hint))
 
 

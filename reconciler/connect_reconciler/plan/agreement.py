@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from itertools import groupby
 
+from connect_reconciler.plan.action_words import verb
 from connect_reconciler.plan.actions import (
     Action,
     AlterOffsets,
@@ -220,10 +221,7 @@ def _offsets(moves: tuple[OffsetMove, ...]) -> dict[str, object]:
 
 
 def _names(actions: tuple[Action, ...]) -> str:
-    words = (
-        "".join(f" {c.lower()}" if c.isupper() else c for c in type(a).__name__) for a in actions
-    )
-    return ", ".join(word.strip() for word in words) or "nothing"
+    return ", ".join(map(verb, actions)) or "nothing"
 
 
 # --- the numbers of `to` ---

@@ -37,6 +37,8 @@ _CHECKED: Final = (
 )
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _CHAINS: Final = {"transforms": "transformation", "predicates": "predicate"}
+# Required by Connect's own converters, and set by the worker, never by a config
+_SET_BY_WORKER: Final = "converter.type"
 _OF_A_PART: Final = ("type", "predicate", "negate", "plugin.version")
 # Near enough to be a slip of the pen
 _CLOSE: Final = 0.8
@@ -73,7 +75,8 @@ def keys_of_parts(config: Mapping[str, str], definitions: Definitions) -> dict[s
     for part in parts_of(config):
         plugin = definitions.find(part.name, part.types)
         for key in () if plugin is None else plugin.keys.values():
-            found[f"{part.prefix}{key.name}"] = replace(key, name=f"{part.prefix}{key.name}")
+            name, required = f"{part.prefix}{key.name}", key.required and key.name != _SET_BY_WORKER
+            found[name] = replace(key, name=name, required=required)
     return found
 
 

@@ -249,13 +249,13 @@ def _are(count: int) -> str:
 
 
 def duration(live: Live, partition: TopicPartition, first: int, end: int) -> str:
-    """` (about 2 h 13 min)` between two records, where their timestamps are known."""
+    """` (written over about 2 h 13 min)`, where the timestamps of the two records are known."""
     since = live.record_times.get((*partition, first))
     until = live.record_times.get((*partition, end))
     if not since or not until or until < since:
         return ""
     seconds = (until - since) // 1000
-    return f" (about {span(seconds)})" if seconds else ""
+    return f" (written over about {span(seconds)})" if seconds else ""
 
 
 def _whole(value: object) -> int | None:

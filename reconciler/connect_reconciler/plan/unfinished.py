@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from connect_reconciler.plan.action_words import words
 from connect_reconciler.plan.journal import HalfDone
 from connect_reconciler.plan.live import Live, Owned
 from connect_reconciler.plan.reserved import without_reserved
@@ -82,11 +82,6 @@ def took_place(step: HalfDone, live: Live) -> bool | None:
     if step.action in ("AlterOffsets", "ResetOffsets") and step.before.offsets is not None:
         return _by_partition(connector.offsets) != _by_partition(step.before.offsets)
     return None
-
-
-def words(action: str) -> str:
-    """`AlterOffsets` as `alter offsets`."""
-    return re.sub(r"(?<=[a-z])([A-Z])", r" \1", action).lower()
 
 
 def _by_partition(offsets: tuple[OffsetEntry, ...]) -> dict[str, dict[str, object]]:

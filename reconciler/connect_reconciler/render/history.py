@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from connect_reconciler.ledger.journal import Journal, Step
-from connect_reconciler.plan.unfinished import words
+from connect_reconciler.plan.action_words import words
 
 
 def ending(journal: Journal) -> str:

@@ -14,6 +14,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from connect_reconciler.plan.action_words import verb
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.summary import summarize
 from connect_reconciler.plan.values import Plain, Value
@@ -60,7 +61,7 @@ def _environment() -> Environment:
         long=_long,
         sides=sides,
         sign=sign,
-        verb=words.verb,
+        verb=verb,
     )
     return environment
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from connect_reconciler.plan.action_words import verb
 from connect_reconciler.plan.actions import Action, FieldChange
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.render.blocks import Block, blocks, titles
@@ -22,7 +23,6 @@ from connect_reconciler.render.words import (
     harmless,
     leads_back,
     summary_line,
-    verb,
 )
 from connect_specs.diagnostics import Diagnostic
 

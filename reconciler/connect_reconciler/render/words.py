@@ -1,7 +1,7 @@
 """The words for what a plan does, the same in every rendering. A new action is taught here once.
 
-For each action: its verb, and what it writes and moves. The first line counts by kind, and a
-connector's heading names its kinds (`plan.summary`).
+For each action: what it writes and moves; its verb is in `plan.action_words`. The first line counts
+by kind, and a connector's heading names its kinds (`plan.summary`).
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Details:
 
 
 NO_CHANGES = "No changes. Live matches the specs."
+NOTHING_TO_LEAD_BACK = "No changes. Live is as it was before that apply."
 
 CONSEQUENCES: Mapping[Consequence, str] = {
     "none": "",
@@ -83,7 +84,7 @@ def summary_line(plan: Plan) -> str:
 
 def _whole_line(plan: Plan) -> str:
     if plan.empty:
-        return NO_CHANGES
+        return NO_CHANGES if plan.rolls_back is None else NOTHING_TO_LEAD_BACK
     found = summarize(plan)
     order = dict.fromkeys((*_FIRST, *found))
     counts = ", ".join(_count(kind, found[kind]) for kind in order if kind in found)
@@ -110,43 +111,6 @@ def effects(action: Action) -> tuple[str, ...]:
     """What the action does to the data, but for what stands beside one of its keys already."""
     beside = {line for each in details(action).fields for line in each.effect.splitlines()}
     return tuple(line for line in action.effect.splitlines() if line not in beside)
-
-
-def verb(action: Action) -> str:
-    """What the action does, as an imperative."""
-    match action:
-        case Create():
-            return "create"
-        case StopOld():
-            return "stop old"
-        case CarryOffsets():
-            return "carry offsets"
-        case DeleteOld():
-            return "delete old"
-        case Adopt():
-            return "adopt"
-        case UpdateConfig():
-            return "change config"
-        case Stop():
-            return "stop"
-        case AlterOffsets():
-            return "set offsets"
-        case ResetOffsets():
-            return "reset offsets"
-        case Pause():
-            return "pause"
-        case Resume():
-            return "resume"
-        case Restart():
-            return "restart"
-        case Delete():
-            return "delete"
-        case Protect(prevent_delete=prevent_delete):
-            return "protect" if prevent_delete else "unprotect"
-        case Forget():
-            return "forget"
-        case _:
-            assert_never(action)
 
 
 def details(action: Action) -> Details:

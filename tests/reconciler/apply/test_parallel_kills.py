@@ -33,7 +33,7 @@ ends = st.lists(end, min_size=len(NAMES), max_size=len(NAMES))
 # What an action asks of the cluster, where that is one request whose effect can be seen
 VERBS: Mapping[str, str] = {
     "create": "create",
-    "update config": "update_config",
+    "change config": "update_config",
     "stop": "stop",
     "stop old": "stop",
     "pause": "pause",

@@ -104,6 +104,7 @@ def test_a_task_that_is_another_one() -> None:
     assert codes(topics, replace(REST, statuses=status(State.RUNNING, State.RUNNING))) == []
     (finding,) = failed(rest)
     assert (finding.level, finding.diagnostic.code) == ("warning", "doctor.failed")
+    assert finding.diagnostic.what == "task 0 failed"
 
 
 def test_a_difference_names_its_record_and_no_value() -> None:

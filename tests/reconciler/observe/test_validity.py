@@ -323,6 +323,15 @@ def test_an_unknown_converter_has_its_nearest_name(tmp_path: Path) -> None:
     assert [each.hint for each in errors] == ["did you mean StringConverter?"]
 
 
+@pytest.mark.parametrize("converter", ["StringConverter", "JsonConverter", "ByteArrayConverter"])
+def test_connects_own_converters_are_taken_for_a_cluster_of_others(
+    tmp_path: Path, converter: str
+) -> None:
+    spec = "name: a\nconfig: {connector.class: FileStreamSource, topic: t, file: f, "
+    specs = desired(tmp_path, f"{spec}key.converter: {converter}, value.converter: {converter}}}\n")
+    assert check_specs(project(tmp_path), specs) == ((), ())
+
+
 @pytest.mark.parametrize(
     ("name", "more", "says"),
     [

@@ -119,12 +119,12 @@ CRAFTED: Mapping[str, tuple[Callable[[Plan], Plan], str]] = {
     "another value": (lambda plan: _of(plan, _config), "in `create` it has another file"),
     "another secret": (
         lambda plan: _of(plan, _secret),
-        "in `update config` it has another password",
+        "in `change config` it has another password",
     ),
     "another offset": (lambda plan: _of(plan, _offset), "it has another offset of"),
     "another state": (
         lambda plan: _of(plan, lambda a: None if isinstance(a, Resume) else a),
-        "they give `stop, update config, alter offsets, resume`",
+        "they give `stop, change config, set offsets, resume`",
     ),
     "another guard": (
         _more(a=Protect(connector="fresh", reason="", prevent_delete=True)),

@@ -36,7 +36,12 @@ PLUGINS = PluginSet(
         ),
         plugin("io.debezium.connector.X.PgConnector", "source", database_hostname="STRING"),
         plugin("com.example.Mask$Value", "transformation", field="STRING!", limit="INT"),
-        plugin("com.example.AvroConverter", "converter", schemas_enable="BOOLEAN"),
+        plugin(
+            "com.example.AvroConverter",
+            "converter",
+            schemas_enable="BOOLEAN",
+            converter_type="STRING!",
+        ),
     )
 )
 GOOD = {"name": "a", "connector.class": "OrdersSource", "topic": "t"}
@@ -86,6 +91,10 @@ def test_the_keys_of_a_transformation_are_checked_under_its_alias() -> None:
     }
 
 
+def test_what_the_worker_tells_a_converter_is_not_asked_of_the_config() -> None:
+    assert _wrong(AVRO) == {}
+
+
 def _wrong(config: dict[str, str]) -> dict[str, str]:
     keys = keys_of(config, PLUGINS)
     assert keys is not None
@@ -125,6 +134,7 @@ NO_FALSE_ALARM = [
     {**GOOD, "topic.creation.groups": "big", "topic.creation.big.cleanup.policy": "compact"},
     {**GOOD, "converters": "isbn", "isbn.type": "com.example.Isbn", "isbn.schema.name": "x"},
     {**AVRO, "value.converter.schema.registry.url": "http://registry"},
+    {**AVRO, "value.converter.converter.type": "value"},
     {**MASKED, "transforms.m.field": "x", "transforms.m.predicate": "p"},
     {**GOOD, "transforms": "u", "transforms.u.type": "com.example.Unknown", "transforms.u.x": "1"},
     {**GOOD, "transforms": "${env:CHAIN}", "transforms.u.type": "com.example.Unknown"},

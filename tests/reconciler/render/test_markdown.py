@@ -191,6 +191,8 @@ def test_no_changes() -> None:
     lines = render_markdown(EMPTY).splitlines()
     assert lines[0] == "<!-- connect-plan:orders -->"
     assert lines[2] == "### No changes. Live matches the specs."
+    back = render_plan(replace(EMPTY, rolls_back="20261121T140000Z-1f2e3d4c"))
+    assert back.splitlines()[0] == "No changes. Live is as it was before that apply."
 
 
 def test_every_action_has_words() -> None:
