@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -35,12 +36,33 @@ _QUOTED_VALUE = re.compile(r'Invalid value ".*" for', re.DOTALL)
 _already_named: set[str] = set()
 
 
+class _Admin(AdminClient):
+    """An admin client that no thread of its own destroys.
+
+    Its answers are made in such a thread, where Python may collect garbage; were the client in it,
+    librdkafka would abort the process. It is kept then until a thread of ours comes by.
+    """
+
+    _left: ClassVar[list[_Admin]] = []
+
+    def __del__(self) -> None:
+        if threading.get_ident() not in [thread.ident for thread in threading.enumerate()]:
+            self._left.append(self)
+
+    @classmethod
+    def destroy_left(cls) -> None:
+        """Destroys what could not be destroyed where it became garbage."""
+        cls._left.clear()
+
+
 def admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> AdminClient:
     """An admin client. `settings` are librdkafka's own and win over the properties.
 
     Raises Invalid, as all three do, naming the property that does not fit.
     """
-    return _made(AdminClient, properties, settings or {})
+    _Admin.destroy_left()
+    client: AdminClient = _made(_Admin, properties, settings or {})
+    return client
 
 
 def consumer(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> Consumer:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
+from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.jars import classpath
 from connect_runtime.kafka.java import find_java
 from connect_runtime.kafka.ports import LOOPBACK, free_port, is_free
@@ -281,17 +281,13 @@ def _wait_until_ready(folder: Path, record: BrokerRecord) -> None:
     deadline = time.monotonic() + _START_S
     _wait_for_port(folder, record, deadline)
     # Connecting again at once, and silent about refusals: the broker is only coming up.
-    admin = AdminClient(
-        {
-            "bootstrap.servers": f"{LOOPBACK}:{record.port}",
-            "reconnect.backoff.ms": 20,
-            "reconnect.backoff.max.ms": 100,
-            "log_level": 0,
-        }
+    client = admin(
+        {"bootstrap.servers": f"{LOOPBACK}:{record.port}"},
+        {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "log_level": 0},
     )
     while True:
         try:
-            found = admin.describe_cluster(request_timeout=2.0).result(timeout=3.0)
+            found = client.describe_cluster(request_timeout=2.0).result(timeout=3.0)
             if found.cluster_id == record.cluster_id and found.nodes:
                 return
             if found.cluster_id != record.cluster_id:

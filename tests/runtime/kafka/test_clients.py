@@ -2,6 +2,8 @@
 
 import logging
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -134,6 +136,42 @@ def test_a_value_that_does_not_fit_is_not_shown() -> None:
 def test_a_cluster_that_answers_has_an_id(broker: BrokerAddress) -> None:
     found = check_reachable({"bootstrap.servers": broker.bootstrap_servers})
     assert found == broker.cluster_id
+
+
+# Only the garbage collector can let this client go, and it runs where the answer comes in
+COLLECTED_BY_ITS_OWN_THREAD = """
+import gc, sys, threading
+from connect_runtime.kafka.clients import admin
+
+gc.disable()
+threads, answered = [], threading.Event()
+
+def collect(_):
+    threads.append(threading.get_ident())
+    gc.collect()
+    answered.set()
+
+client = admin({"bootstrap.servers": sys.argv[1]})
+client.describe_cluster(request_timeout=10).add_done_callback(collect)
+cycle = [client]
+cycle.append(cycle)
+del client, cycle
+assert answered.wait(20)
+assert threads != [threading.get_ident()]
+admin({"bootstrap.servers": sys.argv[1]})
+print("alive")
+"""
+
+
+def test_a_client_that_its_own_thread_collects_does_not_abort(broker: BrokerAddress) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTED_BY_ITS_OWN_THREAD, broker.bootstrap_servers],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
 
 
 def test_a_refused_connection_is_told_with_address_and_reason(
