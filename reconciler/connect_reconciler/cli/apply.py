@@ -30,7 +30,7 @@ def apply(
     context: typer.Context,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="A plan that `connect plan --out` saved."),
+        typer.Argument(metavar="FILE", help="A plan that `connect plan --out` saved."),
     ] = None,
     target: Targets = None,
     exclude: Excludes = None,

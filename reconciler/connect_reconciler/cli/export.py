@@ -29,7 +29,7 @@ class Format(StrEnum):
 def export(
     context: typer.Context,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="All, if none is named.")
+        list[str] | None, typer.Argument(metavar="NAME", help="All, if none is named.")
     ] = None,
     written_as: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.JSON,
     out: Annotated[

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def history(
     context: typer.Context,
     apply_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="An apply, to be shown in detail.")
+        str | None, typer.Argument(metavar="ID", help="An apply, to be shown in detail.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def import_(
     context: typer.Context,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Connectors on the cluster.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Connectors on the cluster.")
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="All connectors of no spec and no project.")

@@ -51,7 +51,7 @@ def alter_offsets(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="[FILE]",
+            metavar="FILE",
             help='JSON: {"offsets": [{"partition": {...}, "offset": {...}}]}; - is stdin.',
         ),
     ] = Path("-"),

@@ -38,7 +38,7 @@ class _Look:
 def restart(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="The connector's name.")
+        str | None, typer.Argument(metavar="NAME", help="The connector's name.")
     ] = None,
     failed: Annotated[
         bool, typer.Option("--failed", help="All of the specs that failed and should run.")

@@ -41,7 +41,7 @@ def rollback(
     ],
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="A plan that `connect rollback ID --out` saved."),
+        typer.Argument(metavar="FILE", help="A plan that `connect rollback ID --out` saved."),
     ] = None,
     out: Annotated[
         Path | None,

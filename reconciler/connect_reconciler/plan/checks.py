@@ -28,6 +28,10 @@ from connect_reconciler.plan.unfinished import unfinished
 from connect_specs.desired import Desired, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.offsets import content_hash
+from connect_specs.states import TargetState
+
+# Names in one warning
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,25 @@ def _whole_project(
 ) -> Iterator[Diagnostic]:
     yield from whole_project(changes, desired, live)
     yield from unfinished(live, desired.project)
+    yield from _failed(changes)
+
+
+def _failed(changes: tuple[Changes, ...]) -> Iterator[Diagnostic]:
+    """What should run, failed, and is not started anew by the plan."""
+    names = [each.name for each in changes if _stays_failed(each)]
+    if names:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        what = f"failed: {', '.join(names[:_NAMED])}{more}; this plan does not restart what failed"
+        hint = "`connect status` shows why, `connect restart --failed` restarts what failed"
+        yield Diagnostic("plan.failed", what, hint=hint)
+
+
+def _stays_failed(changes: Changes) -> bool:
+    live = changes.live
+    if changes.spec is None or live is None or changes.config or changes.moves_offsets:
+        return False
+    runs = live.target is changes.goal is TargetState.RUNNING
+    return runs and "FAILED" in (live.state, *live.task_states)
 
 
 def _ownership(changes: Changes, project: str) -> Diagnostic | None:

@@ -13,6 +13,9 @@ from connect_reconciler.render.words import CONSEQUENCES, GRAVE, kind_words
 
 Mark: TypeAlias = Literal["-", "!", "+", "~"]
 
+# Connectors that a page or a comment shows unfolded, all of them
+_FEW = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -21,6 +24,7 @@ class Block:
     connector: str
     kinds: tuple[Kind, ...]
     actions: tuple[Action, ...]
+    few: bool = False
 
     @property
     def deletes(self) -> bool:
@@ -49,6 +53,11 @@ class Block:
         return self.deletes or self.moves_offsets
 
     @property
+    def unfolded(self) -> bool:
+        """Whether it is open before anyone clicks."""
+        return self.risky or self.few
+
+    @property
     def mark(self) -> Mark:
         """One character for the worst of it."""
         if self.deletes:
@@ -75,5 +84,7 @@ def titles(drawn: Sequence[Block]) -> tuple[tuple[str, tuple[Block, ...]], ...]:
 
 def blocks(plan: Plan) -> tuple[Block, ...]:
     """Deletes, then whatever moves offsets, then the rest as the plan has it."""
-    found = [Block(actions[0].connector, kinds(actions), actions) for actions in grouped(plan)]
+    groups = grouped(plan)
+    few = len(groups) <= _FEW
+    found = [Block(each[0].connector, kinds(each), each, few) for each in groups]
     return tuple(sorted(found, key=lambda block: (not block.deletes, not block.risky)))

@@ -79,7 +79,7 @@ def _section(title: str, unit: str, parts: Iterable[Part], *, vital: bool = Fals
 
 def _block(block: Block) -> Part:
     heading = f"<b>{block.mark}</b> {named(block.connector)}: {block.words}"
-    opening = "<details open>" if block.risky else "<details>"
+    opening = "<details open>" if block.unfolded else "<details>"
     start = f"{opening}<summary>{heading}</summary>"
     forms = dict.fromkeys(
         "\n\n".join([start, *_actions(block.actions, most), "</details>"]) for most in (None, _FEW)

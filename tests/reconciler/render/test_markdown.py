@@ -143,7 +143,7 @@ Project <code>orders</code>, group <code>orders-group</code>, environment <code>
 
 #### Other changes
 
-<details><summary><b>~</b> <code>orders</code>: change config</summary>
+<details open><summary><b>~</b> <code>orders</code>: change config</summary>
 
 **change config**: r
 
@@ -185,6 +185,13 @@ def test_a_rollback_says_what_it_is() -> None:
     assert render_plan(plan).splitlines()[1] == said
     assert said in render_html(plan)
     assert "leads back" not in render_markdown(_plan(_rewind("a")))
+
+
+@pytest.mark.parametrize(("connectors", "opened"), [(3, 3), (4, 0)])
+def test_few_connectors_are_unfolded(connectors: int, opened: int) -> None:
+    plan = _plan(*(_create(f"c{number}") for number in range(connectors)))
+    assert render_markdown(plan).count("<details open>") == opened
+    assert render_html(plan).count(" open>") == opened
 
 
 def test_no_changes() -> None:
