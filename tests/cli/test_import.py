@@ -97,6 +97,7 @@ def test_the_next_plan_is_empty(cluster: Cluster) -> None:
     assert cluster.configs() == before
     assert cluster.no_changes()
     assert cluster.connect("drift").returncode == 0
+    assert cluster.connect("import", "--all").stdout.startswith("nothing to import")
 
     files = sorted((cluster.connect.folder / "connectors").iterdir())
     assert [file.name for file in files][1:] == ["odd.yaml", "secret.yaml"]

@@ -66,8 +66,10 @@ def next_steps(report: ApplyReport) -> Iterator[str]:
     unwell = {each.health for each in report.connectors} & set(UNWELL)
     if Health.FALLS_BEHIND in unwell:
         yield "more tasks for sinks that fall behind, or --health-timeout if they are to catch up"
-    if unwell - {Health.FALLS_BEHIND}:
-        yield "`connect status` shows what is wrong with them, or that they wait for slots"
+    if Health.FAILED in unwell:
+        yield "`connect status` shows why; once that is mended, `connect restart --failed`"
+    if unwell - {Health.FALLS_BEHIND, Health.FAILED}:
+        yield "`connect status` shows what does not run, or that it waits for slots"
     if counts[Outcome.DONE] and (unwell or not report.ok):
         yield f"`connect rollback {report.apply_id}` plans the way back"
 

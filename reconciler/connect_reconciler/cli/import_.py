@@ -185,6 +185,9 @@ def _tell(
         out = f"; left out, as on the cluster: {', '.join(each.left_out)}" if each.left_out else ""
         result(f"{name}: wrote {places[name]}{out}")
     number = len(found)
-    result(f"{number} connector{'' if number == 1 else 's'} imported; a plan changes nothing now")
+    if number:
+        result(f"{number} connector{'' if number == 1 else 's'} imported, and not changed")
+    else:
+        result("nothing to import: each connector has a spec or a project")
     if left:
         progress(f"of no spec and no project: {', '.join(left)}")
