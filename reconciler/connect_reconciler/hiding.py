@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from connect_reconciler.plan.sensitive import Veil, is_sensitive, secret_parts
+from connect_reconciler.plan.secrets.sensitive import Veil, is_sensitive, secret_parts
 
 HIDDEN = "(hidden)"
 

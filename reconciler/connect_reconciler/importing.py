@@ -12,7 +12,7 @@ from glob import escape
 
 from connect_reconciler.plan.live import Live, LiveConnector
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import is_mask, is_sensitive
+from connect_reconciler.plan.secrets.sensitive import is_mask, is_sensitive
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.states import TargetState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_reconciler.hiding import hide
-from connect_reconciler.plan.sensitive import Veil
+from connect_reconciler.plan.secrets.sensitive import Veil
 
 COVER = Veil("a", None, frozenset({"pin", "key"}))
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIBVgIBADAN\n-----END PRIVATE KEY-----"

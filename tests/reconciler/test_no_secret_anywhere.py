@@ -25,7 +25,7 @@ from connect_reconciler.observe.traces import without_secrets
 from connect_reconciler.observe.validity import checked
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file import dump_plan
+from connect_reconciler.plan.plan_file.file import dump_plan
 from connect_reconciler.render.html import render_html
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.markdown import render_markdown

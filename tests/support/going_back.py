@@ -8,7 +8,7 @@ from connect_reconciler.ledger.ledger import read_ledger
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.plan.live import LogRange
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.rollback import WayBack, rollback_plan, to_look_at, way_back
+from connect_reconciler.plan.rollback.way_back import WayBack, rollback_plan, to_look_at, way_back
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState

@@ -53,8 +53,8 @@ from connect_reconciler.plan.live import (
 )
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
-from connect_reconciler.plan.rename import base_config, rename_pin
-from connect_reconciler.plan.sensitive import reveal
+from connect_reconciler.plan.renames.rename import base_config, rename_pin
+from connect_reconciler.plan.secrets.sensitive import reveal
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Location

@@ -13,9 +13,9 @@ from connect_reconciler.plan.actions import Create, UpdateConfig
 from connect_reconciler.plan.diff import managed_state, written_config
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.rename import base_config
+from connect_reconciler.plan.renames.rename import base_config
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import Veil, fingerprint, reveal
+from connect_reconciler.plan.secrets.sensitive import Veil, fingerprint, reveal
 from connect_reconciler.plan.values import Secret
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, Stale

@@ -16,8 +16,8 @@ from connect_reconciler.cluster.readback import ReadBack
 from connect_reconciler.observe.kafka_view import View
 from connect_reconciler.plan.consequences.setting import sink_start
 from connect_reconciler.plan.live import TopicPartition
-from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
-from connect_reconciler.plan.positions import sink_partitions
+from connect_reconciler.plan.offsets.moves import sink_offset, sink_partition
+from connect_reconciler.plan.offsets.positions import sink_partitions
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from connect_reconciler.cluster.readback import Found
 from connect_reconciler.plan.journal import Before
 from connect_reconciler.plan.live import LedgerState, Owned
-from connect_reconciler.plan.rename import carried, pins_of, rename_pin
+from connect_reconciler.plan.renames.rename import carried, pins_of, rename_pin
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import Veil, fingerprint, veil
+from connect_reconciler.plan.secrets.sensitive import Veil, fingerprint, veil
 from connect_specs.states import TargetState
 
 

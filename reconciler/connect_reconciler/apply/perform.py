@@ -34,8 +34,8 @@ from connect_reconciler.plan.actions import (
     UpdateConfig,
     subject,
 )
-from connect_reconciler.plan.masked import masked_keys, same_config
 from connect_reconciler.plan.reserved import without_reserved
+from connect_reconciler.plan.secrets.masked import masked_keys, same_config
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable

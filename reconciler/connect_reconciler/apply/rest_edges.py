@@ -10,7 +10,7 @@ from connect_reconciler.cluster.rest_alone import KeyedCluster, RestKeeper, Rest
 from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.ledger.config_key import ConfigKeyLedger, NoLease
 from connect_reconciler.observe.rest import ledger_over_rest
-from connect_reconciler.plan.masked import unmasked
+from connect_reconciler.plan.secrets.masked import unmasked
 from connect_specs.desired import Desired
 
 

@@ -16,7 +16,7 @@ from connect_reconciler.plan.actions import (
     ResetOffsets,
 )
 from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.offset_moves import sink_partition
+from connect_reconciler.plan.offsets.moves import sink_partition
 from connect_reconciler.plan.plan import Plan
 from connect_runtime.kafka.rights import DELETE, READ, Rights
 from connect_specs.desired import Desired, Project

@@ -42,7 +42,7 @@ from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before, unmet
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import Veil, veil
+from connect_reconciler.plan.secrets.sensitive import Veil, veil
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import Desired

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.output import colour, progress, result, result_json
-from connect_reconciler.plan.plan_file import check_saved, dump_plan, load_plan
+from connect_reconciler.plan.plan_file.file import check_saved, dump_plan, load_plan
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_json import render_plan_json
 from connect_reconciler.render.style import style

@@ -57,7 +57,7 @@ def planned_as_saved(
 def begun_by(saved: Plan, project: Project, properties: Mapping[str, str]) -> Journal | None:
     """The project's newest apply, if it carried out this very plan and did not end it."""
     from connect_reconciler.observe.ledger import ledger_seen
-    from connect_reconciler.plan.plan_file import plan_hash
+    from connect_reconciler.plan.plan_file.file import plan_hash
 
     if not properties:
         return None
@@ -67,7 +67,7 @@ def begun_by(saved: Plan, project: Project, properties: Mapping[str, str]) -> Jo
 def without_actions(saved: Plan, live: Live) -> Plan:
     """The plan with what it relies on besides its actions. An apply may have made the project's
     first key since."""
-    from connect_reconciler.plan.sensitive import key_id
+    from connect_reconciler.plan.secrets.sensitive import key_id
 
     known = saved.key_id or key_id(live.ledger.fingerprint_key)
     return replace(saved, actions=(), key_id=known)
@@ -75,7 +75,7 @@ def without_actions(saved: Plan, live: Live) -> Plan:
 
 def as_saved(again: Plan, saved: Plan, begun: Journal | None) -> Plan:
     """The plan that was made anew, as the one in the file, or as what is left of it."""
-    from connect_reconciler.plan.plan_file import plan_hash
+    from connect_reconciler.plan.plan_file.file import plan_hash
 
     again = replace(again, saved_as=plan_hash(saved))
     if begun is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from connect_reconciler.plan.live import Live
     from connect_reconciler.plan.plan import Plan
-    from connect_reconciler.plan.rollback import WayBack
+    from connect_reconciler.plan.rollback.way_back import WayBack
     from connect_reconciler.plan.scope import Scope
     from connect_specs.desired import Desired, Project
 
@@ -27,7 +27,7 @@ class Found:
 
     def plan(self, project: Project) -> Plan:
         """The plan for it; policies have not judged it yet."""
-        from connect_reconciler.plan.rollback import rollback_plan
+        from connect_reconciler.plan.rollback.way_back import rollback_plan
 
         return rollback_plan(
             self.way,
@@ -52,7 +52,7 @@ def find_way_back(
     from connect_reconciler.cli.history import journal_of, ledger_of
     from connect_reconciler.observe.observe import observe
     from connect_reconciler.observe.validity import checked
-    from connect_reconciler.plan.rollback import in_scope, to_look_at, way_back
+    from connect_reconciler.plan.rollback.way_back import in_scope, to_look_at, way_back
 
     ledger = ledger_of(project, properties)
     journal_of(ledger, project, apply_id)

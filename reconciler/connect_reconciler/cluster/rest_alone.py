@@ -13,8 +13,8 @@ from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.port import OutcomeUnknown
 from connect_reconciler.cluster.readback import Found
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
-from connect_reconciler.plan.masked import masked_keys, same_config
 from connect_reconciler.plan.reserved import LEDGER_KEY, without_reserved
+from connect_reconciler.plan.secrets.masked import masked_keys, same_config
 from connect_reconciler.plan.versions import Feature, knows
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus
 from connect_runtime.rest import wire

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from connect_reconciler.cluster.rest_alone import target_of
 from connect_reconciler.doctor.facts import Finding, RestSide, TopicsSide
-from connect_reconciler.plan.masked import masked_keys
+from connect_reconciler.plan.secrets.masked import masked_keys
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic

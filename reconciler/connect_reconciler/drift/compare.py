@@ -12,9 +12,9 @@ from connect_reconciler.drift.model import Drift, Finding, Kind, Seen, Whose
 from connect_reconciler.drift.offsets import held_offsets, left_offsets, pending_offsets
 from connect_reconciler.plan.diff import managed_state, written_config
 from connect_reconciler.plan.live import Live, LiveConnector, Owned
-from connect_reconciler.plan.rename import rename_of
+from connect_reconciler.plan.renames.rename import rename_of
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import Veil, fingerprint, is_mask, is_sensitive
+from connect_reconciler.plan.secrets.sensitive import Veil, fingerprint, is_mask, is_sensitive
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.states import TargetState

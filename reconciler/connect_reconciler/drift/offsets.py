@@ -8,9 +8,9 @@ from connect_reconciler.drift.history import Mark
 from connect_reconciler.drift.model import Finding, Kind, Seen, Whose
 from connect_reconciler.plan.diff import offsets_drifted
 from connect_reconciler.plan.live import AppliedPin, Live, LiveConnector
-from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
-from connect_reconciler.plan.rename import pins_of, recorded_pin, renamed_from
-from connect_reconciler.plan.source_offsets import offset_text, partition_label
+from connect_reconciler.plan.offsets.moves import sink_offset, sink_partition
+from connect_reconciler.plan.offsets.source_offsets import offset_text, partition_label
+from connect_reconciler.plan.renames.rename import pins_of, recorded_pin, renamed_from
 from connect_reconciler.plan.values import Plain
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
 from connect_specs.offsets import canonical_partition

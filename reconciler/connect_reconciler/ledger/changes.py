@@ -31,7 +31,7 @@ from connect_reconciler.plan.actions import (
     subject,
 )
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
-from connect_reconciler.plan.rename import (
+from connect_reconciler.plan.renames.rename import (
     CARRIED,
     pins_of,
     pins_once_carried,

@@ -12,7 +12,7 @@ import orjson
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.ledger.values import FORMAT
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
-from connect_reconciler.plan.rename import renamed_from
+from connect_reconciler.plan.renames.rename import renamed_from
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.rest import wire
 from connect_specs.desired import OffsetEntry

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from connect_reconciler.plan.config_checks import keys_of_parts
+from connect_reconciler.plan.checks.config import keys_of_parts
 from connect_reconciler.plan.kinds import kind_of
 from connect_reconciler.plan.live import Kind, Owned
-from connect_reconciler.plan.sensitive import recorded_secrets
+from connect_reconciler.plan.secrets.sensitive import recorded_secrets
 from connect_runtime.storage.snapshots import ConnectorState, OffsetSnapshot
 from connect_specs.desired import Desired
 from connect_specs.plugin_definitions import CONNECTORS, SOURCE, Definitions, KeyDefinition

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from connect_reconciler.cluster.plugins import KeyProblem, RestPlugins, Validation
-from connect_reconciler.plan.config_checks import CLASS_KEY
+from connect_reconciler.plan.checks.config import CLASS_KEY
 from connect_runtime.herder.errors import RequestError
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 

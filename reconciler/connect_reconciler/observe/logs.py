@@ -11,8 +11,8 @@ from dataclasses import replace
 from connect_reconciler.observe.kafka_view import Moment, View
 from connect_reconciler.plan.diff import Changes, diff
 from connect_reconciler.plan.live import Live, TopicPartition
-from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
-from connect_reconciler.plan.positions import sink_partitions
+from connect_reconciler.plan.offsets.moves import sink_offset, sink_partition
+from connect_reconciler.plan.offsets.positions import sink_partitions
 from connect_specs.desired import Desired, OffsetEntry
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.kinds import kind_of
 from connect_reconciler.plan.live import Kind, LedgerState, TopicPartition
-from connect_reconciler.plan.positions import sink_topics
+from connect_reconciler.plan.offsets.positions import sink_topics
 from connect_reconciler.plan.reserved import without_reserved
 from connect_runtime.storage import offsets_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot

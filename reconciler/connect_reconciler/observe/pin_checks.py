@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from connect_reconciler.observe.classes import kinds_of
+from connect_reconciler.plan.checks.pin_shape import shape_problem, unread_topics
 from connect_reconciler.plan.kinds import kind_of
-from connect_reconciler.plan.pin_shape import shape_problem, unread_topics
 from connect_runtime import plugins as installed
 from connect_runtime.api import ConfigError, ConnectorError, SourceConnector
 from connect_specs.desired import Desired, DesiredConnector, Pin

@@ -19,8 +19,8 @@ from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.observe.classes import kinds_of, password_keys
 from connect_reconciler.observe.traces import cover_of
 from connect_reconciler.plan.live import Kind, LedgerState, Live, LiveConnector, Owned
-from connect_reconciler.plan.masked import see_through_masks
 from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_reconciler.plan.secrets.masked import see_through_masks
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus
 from connect_runtime.rest import wire

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from connect_reconciler.hiding import hide
 from connect_reconciler.observe.classes import passwords_in
-from connect_reconciler.plan.sensitive import Veil
+from connect_reconciler.plan.secrets.sensitive import Veil
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_specs.plugin_definitions import Definitions
 

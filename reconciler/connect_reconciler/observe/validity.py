@@ -18,20 +18,20 @@ from connect_reconciler.observe.cluster_validation import Answers, ask_cluster
 from connect_reconciler.observe.known_plugins import Installed, at_hand, known_plugins
 from connect_reconciler.observe.pin_checks import check_pins, refused_pin
 from connect_reconciler.observe.project_checks import NO_KAFKA, OF_NULL
-from connect_reconciler.plan.config_checks import (
+from connect_reconciler.plan.checks.config import (
     CLASS_KEY,
     holds_reference,
     keys_of,
     unknown_keys,
     wrong_values,
 )
-from connect_reconciler.plan.config_slips import sensitive_slips, slips
+from connect_reconciler.plan.checks.config_slips import sensitive_slips, slips
 from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.kinds import kind_of
 from connect_reconciler.plan.live import Kind, Live
-from connect_reconciler.plan.rename import base_config, recorded_pin
+from connect_reconciler.plan.renames.rename import base_config, recorded_pin
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import Veil
+from connect_reconciler.plan.secrets.sensitive import Veil
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.validation.validate import check_common, validate
 from connect_runtime.validation.without_effect import without_effect

@@ -30,11 +30,11 @@ from connect_reconciler.plan.actions import (
 )
 from connect_reconciler.plan.consequences.setting import sink_start
 from connect_reconciler.plan.live import Live, TopicPartition
-from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
+from connect_reconciler.plan.offsets.moves import sink_offset, sink_partition
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import PARTIAL, Scope
-from connect_reconciler.plan.sensitive import fingerprint
+from connect_reconciler.plan.secrets.sensitive import fingerprint
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Stale

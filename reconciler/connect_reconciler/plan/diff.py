@@ -16,11 +16,11 @@ from deepdiff import DeepDiff
 from connect_reconciler.plan.actions import FieldChange
 from connect_reconciler.plan.kinds import kind_of
 from connect_reconciler.plan.live import AppliedPin, Kind, Live, LiveConnector, Owned
-from connect_reconciler.plan.positions import entries_at
+from connect_reconciler.plan.offsets.positions import entries_at
 from connect_reconciler.plan.predict import OFFSETS_HOME_KEYS
-from connect_reconciler.plan.rename import Rename, base_config, recorded_pin, rename_of
+from connect_reconciler.plan.renames.rename import Rename, base_config, recorded_pin, rename_of
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import Veil, veil
+from connect_reconciler.plan.secrets.sensitive import Veil, veil
 from connect_reconciler.plan.values import Value
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
 from connect_specs.offsets import canonical_partition, content_hash

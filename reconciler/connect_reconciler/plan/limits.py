@@ -12,7 +12,7 @@ from itertools import groupby
 from connect_reconciler.plan.actions import Action, Adopt, Protect
 from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.masked import masked_keys
+from connect_reconciler.plan.secrets.masked import masked_keys
 from connect_reconciler.plan.versions import Feature, knows, too_old
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.states import TargetState

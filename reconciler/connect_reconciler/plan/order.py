@@ -46,14 +46,14 @@ from connect_reconciler.plan.actions import (
     TargetIs,
     UpdateConfig,
 )
+from connect_reconciler.plan.checks.group_readers import Readers
 from connect_reconciler.plan.diff import Changes
-from connect_reconciler.plan.group_readers import Readers
 from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
+from connect_reconciler.plan.offsets.moves import sink_offset, sink_partition
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
-from connect_reconciler.plan.rename import BEGUN, CARRIED, carried, rename_pin
-from connect_reconciler.plan.rename_wording import RenameWording
-from connect_reconciler.plan.sensitive import config_fingerprint
+from connect_reconciler.plan.renames.rename import BEGUN, CARRIED, carried, rename_pin
+from connect_reconciler.plan.renames.wording import RenameWording
+from connect_reconciler.plan.secrets.sensitive import config_fingerprint
 from connect_reconciler.plan.values import Secret
 from connect_reconciler.plan.wording import Wording
 from connect_specs.offsets import content_hash

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from connect_reconciler.plan.checks import check_changes
+from connect_reconciler.plan.checks.changes import check_changes
+from connect_reconciler.plan.checks.group_readers import readers_of
 from connect_reconciler.plan.consequences.explain import explained
 from connect_reconciler.plan.diff import diff
-from connect_reconciler.plan.group_readers import readers_of
 from connect_reconciler.plan.limits import check_limits, check_masks, without_put_off
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.order import ordered
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.scope import Scope, narrowed
-from connect_reconciler.plan.sensitive import key_id
+from connect_reconciler.plan.secrets.sensitive import key_id
 from connect_specs.desired import Desired
 
 

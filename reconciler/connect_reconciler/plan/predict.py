@@ -44,7 +44,7 @@ from connect_reconciler.plan.actions import (
 )
 from connect_reconciler.plan.live import AppliedPin, Live, LogRange, TopicPartition
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.rename import (
+from connect_reconciler.plan.renames.rename import (
     CARRIED,
     pins_of,
     pins_once_carried,
@@ -52,7 +52,7 @@ from connect_reconciler.plan.rename import (
     rename_pin,
 )
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import Veil, config_fingerprint, key_id, veil
+from connect_reconciler.plan.secrets.sensitive import Veil, config_fingerprint, key_id, veil
 from connect_reconciler.plan.values import Value
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic

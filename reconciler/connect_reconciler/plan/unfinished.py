@@ -8,7 +8,7 @@ from connect_reconciler.plan.action_words import words
 from connect_reconciler.plan.journal import HalfDone
 from connect_reconciler.plan.live import Live, Owned
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import Veil, config_fingerprint, veil
+from connect_reconciler.plan.secrets.sensitive import Veil, config_fingerprint, veil
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.offsets import canonical_partition

@@ -23,19 +23,19 @@ from connect_reconciler.plan.actions import (
     Stop,
     UpdateConfig,
 )
+from connect_reconciler.plan.checks.group_readers import Readers
 from connect_reconciler.plan.consequences.explain import summary
 from connect_reconciler.plan.consequences.setting import Setting, first_start, sink_start
 from connect_reconciler.plan.diff import Changes, PinChange, managed_state
-from connect_reconciler.plan.group_readers import Readers
 from connect_reconciler.plan.live import Live, TopicPartition
-from connect_reconciler.plan.offset_moves import (
+from connect_reconciler.plan.offsets.moves import (
     MoveContext,
     move,
     reading,
     sink_partition,
     totals,
 )
-from connect_reconciler.plan.positions import position_text
+from connect_reconciler.plan.offsets.positions import position_text
 from connect_reconciler.plan.predict import OFFSETS_HOME_KEYS
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import sink_group

@@ -23,7 +23,7 @@ from connect_reconciler.plan.actions import (
     UpdateConfig,
 )
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.sensitive import SENSITIVE
+from connect_reconciler.plan.secrets.sensitive import SENSITIVE
 from connect_reconciler.plan.summary import grouped, kinds, summarize
 from connect_reconciler.plan.values import Plain, Value
 from connect_specs.desired import Consequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file import plan_document
+from connect_reconciler.plan.plan_file.file import plan_document
 from connect_reconciler.plan.summary import KINDS, summarize
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from connect_reconciler.plan.actions import FieldChange
-from connect_reconciler.plan.sensitive import SENSITIVE
+from connect_reconciler.plan.secrets.sensitive import SENSITIVE
 from connect_reconciler.plan.values import Secret, Value
 
 VALUE_LENGTH_MAX = 80

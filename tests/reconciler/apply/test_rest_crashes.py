@@ -22,7 +22,7 @@ from connect_reconciler.observe.rest import observe_rest
 from connect_reconciler.plan.live import AppliedPin, Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.rename import carried
+from connect_reconciler.plan.renames.rename import carried
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget
 from connect_specs.diagnostics import Location

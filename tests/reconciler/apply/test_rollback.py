@@ -8,7 +8,7 @@ import pytest
 
 from connect_reconciler.ledger.topic import owned_record
 from connect_reconciler.plan.live import LogRange, Owned
-from connect_reconciler.plan.rollback import in_scope
+from connect_reconciler.plan.rollback.way_back import in_scope
 from connect_reconciler.plan.scope import Scope
 from connect_specs.desired import Pin
 from connect_specs.diagnostics import Invalid

@@ -8,7 +8,7 @@ import pytest
 
 from connect_reconciler.plan.actions import Create
 from connect_reconciler.plan.agreement import ensure_same
-from connect_reconciler.plan.plan_file import dump_plan, load_plan
+from connect_reconciler.plan.plan_file.file import dump_plan, load_plan
 from connect_specs.desired import OffsetEntry, Pin
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names

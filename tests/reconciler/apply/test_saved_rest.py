@@ -11,7 +11,7 @@ from connect_reconciler.cli.saved import as_saved, without_actions
 from connect_reconciler.ledger.journal import Ending
 from connect_reconciler.plan.agreement import ensure_rest, planned_again, still_known
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file import dump_plan, load_plan, plan_hash
+from connect_reconciler.plan.plan_file.file import dump_plan, load_plan, plan_hash
 from connect_specs.desired import Desired, Pin
 from connect_specs.diagnostics import Stale
 from support.applying import PROJECT, Applying, desired_of, names

@@ -15,7 +15,7 @@ from connect_reconciler.drift.model import Drift, Finding, Seen, changes
 from connect_reconciler.drift.render import MARKDOWN_MAX, drift_markdown, drift_text
 from connect_reconciler.drift.words import sentence
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Live, LiveConnector, Owned
-from connect_reconciler.plan.sensitive import fingerprint
+from connect_reconciler.plan.secrets.sensitive import fingerprint
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from connect_specs.offsets import content_hash

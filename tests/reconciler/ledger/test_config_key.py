@@ -21,7 +21,7 @@ from connect_reconciler.ledger.config_key import ConfigKeyLedger
 from connect_reconciler.ledger.journal import Step
 from connect_reconciler.ledger.topic import LedgerUnreadable, owned_record, pin_record
 from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
-from connect_reconciler.plan.rename import rename_pin
+from connect_reconciler.plan.renames.rename import rename_pin
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import OffsetEntry

@@ -25,9 +25,9 @@ from connect_reconciler.plan.actions import (
 from connect_reconciler.plan.agreement import planned_again
 from connect_reconciler.plan.live import Live, LogRange
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file import dump_plan, load_plan
+from connect_reconciler.plan.plan_file.file import dump_plan, load_plan
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.sensitive import fingerprint
+from connect_reconciler.plan.secrets.sensitive import fingerprint
 from connect_reconciler.plan.values import Plain, Secret
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Stale

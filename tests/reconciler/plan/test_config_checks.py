@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_reconciler.plan.config_checks import keys_of, unknown_keys, wrong_values
+from connect_reconciler.plan.checks.config import keys_of, unknown_keys, wrong_values
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
 
 

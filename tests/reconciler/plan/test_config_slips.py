@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_reconciler.plan.config_slips import sensitive_slips, slips
+from connect_reconciler.plan.checks.config_slips import sensitive_slips, slips
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 
 from connect_reconciler.plan.actions import UpdateConfig
 from connect_reconciler.plan.live import LedgerState, Live, LiveConnector, Owned
-from connect_reconciler.plan.masked import same_config, see_through_masks
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.sensitive import fingerprint
+from connect_reconciler.plan.secrets.masked import same_config, see_through_masks
+from connect_reconciler.plan.secrets.sensitive import fingerprint
 from connect_reconciler.plan.values import Secret
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Location

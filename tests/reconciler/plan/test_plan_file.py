@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.plan.plan_file import (
+from connect_reconciler.plan.plan_file.file import (
     check_saved,
     dump_plan,
     load_plan,
@@ -155,7 +155,7 @@ def test_what_is_no_plan_is_refused(text: str, code: str) -> None:
 
 
 def _rehashed(document: dict[str, Any]) -> str:
-    from connect_reconciler.plan import plan_file
+    from connect_reconciler.plan.plan_file import file as plan_file
 
     return json.dumps({**document, "hash": plan_file._content_hash(document)})
 

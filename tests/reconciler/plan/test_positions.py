@@ -10,10 +10,10 @@ import pytest
 
 from connect_reconciler.plan.actions import AlterOffsets, Create, InsideLog, Resume, Stop
 from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.offsets.positions import position_text, sink_topics
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file import dump_plan, load_plan
+from connect_reconciler.plan.plan_file.file import dump_plan, load_plan
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.positions import position_text, sink_topics
 from connect_reconciler.plan.predict import check_plan
 from connect_specs.desired import Desired, OffsetEntry, Pin, Position
 from connect_specs.diagnostics import Location

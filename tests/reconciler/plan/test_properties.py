@@ -19,7 +19,7 @@ from connect_reconciler.plan.live import (
     Owned,
 )
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file import dump_plan, load_plan
+from connect_reconciler.plan.plan_file.file import dump_plan, load_plan
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.predict import (
     ConnectorState,
@@ -28,7 +28,7 @@ from connect_reconciler.plan.predict import (
     state_before,
     unmet,
 )
-from connect_reconciler.plan.rename import BEGUN, CARRIED, rename_pin
+from connect_reconciler.plan.renames.rename import BEGUN, CARRIED, rename_pin
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_json import render_plan_json
 from connect_reconciler.render.style import COLOUR

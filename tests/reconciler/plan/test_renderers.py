@@ -19,7 +19,7 @@ from connect_reconciler.plan.actions import (
     UpdateConfig,
 )
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file import load_plan
+from connect_reconciler.plan.plan_file.file import load_plan
 from connect_reconciler.plan.summary import KINDS, grouped, kinds, summarize
 from connect_reconciler.plan.values import Plain, Secret
 from connect_reconciler.render.human import render_plan

@@ -17,8 +17,8 @@ import yaml
 from connect_reconciler.plan.actions import Restart
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file import dump_plan, load_plan
-from connect_reconciler.plan.plan_file_actions import action_to
+from connect_reconciler.plan.plan_file.actions import action_to
+from connect_reconciler.plan.plan_file.file import dump_plan, load_plan
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.predict import check_plan
 from connect_reconciler.render.human import render_plan

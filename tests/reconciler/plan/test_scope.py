@@ -8,7 +8,7 @@ import pytest
 
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file import dump_plan, load_plan
+from connect_reconciler.plan.plan_file.file import dump_plan, load_plan
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.render.human import render_plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_reconciler.plan.sensitive import (
+from connect_reconciler.plan.secrets.sensitive import (
     Veil,
     config_fingerprint,
     fingerprint,

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from connect_reconciler.plan.actions import Counts
-from connect_reconciler.plan.source_offsets import source_effect
-from connect_reconciler.plan.source_shapes import SHAPES
+from connect_reconciler.plan.offsets.source_offsets import source_effect
+from connect_reconciler.plan.offsets.source_shapes import SHAPES
 
 OPAQUE = "what that repeats or skips, only the connector knows"
 FILE = {"filename": "/data/in.txt"}

@@ -11,7 +11,7 @@ from connect_reconciler.plan.consequences.setting import (
     sink_start,
     to_deliver,
 )
-from connect_reconciler.plan.positions import sink_topics
+from connect_reconciler.plan.offsets.positions import sink_topics
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import sink_group
 

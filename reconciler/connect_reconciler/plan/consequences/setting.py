@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from connect_reconciler.plan.amounts import offsets
 from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.live import Kind, Live, LiveConnector
-from connect_reconciler.plan.positions import sink_topics
+from connect_reconciler.plan.offsets.amounts import offsets
+from connect_reconciler.plan.offsets.positions import sink_topics
 
 
 @dataclass(frozen=True, slots=True)

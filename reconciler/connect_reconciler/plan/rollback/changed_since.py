@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from connect_reconciler.plan.journal import Before, Later
 from connect_reconciler.plan.live import Live, LiveConnector, Owned
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.sensitive import fingerprint
+from connect_reconciler.plan.secrets.sensitive import fingerprint
 from connect_reconciler.plan.values import Plain
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState

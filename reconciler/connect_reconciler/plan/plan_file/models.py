@@ -1,7 +1,7 @@
 """The plan file, format version 2, as pydantic models: the border where a plan is read or written.
 
 Twins of the plan's own values, so that those can change without a word of a file changing. Files
-of older versions are raised to this one (`plan_file_versions`). Secrets are here only as
+of older versions are raised to this one (`versions`). Secrets are here only as
 fingerprints. What may change within a version is in docs/plans.md.
 """
 

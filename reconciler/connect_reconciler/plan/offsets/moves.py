@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from connect_reconciler.plan.actions import Counts, OffsetMove
-from connect_reconciler.plan.amounts import offsets, span
 from connect_reconciler.plan.live import Kind, Live, LiveConnector, TopicPartition
-from connect_reconciler.plan.positions import may_read
-from connect_reconciler.plan.source_offsets import UNTIL_STOPPED, Effect, source_effect
+from connect_reconciler.plan.offsets.amounts import offsets, span
+from connect_reconciler.plan.offsets.positions import may_read
+from connect_reconciler.plan.offsets.source_offsets import UNTIL_STOPPED, Effect, source_effect
 from connect_specs.desired import Offset, OffsetEntry, Partition
 from connect_specs.offsets import canonical_partition, is_sink_partition
 from connect_specs.states import TargetState

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from connect_reconciler.plan.source_measures import (
+from connect_reconciler.plan.offsets.source_measures import (
     Measure,
     count,
     jdbc_time,

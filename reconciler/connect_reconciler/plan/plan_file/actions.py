@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, assert_never
 
 from connect_reconciler.plan import actions as act
-from connect_reconciler.plan import plan_file_models as models
 from connect_reconciler.plan.live import AppliedPin
+from connect_reconciler.plan.plan_file import models
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Location

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from connect_reconciler.plan.checks.group_readers import Readers, other_readers
 from connect_reconciler.plan.diff import Changes
-from connect_reconciler.plan.group_readers import Readers, other_readers
 from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.rename import Rename, begun, carried, pins_of, renamed_from
+from connect_reconciler.plan.renames.rename import Rename, begun, carried, pins_of, renamed_from
 from connect_specs.desired import Consequence, Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.names import sink_group

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from connect_reconciler.plan.actions import Action, Create
-from connect_reconciler.plan.changed_since import changed_since
 from connect_reconciler.plan.journal import Before, Later
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.rename import carried, pins_of, renamed_from
-from connect_reconciler.plan.rollback_wording import as_before, told_of_the_way_back
+from connect_reconciler.plan.renames.rename import carried, pins_of, renamed_from
+from connect_reconciler.plan.rollback.changed_since import changed_since
+from connect_reconciler.plan.rollback.wording import as_before, told_of_the_way_back
 from connect_reconciler.plan.scope import Scope, chosen
-from connect_reconciler.plan.sensitive import fingerprint
+from connect_reconciler.plan.secrets.sensitive import fingerprint
 from connect_reconciler.plan.values import Plain, Secret
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from connect_reconciler.plan.live import Kind
-from connect_reconciler.plan.positions import Problem, may_read
+from connect_reconciler.plan.offsets.positions import Problem, may_read
 from connect_specs.desired import OffsetEntry, Partition, Pin
 from connect_specs.offsets import canonical_partition, is_sink_partition
 

@@ -8,22 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from connect_reconciler.plan.amounts import offsets
-from connect_reconciler.plan.belonging import (
+from connect_reconciler.plan.checks.belonging import (
     environment_error,
     environment_warning,
     pin_forgotten,
     whole_project,
 )
+from connect_reconciler.plan.checks.group_readers import Readers
+from connect_reconciler.plan.checks.groups import Groups
+from connect_reconciler.plan.checks.pin_shape import (
+    mistyped_partitions,
+    shape_problem,
+    unread_topics,
+)
 from connect_reconciler.plan.diff import Changes, PinChange
-from connect_reconciler.plan.group_checks import Groups
-from connect_reconciler.plan.group_readers import Readers
 from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.offset_moves import sink_offset, sink_partition
-from connect_reconciler.plan.pin_shape import mistyped_partitions, shape_problem, unread_topics
-from connect_reconciler.plan.positions import Problem, position_problem
-from connect_reconciler.plan.rename import recorded_pin
-from connect_reconciler.plan.rename_checks import group_error, rename_error, rename_warning
+from connect_reconciler.plan.offsets.amounts import offsets
+from connect_reconciler.plan.offsets.moves import sink_offset, sink_partition
+from connect_reconciler.plan.offsets.positions import Problem, position_problem
+from connect_reconciler.plan.renames.checks import group_error, rename_error, rename_warning
+from connect_reconciler.plan.renames.rename import recorded_pin
 from connect_reconciler.plan.unfinished import unfinished
 from connect_specs.desired import Desired, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location

@@ -11,16 +11,16 @@ import json
 
 from pydantic import ValidationError
 
-from connect_reconciler.plan import plan_file_models as models
 from connect_reconciler.plan.actions import Create, UpdateConfig
 from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file_actions import (
+from connect_reconciler.plan.plan_file import models
+from connect_reconciler.plan.plan_file.actions import (
     action_from,
     action_to,
     diagnostic_from,
     diagnostic_to,
 )
-from connect_reconciler.plan.plan_file_versions import Document, raised
+from connect_reconciler.plan.plan_file.versions import Document, raised
 from connect_reconciler.plan.values import Secret
 from connect_specs.diagnostics import Diagnostic, Invalid
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from connect_reconciler.plan.config_checks import Finding, holds_reference
+from connect_reconciler.plan.checks.config import Finding, holds_reference
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
 from connect_specs.plugin_definitions import elements
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from connect_reconciler.plan.checks.group_readers import Readers, other_readers
 from connect_reconciler.plan.diff import Changes
-from connect_reconciler.plan.group_readers import Readers, other_readers
 from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.positions import sink_topics
+from connect_reconciler.plan.offsets.positions import sink_topics
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.names import ledger_group, sink_group
 from connect_specs.states import TargetState

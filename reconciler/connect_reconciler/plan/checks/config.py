@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
 
-from connect_reconciler.plan.dynamic_keys import dynamic_prefixes
+from connect_reconciler.plan.checks.dynamic_keys import dynamic_prefixes
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.api.configdef import ConfigType, parse_value
 from connect_runtime.api.errors import ConfigError

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from connect_reconciler.plan.live import Live, LiveConnector
-from connect_reconciler.plan.sensitive import fingerprint, is_mask
+from connect_reconciler.plan.secrets.sensitive import fingerprint, is_mask
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
 from connect_reconciler.plan.actions import Unit
-from connect_reconciler.plan.amounts import amount, span
+from connect_reconciler.plan.offsets.amounts import amount, span
 from connect_specs.desired import JsonScalar, Offset
 
 

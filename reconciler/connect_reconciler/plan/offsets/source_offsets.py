@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from connect_reconciler.plan.actions import Counts, Direction
-from connect_reconciler.plan.source_measures import Step
-from connect_reconciler.plan.source_shapes import Shape, label_of, measures_of, shape_of
+from connect_reconciler.plan.offsets.source_measures import Step
+from connect_reconciler.plan.offsets.source_shapes import Shape, label_of, measures_of, shape_of
 from connect_specs.desired import Offset, Partition
 
 _OPAQUE = "what that repeats or skips, only the connector knows"

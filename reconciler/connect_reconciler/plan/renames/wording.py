@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connect_reconciler.plan.actions import CarryOffsets, Create, DeleteOld, OffsetMove, StopOld
+from connect_reconciler.plan.checks.group_readers import Readers, other_readers
 from connect_reconciler.plan.consequences.setting import sink_start
 from connect_reconciler.plan.diff import Changes
-from connect_reconciler.plan.group_readers import Readers, other_readers
 from connect_reconciler.plan.live import Live, LiveConnector
-from connect_reconciler.plan.offset_moves import reading, sink_offset, sink_partition
-from connect_reconciler.plan.rename import Rename, pins_of, renamed_from
-from connect_reconciler.plan.source_offsets import offset_text, partition_label
+from connect_reconciler.plan.offsets.moves import reading, sink_offset, sink_partition
+from connect_reconciler.plan.offsets.source_offsets import offset_text, partition_label
+from connect_reconciler.plan.renames.rename import Rename, pins_of, renamed_from
 from connect_specs.desired import OffsetEntry, Partition
 from connect_specs.names import sink_group
 from connect_specs.offsets import canonical_partition

@@ -1,0 +1,1 @@
+"""The move of a connector to another name, with its offsets (KIP-980). Pure."""
