@@ -12,7 +12,7 @@ from connect_reconciler.apply.report import (
     Health,
     Outcome,
 )
-from connect_reconciler.cli.apply_output import next_steps, render_report
+from connect_reconciler.cli.applying.report import next_steps, render_report
 from connect_reconciler.plan.actions import Delete
 from connect_specs.diagnostics import ExitCode
 from support.command import Command

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_reconciler.cli.apply_output import render_report, report_json
+from connect_reconciler.cli.applying.report import render_report, report_json
 from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.json_lines import finding_line

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from connect_reconciler.apply.progress import Event, Performed, Started
 from connect_reconciler.apply.run import apply_plan
-from connect_reconciler.cli.apply_edges import edges_for
+from connect_reconciler.cli.applying.edges import edges_for
 from connect_reconciler.observe.observe import observe
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.planner import make_plan

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from connect_reconciler.apply.report import ApplyReport
 from connect_reconciler.apply.run import apply_plan
-from connect_reconciler.cli.apply_edges import edges_for
-from connect_reconciler.cli.choices import Choices
-from connect_reconciler.cli.way_back import find_way_back
+from connect_reconciler.cli.applying.choices import Choices
+from connect_reconciler.cli.applying.edges import edges_for
+from connect_reconciler.cli.applying.way_back import find_way_back
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import Drift
 from connect_reconciler.observe.history import observe_with_history

@@ -80,7 +80,7 @@ def load(name: str) -> Any:
     """The command of one verb."""
     verb = VERBS[name]
     function = f"{name}_" if iskeyword(name) else name
-    found = getattr(import_module(f"connect_reconciler.cli.{verb.module}"), function)
+    found = getattr(import_module(f"connect_reconciler.cli.verbs.{verb.module}"), function)
     command = (
         typer.main.get_command(found) if isinstance(found, typer.Typer) else _alone(found, name)
     )

@@ -81,7 +81,7 @@ def is_for_verbs(project: Project, pid: int) -> bool:
 
 def _is_up(project: Project) -> bool:
     """Whether a runtime is there, to which a broker that died under it belongs when it is back."""
-    from connect_reconciler.cli.running import find_runtime
+    from connect_reconciler.cli.running.process import find_runtime
 
     return find_runtime(project) is not None
 

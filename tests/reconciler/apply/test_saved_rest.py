@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from connect_reconciler.apply.run import ensure_fresh
-from connect_reconciler.cli.saved import as_saved, without_actions
+from connect_reconciler.cli.applying.saved import as_saved, without_actions
 from connect_reconciler.ledger.journal import Ending
 from connect_reconciler.plan.agreement import ensure_rest, planned_again, still_known
 from connect_reconciler.plan.plan import Plan

@@ -17,7 +17,7 @@ from connect_reconciler.cli.asking import get
 from connect_reconciler.cli.connecting import broker_folder
 from connect_reconciler.cli.data_folder import make_data_folder
 from connect_reconciler.cli.output import progress
-from connect_reconciler.cli.running import LOG, RuntimeRecord, find_runtime, refuse_second
+from connect_reconciler.cli.running.process import LOG, RuntimeRecord, find_runtime, refuse_second
 from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
 from connect_specs.diagnostics import (
     ConnectError,

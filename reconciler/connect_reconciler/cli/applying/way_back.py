@@ -49,7 +49,7 @@ def find_way_back(
 
     Raises Invalid for an apply that is not known.
     """
-    from connect_reconciler.cli.history import journal_of, ledger_of
+    from connect_reconciler.cli.verbs.history import journal_of, ledger_of
     from connect_reconciler.observe.observe import observe
     from connect_reconciler.observe.validity import checked
     from connect_reconciler.plan.rollback.way_back import in_scope, to_look_at, way_back

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.choices import (
+from connect_reconciler.cli.applying.choices import (
     DEFAULT,
     Choices,
     FailFast,
@@ -28,7 +28,7 @@ from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, Stale
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from connect_reconciler.cli.way_back import Found
+    from connect_reconciler.cli.applying.way_back import Found
     from connect_reconciler.plan.plan import Plan
     from connect_reconciler.plan.scope import Scope
     from connect_specs.desired import Project
@@ -66,13 +66,13 @@ def rollback(
     Only connectors that the apply changed are touched, and offsets only where it moved them. Can be
     rolled back itself. With --out, --html or --markdown it only plans.
     """
-    from connect_reconciler.cli.applying import need_someone_to_ask, show_and_apply
+    from connect_reconciler.cli.applying.leasing import taken_over
+    from connect_reconciler.cli.applying.show_and_apply import need_someone_to_ask, show_and_apply
+    from connect_reconciler.cli.applying.way_back import find_way_back, specs_if_readable
     from connect_reconciler.cli.connecting import client
-    from connect_reconciler.cli.leasing import taken_over
-    from connect_reconciler.cli.plan import judged
     from connect_reconciler.cli.plan_output import told_and_kept
     from connect_reconciler.cli.reading import policies_of
-    from connect_reconciler.cli.way_back import find_way_back, specs_if_readable
+    from connect_reconciler.cli.verbs.plan import judged
 
     forms = Forms(out, html, as_markdown, as_json)
     only_plan = out is not None or html is not None or as_markdown
@@ -137,7 +137,7 @@ def _as_saved(
 ) -> Plan:
     """The plan, if it is the saved one, or what is left of it. Raises Stale."""
     from connect_reconciler.apply.run import ensure_fresh
-    from connect_reconciler.cli.saved import as_saved, begun_by, without_actions
+    from connect_reconciler.cli.applying.saved import as_saved, begun_by, without_actions
     from connect_reconciler.plan.agreement import ensure_rest, ensure_same
 
     desired, live, begun = found.way.desired, found.live, None

@@ -73,7 +73,7 @@ def _refuse_rest_target(project: Project) -> None:
 
 
 def _detach(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
-    from connect_reconciler.cli.detaching import kafka_address, start_detached
+    from connect_reconciler.cli.running.detaching import kafka_address, start_detached
 
     words = [] if slots is None else ["--slots", str(slots)]
     words += [] if master is None else ["--master", master]
@@ -87,9 +87,9 @@ def _detach(project: Project, slots: int | None, master: str | None, *, as_json:
 
 def _run_here(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
     from connect_reconciler.cli.connecting import has_own_broker, own_broker
-    from connect_reconciler.cli.foreground import run_until_told
-    from connect_reconciler.cli.keeping import kept_alive
-    from connect_reconciler.cli.running import announce, claimed
+    from connect_reconciler.cli.running.foreground import run_until_told
+    from connect_reconciler.cli.running.keeping import kept_alive
+    from connect_reconciler.cli.running.process import announce, claimed
     from connect_reconciler.cli.spec_secrets import sensitive_by_specs
     from connect_runtime.worker_config import from_project
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from connect_reconciler.cli.choices import Choices
+from connect_reconciler.cli.applying.choices import Choices
 from connect_reconciler.cli.output import progress, result, result_json
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from connect_reconciler.apply.report import ApplyReport
-    from connect_reconciler.cli.rolling_back import Undo, Undone
+    from connect_reconciler.cli.applying.undo import Undo, Undone
     from connect_reconciler.ledger.lease import Lease
     from connect_reconciler.plan.live import Live
     from connect_reconciler.plan.plan import Plan
@@ -53,7 +53,7 @@ def show_and_apply(
     What failed is led back from, where there is an `undo`: the exit code stays that of the failure.
     """
     from connect_reconciler.apply.run import ensure_fresh
-    from connect_reconciler.cli.apply_output import render_outcome, render_report
+    from connect_reconciler.cli.applying.report import render_outcome, render_report
     from connect_reconciler.cli.plan_output import tell
     from connect_reconciler.render.plan_json import render_plan_json
 
@@ -101,7 +101,7 @@ def carry_out(
     """Opens the cluster and the ledger, and applies the plan."""
     from connect_reconciler.apply.rights import rights_to_move
     from connect_reconciler.apply.run import apply_plan
-    from connect_reconciler.cli.apply_edges import edges_for
+    from connect_reconciler.cli.applying.edges import edges_for
     from connect_reconciler.cli.signals import told_to_stop
     from connect_reconciler.observe.observe import observe
     from connect_runtime.kafka.rights import check_rights
@@ -131,7 +131,7 @@ def _tell(report: ApplyReport, render: Callable[[ApplyReport], str]) -> None:
 
 
 def _tell_undone(undone: Undone, apply_id: str) -> None:
-    from connect_reconciler.cli.apply_output import render_outcome
+    from connect_reconciler.cli.applying.report import render_outcome
     from connect_specs.diagnostics_text import render_diagnostics
 
     if undone.report is not None:
@@ -145,7 +145,7 @@ def _tell_undone(undone: Undone, apply_id: str) -> None:
 
 
 def _reports_json(report: ApplyReport, undone: Undone | None) -> dict[str, object]:
-    from connect_reconciler.cli.apply_output import report_json
+    from connect_reconciler.cli.applying.report import report_json
     from connect_reconciler.cli.entry import to_json
     from connect_reconciler.render.plan_json import render_plan_json
 

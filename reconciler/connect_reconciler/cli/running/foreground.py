@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.output import progress, result
 from connect_reconciler.cli.rows import Row, changes, row_of
-from connect_reconciler.cli.running import LOG
+from connect_reconciler.cli.running.process import LOG
 from connect_reconciler.cli.signals import told_to_stop
 from connect_reconciler.observe.known_plugins import Installed
 from connect_reconciler.observe.traces import without_secrets
@@ -54,7 +54,7 @@ def run_until_told(
             on_url(runtime.url)
             progress(f"REST is at {runtime.url}; Ctrl-C stops")
             if on_terminal:
-                from connect_reconciler.cli.live_table import show_until
+                from connect_reconciler.cli.running.live_table import show_until
 
                 show_until(
                     told, lambda: look(runtime.verbs, sensitive), runtime.verbs, config.client

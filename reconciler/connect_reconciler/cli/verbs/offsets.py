@@ -14,7 +14,7 @@ import typer
 
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import result, result_json, table
-from connect_reconciler.cli.states import Name
+from connect_reconciler.cli.verbs.states import Name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

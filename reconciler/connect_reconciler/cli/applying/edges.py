@@ -15,9 +15,9 @@ from connect_reconciler.apply.edges import Edges, Settings
 from connect_reconciler.apply.lag import standings_of
 from connect_reconciler.apply.rest_edges import edges_over_rest
 from connect_reconciler.apply.waiting import Limits
-from connect_reconciler.cli.choices import Choices
-from connect_reconciler.cli.leasing import check_lease_rights, lease_for, who
-from connect_reconciler.cli.telling import telling
+from connect_reconciler.cli.applying.choices import Choices
+from connect_reconciler.cli.applying.leasing import check_lease_rights, lease_for, who
+from connect_reconciler.cli.applying.telling import telling
 from connect_reconciler.cluster.choose import open_cluster
 from connect_reconciler.cluster.port import Cluster
 from connect_reconciler.cluster.readback import ConfigTopic

@@ -19,8 +19,8 @@ from rich.live import Live
 from rich.text import Text
 
 from connect_reconciler.cli.output import colour
-from connect_reconciler.cli.rates import Rates
 from connect_reconciler.cli.rows import Row, draw
+from connect_reconciler.cli.running.rates import Rates
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.clients import admin
 

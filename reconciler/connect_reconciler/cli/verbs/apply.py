@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from connect_reconciler.cli.choices import (
+from connect_reconciler.cli.applying.choices import (
     DEFAULT,
     Choices,
     FailFast,
@@ -51,15 +51,15 @@ def apply(
     Can be killed and run again: nothing is done twice, and no connector is left unfinished. With
     FILE it does what that plan says, if the specs here still give it, or nothing.
     """
-    from connect_reconciler.cli.applying import need_someone_to_ask, show_and_apply
+    from connect_reconciler.cli.applying.leasing import taken_over
+    from connect_reconciler.cli.applying.saved import planned_as_saved
+    from connect_reconciler.cli.applying.show_and_apply import need_someone_to_ask, show_and_apply
+    from connect_reconciler.cli.applying.undo import Undo
     from connect_reconciler.cli.connecting import client
-    from connect_reconciler.cli.history import ensure_journal
-    from connect_reconciler.cli.leasing import taken_over
-    from connect_reconciler.cli.plan import observed, planned
     from connect_reconciler.cli.plan_output import read_saved
     from connect_reconciler.cli.reading import specs_and_policies
-    from connect_reconciler.cli.rolling_back import Undo
-    from connect_reconciler.cli.saved import planned_as_saved
+    from connect_reconciler.cli.verbs.history import ensure_journal
+    from connect_reconciler.cli.verbs.plan import observed, planned
 
     if takeover:
         # Before another apply is ended for this one

@@ -42,7 +42,7 @@ def down(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def _end_runtime(project: Project) -> list[str]:
-    from connect_reconciler.cli.running import find_runtime
+    from connect_reconciler.cli.running.process import find_runtime
 
     running = find_runtime(project)
     if running is None:

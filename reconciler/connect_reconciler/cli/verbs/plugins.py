@@ -88,7 +88,7 @@ def lock_plugins(
 @contextmanager
 def _source(project: Project) -> Iterator[PluginSource]:
     from connect_reconciler.cli.connecting import client, has_own_broker
-    from connect_reconciler.cli.running import find_runtime
+    from connect_reconciler.cli.running.process import find_runtime
     from connect_reconciler.cluster.choose import rest_client
     from connect_reconciler.cluster.plugins import InstalledPlugins, RestPlugins
 

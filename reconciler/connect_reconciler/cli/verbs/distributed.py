@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from connect_reconciler.cli.invocation import AsJson, invocation
-from connect_reconciler.cli.up import Master, Slots, check_one_master, with_master
+from connect_reconciler.cli.verbs.up import Master, Slots, check_one_master, with_master
 from connect_specs.diagnostics import Invalid
 
 
@@ -24,7 +24,7 @@ def distributed(
 
     Stays in the foreground until Ctrl-C. A key that has no effect here is a warning that names it.
     """
-    from connect_reconciler.cli.foreground import run_until_told
+    from connect_reconciler.cli.running.foreground import run_until_told
     from connect_runtime.worker_config import from_properties
 
     check_one_master(slots, master)

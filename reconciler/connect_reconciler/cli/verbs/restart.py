@@ -13,7 +13,7 @@ from connect_reconciler.cli.every import Every, seconds
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import progress, result, result_json
 from connect_reconciler.cli.scoping import Excludes, Targets, scope_of
-from connect_reconciler.cli.states import act_on
+from connect_reconciler.cli.verbs.states import act_on
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed, Invalid
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""From a plan to a changed cluster: agreed to, leased, carried out, told, and led back."""

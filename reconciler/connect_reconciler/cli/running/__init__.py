@@ -1,0 +1,1 @@
+"""A runtime of this project as a process: started, watched, shown, found again."""
