@@ -8,6 +8,8 @@ BIN := .venv/bin
 # that kill at observed moments come after them: a busy machine makes the moments hard to meet.
 WORKERS ?= 3
 CHAOS_WORKERS ?= 2
+# In the order of their folders, where files of few and long tests come first
+ORDER := --dist loadfile --no-loadscope-reorder
 STAMP := .venv/.installed
 LOCKS := requirements/build.lock requirements/dev.lock
 SCRIPTS := $(wildcard .ci/* .github/actions/*.sh .github/actions/*/*.sh examples/*/*.sh)
@@ -40,8 +42,8 @@ chromium:
 	@.ci/chromium
 
 test: jars chromium ## run the tests
-	$(BIN)/python -m pytest -m "not chaos" -n $(WORKERS) --dist loadfile $(ARGS)
-	$(BIN)/python -m pytest -m chaos -n $(CHAOS_WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m "not chaos" -n $(WORKERS) $(ORDER) $(ARGS)
+	$(BIN)/python -m pytest -m chaos -n $(CHAOS_WORKERS) $(ORDER) $(ARGS)
 
 check: install ## check format, lint, types, import rules and scripts
 	$(BIN)/ruff format --check .
