@@ -36,12 +36,13 @@ def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
     shown = rig("history").stdout.splitlines()
     assert [line.split()[0] for line in shown] == ["APPLY", second, first]
 
-    one = rig("history", second).stdout
+    one = rig("history", second[:-2]).stdout
     assert f"Apply {second}" in one
     for words in ("change config", "reset offsets", "create"):
         assert words in one
 
-    plan = rig("rollback", second, "--markdown")
+    assert "2 applies begin with 2" in rig("history", "2", expect=2).stderr
+    plan = rig("rollback", second[:-2], "--markdown")
     assert "b" in plan.stdout
     saved = rig("rollback", second, "--out", "back.plan", "--html", "back.html")
     assert "delete" in saved.stdout and f"before apply {second} it was not there" in saved.stdout

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from connect_reconciler.cli.verbs.history import ledger_of
+from connect_reconciler.cli.journals import ledger_of
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.rest_alone import KeyedCluster
 from connect_reconciler.cluster.rest_client import RestClient

@@ -30,7 +30,7 @@ def planned_as_saved(
     cluster moved otherwise, or where the specs do not give the saved plan.
     """
     from connect_reconciler.apply.run import ensure_fresh
-    from connect_reconciler.cli.verbs.plan import judged
+    from connect_reconciler.cli.planning import judged
     from connect_reconciler.observe.observe import observe
     from connect_reconciler.plan.agreement import ensure_rest, ensure_same, still_known
 

@@ -11,7 +11,7 @@ from connect_reconciler.cli.applying.choices import Choices
 from connect_reconciler.cli.applying.show_and_apply import carry_out
 from connect_reconciler.cli.applying.way_back import find_way_back
 from connect_reconciler.cli.output import progress
-from connect_reconciler.cli.verbs.plan import judged
+from connect_reconciler.cli.planning import judged
 from connect_reconciler.ledger.lease import Lease
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.scope import Scope

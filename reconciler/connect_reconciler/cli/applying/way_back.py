@@ -45,17 +45,18 @@ def find_way_back(
     scope: Scope,
     files: Desired,
 ) -> Found:
-    """The way back from one of the project's applies. `files` are the specs of now, for secrets.
+    """The way back from one of the project's applies, given by its id or how that begins.
+    `files` are the specs of now, for secrets.
 
     Raises Invalid for an apply that is not known.
     """
-    from connect_reconciler.cli.verbs.history import journal_of, ledger_of
+    from connect_reconciler.cli.journals import journal_of, ledger_of
     from connect_reconciler.observe.observe import observe
     from connect_reconciler.observe.validity import checked
     from connect_reconciler.plan.rollback.way_back import in_scope, to_look_at, way_back
 
     ledger = ledger_of(project, properties)
-    journal_of(ledger, project, apply_id)
+    apply_id = journal_of(ledger, project, apply_id).id
     before = in_scope(ledger.before(apply_id), scope)
     live = observe(project, to_look_at(apply_id, before, project.name), properties)
     times = ledger.rolled_back(apply_id)

@@ -56,10 +56,10 @@ def apply(
     from connect_reconciler.cli.applying.show_and_apply import need_someone_to_ask, show_and_apply
     from connect_reconciler.cli.applying.undo import Undo
     from connect_reconciler.cli.connecting import client
+    from connect_reconciler.cli.journals import ensure_journal
     from connect_reconciler.cli.plan_output import read_saved
+    from connect_reconciler.cli.planning import observed, planned
     from connect_reconciler.cli.reading import specs_and_policies
-    from connect_reconciler.cli.verbs.history import ensure_journal
-    from connect_reconciler.cli.verbs.plan import observed, planned
 
     if takeover:
         # Before another apply is ended for this one

@@ -107,8 +107,8 @@ def _live(
     project: Project,
 ) -> tuple[Sequence[DesiredConnector], Mapping[str, Collection[str]]]:
     from connect_reconciler.cli.connecting import client
+    from connect_reconciler.cli.planning import observed
     from connect_reconciler.cli.spec_secrets import sensitive_by_specs
-    from connect_reconciler.cli.verbs.plan import observed
     from connect_reconciler.importing import spec_of
     from connect_specs.desired import Desired
 

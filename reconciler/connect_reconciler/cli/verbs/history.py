@@ -8,11 +8,9 @@ import typer
 
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import result, result_json, table
-from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
+from connect_specs.diagnostics import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from connect_reconciler.ledger.journal import Journal
     from connect_reconciler.ledger.topic import LedgerSnapshot
     from connect_specs.desired import Project
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 def history(
     context: typer.Context,
     apply_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="An apply, to be shown in detail.")
+        str | None, typer.Argument(metavar="ID", help="An apply, or how its id begins.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
@@ -30,6 +28,7 @@ def history(
     The ledger keeps the last 20.
     """
     from connect_reconciler.cli.connecting import client
+    from connect_reconciler.cli.journals import journal_of, ledger_of
 
     project = invocation(context).project()
     with client(project) as properties:
@@ -39,34 +38,6 @@ def history(
     else:
         _list(ledger, project, as_json=as_json)
     return ExitCode.OK
-
-
-def ledger_of(project: Project, properties: Mapping[str, str]) -> LedgerSnapshot:
-    """The ledger with its journals. Raises Invalid where there are none."""
-    from connect_reconciler.observe.ledger import ledger_seen
-    from connect_runtime.kafka.clients import check_reachable
-
-    ensure_journal(project)
-    check_reachable(properties)
-    return ledger_seen(project, properties)
-
-
-def ensure_journal(project: Project) -> None:
-    """Raises Invalid where applies are not written down."""
-    if project.target is not None and not project.kafka:
-        what = "over REST alone there is no journal: nothing is known of earlier applies"
-        hint = "add cluster.kafka with its bootstrap.servers, and apply again"
-        raise Invalid(Diagnostic("history.no-journal", what, str(project.file), hint=hint))
-
-
-def journal_of(ledger: LedgerSnapshot, project: Project, apply_id: str) -> Journal:
-    """The apply of that id. Raises Invalid."""
-    found = ledger.applies.get(apply_id)
-    if found is None or found.project != project.name:
-        what = f"no apply {apply_id} is known"
-        hint = "`connect history` lists those that are"
-        raise Invalid(Diagnostic("history.unknown-apply", what, project.name, hint=hint))
-    return found
 
 
 def _list(ledger: LedgerSnapshot, project: Project, *, as_json: bool) -> None:

@@ -44,8 +44,8 @@ def import_(
     Writes all files or none.
     """
     from connect_reconciler.cli.connecting import client
+    from connect_reconciler.cli.planning import observed
     from connect_reconciler.cli.spec_folder import file_names, first_folder, written
-    from connect_reconciler.cli.verbs.plan import observed
     from connect_reconciler.importing import choose, importable, spec_of
     from connect_specs.loader import load_specs
     from connect_specs.sources import to_be_filled_in
@@ -113,8 +113,8 @@ def _read_back(project: Project, before: Desired, found: Mapping[str, Imported])
 
 def _adoption(project: Project, desired: Desired, properties: Mapping[str, str]) -> Plan:
     """The plan for these connectors alone, which only adopts. Raises Invalid."""
+    from connect_reconciler.cli.planning import observed, planned
     from connect_reconciler.cli.reading import policies_of
-    from connect_reconciler.cli.verbs.plan import observed, planned
     from connect_reconciler.plan.actions import Adopt
 
     live = observed(project, desired, properties)
@@ -138,8 +138,8 @@ def _adopt(
     """Records that the connectors are this project's. Raises Failed."""
     from connect_reconciler.apply.run import apply_plan
     from connect_reconciler.cli.applying.edges import edges_for
+    from connect_reconciler.cli.planning import observed
     from connect_reconciler.cli.signals import told_to_stop
-    from connect_reconciler.cli.verbs.plan import observed
 
     with told_to_stop() as told, edges_for(project, desired, properties, told.is_set) as edges:
         report = apply_plan(

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 def rollback(
     context: typer.Context,
     apply_id: Annotated[
-        str, typer.Argument(metavar="ID", help="An apply that `connect history` lists.")
+        str,
+        typer.Argument(metavar="ID", help="An apply of `connect history`, or how its id begins."),
     ],
     file: Annotated[
         Path | None,
@@ -71,8 +72,8 @@ def rollback(
     from connect_reconciler.cli.applying.way_back import find_way_back, specs_if_readable
     from connect_reconciler.cli.connecting import client
     from connect_reconciler.cli.plan_output import told_and_kept
+    from connect_reconciler.cli.planning import judged
     from connect_reconciler.cli.reading import policies_of
-    from connect_reconciler.cli.verbs.plan import judged
 
     forms = Forms(out, html, as_markdown, as_json)
     only_plan = out is not None or html is not None or as_markdown
@@ -118,7 +119,7 @@ def _saved(file: Path, apply_id: str) -> Plan:
     from connect_reconciler.cli.plan_output import read_saved
 
     saved = read_saved(file)
-    if saved.rolls_back != apply_id:
+    if not (saved.rolls_back or "").startswith(apply_id):
         what = f"this plan does not lead back from apply {apply_id}"
         hint = "`connect show FILE` says what it does"
         raise Invalid(Diagnostic("rollback.other-plan", what, file.name, hint=hint))
