@@ -54,7 +54,6 @@ def apply(
     from connect_reconciler.cli.applying.leasing import taken_over
     from connect_reconciler.cli.applying.saved import planned_as_saved
     from connect_reconciler.cli.applying.show_and_apply import need_someone_to_ask, show_and_apply
-    from connect_reconciler.cli.applying.undo import Undo
     from connect_reconciler.cli.connecting import client
     from connect_reconciler.cli.journals import ensure_journal
     from connect_reconciler.cli.plan_output import read_saved
@@ -82,7 +81,11 @@ def apply(
             plan = planned(project, desired, live, policies, scope)
         else:
             plan, live = planned_as_saved(saved, project, desired, policies, properties)
-        undo = Undo(project, desired, policies, properties, choices, lease)
+        undo = None
+        if rollback_on_failure:
+            from connect_reconciler.cli.applying.undo import Undo
+
+            undo = Undo(project, desired, policies, properties, choices, lease)
         return show_and_apply(
             plan,
             project,
@@ -93,5 +96,5 @@ def apply(
             yes=yes,
             as_json=as_json,
             lease=lease,
-            undo=undo if rollback_on_failure else None,
+            undo=undo,
         )
