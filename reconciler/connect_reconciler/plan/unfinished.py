@@ -72,7 +72,12 @@ def took_place(step: HalfDone, live: Live) -> bool | None:
     if connector is None or step.before is None:
         return None
     if step.action in _TARGETS:
-        return connector.target is _TARGETS[step.action]
+        asked = _TARGETS[step.action]
+        if connector.target is not asked:
+            return False
+        # A rename stops its old name also where that is stopped already
+        was_there = step.action == "StopOld" and step.before.target is asked
+        return None if was_there else True
     if step.action == "UpdateConfig" and step.before.config is not None:
         key = live.ledger.fingerprint_key
         now = veil(without_reserved(connector.config), Veil(step.connector, key))
