@@ -6,9 +6,7 @@ clients, converters and Spark, or have no effect here; then a warning names the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from typing import Any, Final
 
 from connect_runtime.api import (
@@ -22,6 +20,8 @@ from connect_runtime.api import (
     Range,
 )
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
+from connect_specs.fields import slip_of
+from connect_specs.names import is_topic_name
 
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
@@ -81,13 +81,10 @@ _FIXED: Final = (
     "config.storage.partitions",
     *(f"{prefix}cleanup.policy" for prefix in TOPIC_PREFIXES),
 )
-_CLOSE: Final = 0.8
-
-_TOPIC_NAME = re.compile(r"(?!\.\.?\Z)[a-zA-Z0-9._-]{1,249}")
 
 
 def _topic_name(name: str, value: Any) -> None:
-    if value is not None and not _TOPIC_NAME.fullmatch(value):
+    if value is not None and not is_topic_name(value):
         raise ConfigError.invalid(name, value, "not a name that Kafka allows for a topic")
 
 
@@ -176,7 +173,7 @@ def _unheeded(key: str) -> str:
     elif key.startswith(TOPIC_PREFIXES):
         near = _near_of_topic(key)
     elif not key.startswith(PASSED_PREFIXES):
-        near = _near(key, (*SUPPORTED.keys, *CLIENT_KEYS, *WITHOUT_EFFECT))
+        near = slip_of(key, (*SUPPORTED.keys, *CLIENT_KEYS, *WITHOUT_EFFECT)) or ""
         meant = f" (did you mean {near}?)" if near else ""
         return f"{key} is not a worker property that Connect knows{meant}; it has no effect"
     return f"{key} has no effect (did you mean {near}?)" if near else ""
@@ -193,9 +190,5 @@ def _near_of_client(key: str) -> str:
 def _near_of_topic(key: str) -> str:
     """A topic takes any config of Kafka's: only slips in Connect's own words are told."""
     kind, dot, name = key.partition(".storage.")
-    near = _near(name, ("topic", "partitions", "replication.factor", "cleanup.policy"))
+    near = slip_of(name, ("topic", "partitions", "replication.factor", "cleanup.policy"))
     return f"{kind}{dot}{near}" if near else ""
-
-
-def _near(key: str, known: Iterable[str]) -> str:
-    return next(iter(get_close_matches(key, list(known), 1, _CLOSE)), "")

@@ -7,12 +7,11 @@ error: a `security.protocl` would otherwise connect without encryption.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Final
 
 from connect_specs.config_values import ConfigValues
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.fields import did_you_mean
+from connect_specs.fields import did_you_mean, slip_of
 
 # Of consumers, producers and admin clients of Kafka 4.1, and those that 4.0 took away
 CLIENT_PROPERTIES: Final = frozenset(
@@ -86,13 +85,11 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "security.protocol": ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL"),
 }
 _OF_WORKERS: Final = ("admin.", "consumer.", "producer.")
-# Near enough to be a slip of the pen
-_CLOSE: Final = 0.8
 
 
 def near_client_property(key: str) -> str | None:
     """The property that a name which is none may mean."""
-    return next(iter(get_close_matches(key.lower(), CLIENT_PROPERTIES, 1, _CLOSE)), None)
+    return slip_of(key.lower(), CLIENT_PROPERTIES)
 
 
 def check_client_properties(

@@ -11,6 +11,8 @@ from difflib import get_close_matches
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.nodes import Map, Node, Scalar, Sequence, is_null, typed
 
+_SLIP = 0.8
+
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint towards the known word that is closest, else the list of them."""
@@ -18,6 +20,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     lower = {known_word.lower(): known_word for known_word in words}
     close = get_close_matches(word.lower(), list(lower), n=1, cutoff=0.6)
     return f"did you mean {lower[close[0]]!r}?" if close else f"known here: {', '.join(words)}"
+
+
+def slip_of(word: str, known: Iterable[str]) -> str | None:
+    """The known word that this one nearly is: near enough to be a slip of the pen."""
+    return next(iter(get_close_matches(word, list(known), 1, _SLIP)), None)
 
 
 def place_of(node: Map, key: str) -> Location:

@@ -5,8 +5,16 @@ One place, because the runtime, Apache's workers and a plan must agree on each o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+_TOPIC = re.compile(r"(?!\.\.?\Z)[a-zA-Z0-9._-]{1,249}")
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether Kafka allows a topic of that name."""
+    return _TOPIC.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

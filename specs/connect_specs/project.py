@@ -6,7 +6,6 @@ Says which cluster a project is for and where its specs are; every mistake is re
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from connect_specs.fields import (
     place_of,
     required,
 )
-from connect_specs.names import ClusterTopics
+from connect_specs.names import ClusterTopics, is_topic_name
 from connect_specs.nodes import Map, Node, Scalar
 from connect_specs.rest_target import read_target
 from connect_specs.sources import filled_in
@@ -37,7 +36,6 @@ DEFAULT_SPECS = ("connectors/",)
 
 _CODE = "project"
 _TOPICS = ("config", "offsets", "status", "assignments", "ledger")
-_TOPIC_NAME = re.compile(r"(?!\.\.?\Z)[a-zA-Z0-9._-]{1,249}")
 _SAID_ELSEWHERE = {
     "group.id": "cluster.group.id",
     "bootstrap.servers": "cluster.kafka",
@@ -194,7 +192,7 @@ def _topics(cluster: Map, group: str, problems: list[Diagnostic]) -> ClusterTopi
     for kind in _TOPICS:
         name = getattr(topics, kind)
         first = seen.setdefault(name, kind)
-        if (group or kind in given) and not _TOPIC_NAME.fullmatch(name):
+        if (group or kind in given) and not is_topic_name(name):
             what = f"the name of the {kind} topic, {name!r}, is not one that Kafka allows"
             hint = "letters, digits, '.', '_' and '-', at most 249"
             problems.append(Diagnostic("project.bad-topic", what, places[kind], hint=hint))

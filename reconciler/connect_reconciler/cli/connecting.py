@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _IN_USE = "broker.in-use"
 _FOR_VERBS = "broker.for-verbs"
-_GROUPS_S = 10.0
 _TRIES_S = 0.05
 
 

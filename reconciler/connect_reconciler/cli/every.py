@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import typer
 
-from connect_specs.diagnostics import Diagnostic, Invalid
+from connect_reconciler.cli.output import progress
+from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid
+
+T = TypeVar("T")
 
 Every = Annotated[
     str, typer.Option("--every", metavar="TIME", help="How often to look: 30s, 5min.")
@@ -23,3 +27,13 @@ def seconds(text: str) -> float:
         hint = "write a number with s, min or h: 30s"
         raise Invalid(Diagnostic("usage", f"{text!r} is no time to wait", "--every", hint=hint))
     return float(number) * unit
+
+
+def looked(look: Callable[[], T]) -> T | None:
+    """What a look finds. None where something stands in the way, such as a Kafka that is away:
+    that is said, and the next look may find more."""
+    try:
+        return look()
+    except ConnectError as error:
+        progress(f"cannot look now: {error}")
+        return None

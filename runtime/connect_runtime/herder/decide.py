@@ -38,12 +38,6 @@ from connect_runtime.storage.snapshots import (
 from connect_runtime.tasks.launch import Ended
 from connect_specs.states import TargetState
 
-_STATUS_OF = {
-    TargetState.RUNNING: State.RUNNING,
-    TargetState.PAUSED: State.PAUSED,
-    TargetState.STOPPED: State.STOPPED,
-}
-
 
 @dataclass(frozen=True, slots=True)
 class View:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.every import Every, seconds
+from connect_reconciler.cli.every import Every, looked, seconds
 from connect_reconciler.cli.invocation import invocation
-from connect_reconciler.cli.output import colour, progress, result
-from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Invalid
+from connect_reconciler.cli.output import colour, result
+from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,13 +79,10 @@ def _go_on(found: Drift, look: Callable[[], Drift], pause_s: float, *, as_json: 
     time; then it is looked again."""
     while True:
         time.sleep(pause_s)
-        try:
-            now = look()
-        except ConnectError as error:
-            progress(f"cannot look now: {error}")
-            continue
-        _show_difference(found, now, as_json=as_json)
-        found = now
+        now = looked(look)
+        if now is not None:
+            _show_difference(found, now, as_json=as_json)
+            found = now
 
 
 def _show_difference(before: Drift, now: Drift, *, as_json: bool) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.every import Every, seconds
+from connect_reconciler.cli.every import Every, looked, seconds
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import progress, result, result_json
 from connect_reconciler.cli.scoping import Excludes, Targets, scope_of
 from connect_reconciler.cli.verbs.states import act_on
-from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed, Invalid
+from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,17 +78,18 @@ def _restart_failed(
 
     tried: dict[str, Tried] = {}
     with client(project) as properties:
+
+        def look() -> _Look:
+            return _look(project, properties, scope, tried)
+
+        if pause_s is None:
+            found = look()
+            _show(found, once=True, as_json=as_json)
+            return ExitCode.FAILED if found.refused else ExitCode.OK
         while True:
-            try:
-                found = _look(project, properties, scope, tried)
-            except ConnectError as error:
-                if pause_s is None:
-                    raise
-                progress(f"cannot look now: {error}")
-            else:
-                _show(found, once=pause_s is None, as_json=as_json)
-                if pause_s is None:
-                    return ExitCode.FAILED if found.refused else ExitCode.OK
+            seen = looked(look)
+            if seen is not None:
+                _show(seen, once=False, as_json=as_json)
             time.sleep(pause_s)
 
 

@@ -15,6 +15,7 @@ from connect_reconciler.plan.checks.dynamic_keys import dynamic_prefixes
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.api.configdef import ConfigType, parse_value
 from connect_runtime.api.errors import ConfigError
+from connect_specs.fields import slip_of
 from connect_specs.plugin_definitions import (
     CONNECTORS,
     Definitions,
@@ -40,8 +41,6 @@ _CHAINS: Final = {"transforms": "transformation", "predicates": "predicate"}
 # Required by Connect's own converters, and set by the worker, never by a config
 _SET_BY_WORKER: Final = "converter.type"
 _OF_A_PART: Final = ("type", "predicate", "negate", "plugin.version")
-# Near enough to be a slip of the pen
-_CLOSE: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +140,8 @@ def _of_chain(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> It
 
 def _near(key: str, keys: Keys, prefix: str = "") -> str:
     beside = [each.removeprefix(prefix) for each in keys if each.startswith(prefix)]
-    near = get_close_matches(key.removeprefix(prefix), beside, 1, _CLOSE)
-    return f"did you mean {prefix}{near[0]}?" if near else ""
+    near = slip_of(key.removeprefix(prefix), beside)
+    return f"did you mean {prefix}{near}?" if near else ""
 
 
 def _missing(key: str) -> str:

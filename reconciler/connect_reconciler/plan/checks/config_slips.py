@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Final
 
 from connect_reconciler.plan.checks.config import Finding, holds_reference
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
+from connect_specs.fields import slip_of
+from connect_specs.names import is_topic_name
 from connect_specs.plugin_definitions import elements
 
-_TOPIC_NAME: Final = re.compile(r"(?!\.\.?\Z)[a-zA-Z0-9._-]{1,249}")
 _TOPICS_OF_SINKS: Final = ("topics", "errors.deadletterqueue.topic.name")
 _OPEN_REFERENCE: Final = re.compile(r"\$\{[\w-]+:[^{}]*\Z")
 _CLIENTS: Final = ("admin", "consumer", "producer")
 _OVERRIDE: Final = "override"
-# Near enough to be a slip of the pen
-_CLOSE: Final = 0.8
 
 
 def slips(config: Mapping[str, str], *, is_sink: bool) -> Iterator[Finding]:
@@ -33,9 +31,9 @@ def slips(config: Mapping[str, str], *, is_sink: bool) -> Iterator[Finding]:
 def sensitive_slips(globs: Iterable[str], config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Entries of `sensitive` that are no key, each with the key that it nearly is."""
     for glob in globs:
-        near = get_close_matches(glob, config, 1, _CLOSE) if glob not in config else []
+        near = slip_of(glob, config) if glob not in config else None
         if near and not re.search(r"[*?\[]", glob):
-            yield glob, near[0]
+            yield glob, near
 
 
 def _override(key: str) -> Iterator[Finding]:
@@ -45,7 +43,7 @@ def _override(key: str) -> Iterator[Finding]:
         return
     what = f"Kafka's clients have no property {name}"
     if word != _OVERRIDE:
-        if get_close_matches(word, (_OVERRIDE,), 1, _CLOSE):
+        if slip_of(word, (_OVERRIDE,)):
             meant = f"{client}.{_OVERRIDE}.{name}"
             yield Finding(key, f"{key} overrides nothing", f"did you mean {meant}?")
     elif name not in CLIENT_PROPERTIES:
@@ -56,6 +54,6 @@ def _override(key: str) -> Iterator[Finding]:
 
 def _topics(key: str, value: str) -> Iterator[Finding]:
     for topic in elements(value):
-        if not _TOPIC_NAME.fullmatch(topic):
+        if not is_topic_name(topic):
             what = f"{key} names {topic!r}, which is no name that Kafka allows for a topic"
             yield Finding(key, what, "letters, digits, '.', '_' and '-', at most 249")
