@@ -89,22 +89,32 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One status record. `trace` is a traceback's text; `generation` the writer's leader term."""
+    """One status record. `trace` is a traceback's text; `generation` the writer's leader term.
+
+    `attempt` is the attempt at a task that the record is about; None for connectors, and in records
+    of Apache's workers and of runtimes before attempts were written.
+    """
 
     state: State
     worker_id: str
     generation: int
     trace: str | None = None
     version: str | None = None
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StatusSnapshot:
-    """The status topic: the newest status of each connector and task, and topics in use."""
+    """The status topic: the newest status of each connector and task, and topics in use.
+
+    `outdated` holds tasks whose last record in the topic is of an older attempt than the one that
+    `tasks` has: a late attempt wrote it, and the leader writes the newer status again.
+    """
 
     connectors: Mapping[str, Status] = field(default_factory=dict)
     tasks: Mapping[TaskId, Status] = field(default_factory=dict)
     topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    outdated: frozenset[TaskId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

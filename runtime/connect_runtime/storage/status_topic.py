@@ -77,6 +77,7 @@ def reduce(snapshot: StatusSnapshot, record: LogRecord) -> StatusSnapshot:
 def reduce_all(snapshot: StatusSnapshot, records: Iterable[LogRecord]) -> StatusSnapshot:
     """The snapshot after `records`. Unknown or malformed ones are logged and change nothing.
 
+    A record of an older attempt than the known one replaces nothing: a late attempt wrote it. And
     UNASSIGNED does not replace RUNNING of the same or a newer generation: it comes from the worker
     that had the task before.
     """
@@ -91,7 +92,12 @@ def reduce_all(snapshot: StatusSnapshot, records: Iterable[LogRecord]) -> Status
                 record.offset,
                 reason,
             )
-    return StatusSnapshot(connectors=fold.connectors, tasks=fold.tasks, topics=fold.topics)
+    return StatusSnapshot(
+        connectors=fold.connectors,
+        tasks=fold.tasks,
+        topics=fold.topics,
+        outdated=frozenset(fold.outdated),
+    )
 
 
 class _Fold:
@@ -101,6 +107,7 @@ class _Fold:
         self.connectors = dict(start.connectors)
         self.tasks = dict(start.tasks)
         self.topics = dict(start.topics)
+        self.outdated = set(start.outdated)
 
     def apply(self, record: LogRecord) -> str | None:
         """Takes one record in; returns why it was ignored, if it was."""
@@ -129,13 +136,19 @@ class _Fold:
             return "its key names no task"
         if value is None:
             self.tasks.pop(task, None)
+            self.outdated.discard(task)
             return None
         status = _decode(value)
         if status is None:
             return "its value is no status"
         known = self.tasks.get(task)
+        if known is not None and _is_of_older_attempt(status, known):
+            self.outdated.add(task)
+            return None
+        self.outdated.discard(task)
         late = (
             known is not None
+            and not _is_of_older_attempt(known, status)
             and status.state is State.UNASSIGNED
             and known.state is State.RUNNING
             and known.generation >= status.generation
@@ -163,6 +176,13 @@ class _Fold:
         return None
 
 
+def _is_of_older_attempt(status: Status, other: Status) -> bool:
+    """Whether both say which attempt they are about, and this one is about an older one."""
+    return (
+        status.attempt is not None and other.attempt is not None and status.attempt < other.attempt
+    )
+
+
 def _topic_key(used: str, connector: str) -> bytes:
     return f"{_TOPIC}{used}{_TOPIC_SEPARATOR}{connector}".encode()
 
@@ -170,15 +190,17 @@ def _topic_key(used: str, connector: str) -> bytes:
 def _encode(status: Status | None) -> bytes | None:
     if status is None:
         return None
-    return orjson.dumps(
-        {
-            "state": status.state.value,
-            "trace": status.trace,
-            "worker_id": status.worker_id,
-            "generation": status.generation,
-            "version": status.version,
-        }
-    )
+    value: dict[str, Any] = {
+        "state": status.state.value,
+        "trace": status.trace,
+        "worker_id": status.worker_id,
+        "generation": status.generation,
+        "version": status.version,
+    }
+    if status.attempt is not None:
+        # Apache's workers ignore fields that they do not know
+        value["attempt"] = status.attempt
+    return orjson.dumps(value)
 
 
 def _decode(value: bytes) -> Status | None:
@@ -194,12 +216,18 @@ def _decode(value: bytes) -> Status | None:
         generation=generation,
         trace=_text(found, "trace"),
         version=_text(found, "version"),
+        attempt=_number(found, "attempt"),
     )
 
 
 def _text(found: dict[str, Any], field: str) -> str | None:
     value = found.get(field)
     return value if isinstance(value, str) else None
+
+
+def _number(found: dict[str, Any], field: str) -> int | None:
+    value = found.get(field)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _json_object(value: bytes) -> dict[str, Any]:

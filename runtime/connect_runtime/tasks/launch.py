@@ -44,13 +44,14 @@ class Ended(StrEnum):
     SUPERSEDED = "superseded"  # a newer assignment exists; nothing was done after it was seen
     FAILED = "failed"  # the task threw; stays failed until restarted
     FENCED = "fenced"  # a newer producer of the same id exists
+    INTERRUPTED = "interrupted"  # Kafka failed it, not the task: launched again after a pause
     ORPHANED = "orphaned"  # the runtime that launched it is gone
     LOST = "lost"  # the worker process died or was killed; only the launcher says this
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an attempt came to; `trace` is set when it FAILED or was LOST."""
+    """What an attempt came to; `trace` is set when it FAILED, was INTERRUPTED or was LOST."""
 
     id: TaskId
     attempt: int

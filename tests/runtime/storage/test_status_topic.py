@@ -120,6 +120,33 @@ def test_a_late_unassigned_does_not_hide_a_running_task(
     assert found.tasks[TaskId("c", 0)].state is kept
 
 
+def of_attempt(state: State, attempt: int | None, generation: int = 1) -> tuple[str, bytes | None]:
+    status = Status(state, W1, generation, attempt=attempt)
+    return "status-task-c-0", status_topic.task_record("t", TaskId("c", 0), status).value
+
+
+def test_a_late_attempt_hides_nothing_and_is_to_be_overwritten() -> None:
+    found = fold(of_attempt(State.RUNNING, 7), of_attempt(State.FAILED, 6))
+    assert found.tasks[TaskId("c", 0)] == Status(State.RUNNING, W1, 1, attempt=7)
+    assert found.outdated == {TaskId("c", 0)}
+
+
+@pytest.mark.parametrize("next_record", [of_attempt(State.RUNNING, 7), ("status-task-c-0", None)])
+def test_what_overwrites_a_late_attempt_settles_it(next_record: tuple[str, bytes | None]) -> None:
+    late = (of_attempt(State.RUNNING, 7), of_attempt(State.FAILED, 6))
+    assert fold(*late, next_record).outdated == frozenset()
+
+
+def test_the_next_attempt_may_say_unassigned() -> None:
+    found = fold(of_attempt(State.RUNNING, 6, 2), of_attempt(State.UNASSIGNED, 7, 1))
+    assert found.tasks[TaskId("c", 0)].state is State.UNASSIGNED
+
+
+def test_records_without_an_attempt_are_believed() -> None:
+    found = fold(of_attempt(State.RUNNING, 7), of_attempt(State.FAILED, None))
+    assert found.tasks[TaskId("c", 0)].state is State.FAILED
+
+
 @pytest.mark.parametrize(
     ("current", "expected"),
     [
