@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from connect_runtime import plugins
 from connect_runtime.storage import assignments_topic, offsets_topic, status_topic
 from connect_runtime.storage.log import Fenced, LogReader, Logs, LogWriter, NewRecord
 from connect_runtime.storage.snapshots import (
@@ -55,7 +56,7 @@ class MemoryAttempt:
 
     @property
     def source(self) -> bool:
-        return "topics" not in self.launch.connector_config
+        return plugins.connector(self.launch.connector_config["connector.class"]).kind == "source"
 
     def step(self) -> None:
         """Looks at the assignment once, and does what follows."""
@@ -165,7 +166,9 @@ class MemoryAttempt:
 
     def _status(self, state: State, trace: str | None = None) -> NewRecord:
         launch = self.launch
-        status = Status(state, launch.worker_id, launch.leader_term, trace, "1")
+        status = Status(
+            state, launch.worker_id, launch.leader_term, trace, "1", attempt=launch.attempt
+        )
         return status_topic.task_record(launch.topics.status, self.id, status)
 
     def _write(self, records: list[NewRecord]) -> None:
@@ -190,6 +193,14 @@ class MemoryLauncher:
         self.slots = slots
         self.attempts: list[MemoryAttempt] = []
         self._logs = logs
+
+    @property
+    def active(self) -> int:
+        return len(self.live)
+
+    @property
+    def problem(self) -> str | None:
+        return None
 
     @property
     def live(self) -> list[MemoryAttempt]:
@@ -240,6 +251,14 @@ class ThreadLauncher:
             self.launches.append(launch)
             self._running[key] = (thread, orphan)
         thread.start()
+
+    @property
+    def active(self) -> int:
+        return len(self.running)
+
+    @property
+    def problem(self) -> str | None:
+        return None
 
     @property
     def running(self) -> list[TaskId]:

@@ -4,7 +4,7 @@ with when no runtime is up."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ from connect_runtime.herder.offsets import ConnectorOffsets, Groups
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.worker import Worker, WorkerSettings
 from connect_runtime.storage.log import Logs
+from connect_specs.names import task_transactional_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,9 @@ class ConnectHerder:
 
     def __init__(self, url: str, settings: WorkerSettings, edges: Edges) -> None:
         self._edges = edges
+        self._settings = settings
         self._sources = SourceOffsets(edges.logs, settings.topics.offsets)
-        self._worker = Worker(settings, edges.launcher, self._sources, edges.pool)
+        self._worker = Worker(settings, edges.launcher, self._sources, self._fence, edges.pool)
         self.herder = Herder(
             url=url,
             group_id=settings.group_id,
@@ -49,12 +51,20 @@ class ConnectHerder:
             clock=edges.clock,
         )
         offsets = ConnectorOffsets(
-            self.herder, settings.topics, self._sources, edges.groups, settings.properties
+            self.herder,
+            settings.topics,
+            self._sources,
+            edges.groups,
+            settings.properties,
+            self._fence,
         )
         self.verbs = ConnectCluster(
             self.herder, settings.topics, offsets, check=edges.check, leader=edges.leader
         )
-        self._graceful_s = settings.graceful_s
+
+    def _fence(self, name: str, config: Mapping[str, str], count: int) -> None:
+        group_id = self._settings.group_id
+        self._edges.logs.fence([task_transactional_id(group_id, name, n) for n in range(count)])
 
     def start(self) -> None:
         """Begins to read, to take part in the election and to answer."""
@@ -62,5 +72,5 @@ class ConnectHerder:
 
     def stop(self) -> None:
         """Ends tasks and connectors in order, says so in the status topic, leaves the group."""
-        self.herder.stop(self._graceful_s + 20)
+        self.herder.stop(self._settings.graceful_s + 20)
         self._sources.close()

@@ -1,6 +1,7 @@
 """What the herder decides to do: a closed set of small values, carried out in order.
 
-Records of one tick share a transaction; everything else follows its commit.
+Each belongs to one connector. Records of one round share a transaction; everything else follows its
+commit.
 """
 
 from __future__ import annotations
@@ -36,14 +37,58 @@ class PublishTasks:
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
-    """Fence the producers of tasks 0..`old`-1, then record that `new` tasks may run (KIP-618).
-
-    `old` 0: only the record."""
+class ForgetInstance:
+    """The plugin object did not stop in time: go on without it."""
 
     name: str
-    old: int
-    new: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailInstance:
+    """The plugin object did not start in time."""
+
+    name: str
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Identify:
+    """Find out whether the connector's class is a source or a sink."""
+
+    name: str
+    class_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Begin to fence the producers of tasks 0..`count`-1, for the task configs of `generation`."""
+
+    name: str
+    count: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFencing:
+    """Record that `tasks` tasks may run: what ran before is fenced (KIP-618)."""
+
+    name: str
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The connector cannot be brought to what its config asks for."""
+
+    name: str
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetFailure:
+    """Try again what the connector failed at."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +156,14 @@ class TaskStatusIs:
 Effect: TypeAlias = (
     StartInstance
     | StopInstance
+    | ForgetInstance
+    | FailInstance
+    | Identify
     | PublishTasks
     | Fence
+    | RecordFencing
+    | Fail
+    | ForgetFailure
     | Launch
     | Reassign
     | StopRun
@@ -122,3 +173,14 @@ Effect: TypeAlias = (
     | ConnectorStatusIs
     | TaskStatusIs
 )
+
+
+def connector_of(effect: Effect) -> str:
+    """The connector that the effect belongs to."""
+    match effect:
+        case Launch(task=task) | Reassign(task=task) | StopRun(task=task) | KillRun(task=task):
+            return task.connector
+        case ForgetRun(task=task) | Unassign(task=task) | TaskStatusIs(task=task):
+            return task.connector
+        case _:
+            return effect.name

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from connect_runtime.herder.runs import Kind
 from connect_runtime.tasks.launch import Outcome
 
 
@@ -48,10 +49,28 @@ class InstanceStopped:
 
 
 @dataclass(frozen=True, slots=True)
+class Identified:
+    """What a connector class turned out to be; unknown where it cannot be loaded."""
+
+    class_name: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class FencingEnded:
+    """A round of fencing is over; `error` is why it failed."""
+
+    name: str
+    serial: int
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskEnded:
     """An attempt ended, for whatever reason."""
 
     outcome: Outcome
 
 
-Event: TypeAlias = Request | InstanceStarted | InstanceFailed | InstanceStopped | TaskEnded
+InstanceEvent: TypeAlias = InstanceStarted | InstanceFailed | InstanceStopped
+Event: TypeAlias = Request | InstanceEvent | Identified | FencingEnded | TaskEnded

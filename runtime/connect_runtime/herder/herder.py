@@ -11,16 +11,19 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from connect_runtime.herder.cluster_log import ClusterLog
-from connect_runtime.herder.decide import View, decide
-from connect_runtime.herder.effects import Effect, Fence, Launch, StopRun
+from connect_runtime.herder.decide import decide, next_look
+from connect_runtime.herder.effects import Effect, Launch, StopRun, connector_of
 from connect_runtime.herder.errors import NotLeader
 from connect_runtime.herder.events import (
     Event,
+    FencingEnded,
+    Identified,
     InstanceFailed,
     InstanceStarted,
     InstanceStopped,
@@ -34,12 +37,20 @@ from connect_runtime.herder.records import (
     task_status_records,
 )
 from connect_runtime.herder.runs import RunPhase
+from connect_runtime.herder.view import View, same
 from connect_runtime.herder.worker import Worker
 from connect_runtime.storage import status_topic
-from connect_runtime.storage.log import Fenced, LogRecord, Logs, NewRecord, WriteFailed
-from connect_runtime.storage.snapshots import State, Status
+from connect_runtime.storage.log import (
+    Fenced,
+    LogRecord,
+    Logs,
+    NewRecord,
+    WriteFailed,
+    WriteRefused,
+)
+from connect_runtime.storage.snapshots import State, Status, TaskId
 from connect_specs.diagnostics import ConnectError
-from connect_specs.names import ClusterTopics, leader_transactional_id, task_transactional_id
+from connect_specs.names import ClusterTopics, leader_transactional_id
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +82,16 @@ class Candidate(Protocol):
 
     def poll(self, timeout_s: float = 0.0) -> None: ...
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One connector's share of a round: effects, their records, the attempts of its launches."""
+
+    name: str
+    effects: Sequence[Effect]
+    records: Sequence[NewRecord]
+    attempts: Mapping[TaskId, int]
 
 
 class Herder:
@@ -105,6 +126,9 @@ class Herder:
         self._opened = False
         self._obstacle: ConnectError | None = None
         self._not_before = 0.0
+        # The last view that needed nothing, and when time alone may change that.
+        self._settled: View | None = None
+        self._next_look = 0.0
         self._term = 0
         self.view = View(worker_id=worker.settings.worker_id)
         worker.report_to(self._events.put)
@@ -127,7 +151,13 @@ class Herder:
             return what()
         answer: Future[T] = Future()
         self._events.put(Request(what, answer))
-        return answer.result(REQUEST_TIMEOUT_S)
+        try:
+            return answer.result(REQUEST_TIMEOUT_S)
+        except TimeoutError:
+            # Either it is not begun any more, or what it does is done and known to the asker.
+            if answer.cancel():
+                raise
+            return answer.result()
 
     @property
     def leading(self) -> bool:
@@ -166,12 +196,6 @@ class Herder:
             raise NotLeader(None) from error
         self._refresh()
         return written
-
-    def fence(self, connector: str, count: int) -> None:
-        """Fences the producers of the connector's tasks 0..count-1."""
-        self._logs.fence(
-            [task_transactional_id(self._group_id, connector, n) for n in range(count)]
-        )
 
     # --- the loop ---
 
@@ -224,6 +248,7 @@ class Herder:
         if self._leading and not self._log.usable:
             self._log.claim(leader_transactional_id(self._group_id))
             self._refresh()
+        self._worker.kill_former(now)
         # no more than there are now: whoever asks on and on must not keep the election waiting
         for _ in range(self._events.qsize()):
             self._take(self._events.get_nowait())
@@ -231,6 +256,8 @@ class Herder:
 
     def _take(self, event: Event) -> None:
         match event:
+            case Request(answer=answer) if not answer.set_running_or_notify_cancel():
+                pass  # whoever asked has given up
             case Request(answer=answer) if self._stopping.is_set():
                 answer.set_exception(NotLeader(None))
             case Request(ask=ask, answer=answer):
@@ -241,6 +268,12 @@ class Herder:
                 self._settle(self._clock())
             case InstanceStarted() | InstanceFailed() | InstanceStopped():
                 self._worker.instance_changed(event)
+                self._refresh()
+            case Identified():
+                self._worker.identified(event)
+                self._refresh()
+            case FencingEnded():
+                self._worker.fencing_ended(event, self.view, self._clock())
                 self._refresh()
             case TaskEnded(outcome=outcome):
                 self._worker.task_ended(outcome, self._clock())
@@ -264,7 +297,7 @@ class Herder:
         """Another one leads now: it supersedes our tasks, which end by themselves."""
         self._leading = False
         self._log.release()
-        self._worker.forget_all()
+        self._worker.forget_all(self._clock())
         self._refresh()
         _log.warning("%s does not lead any more", self.url)
 
@@ -275,7 +308,12 @@ class Herder:
             assignments=self._log.assignments,
             instances=self._worker.instances,
             runs=self._worker.runs,
+            kinds=self._worker.kinds,
+            fencings=self._worker.fencings,
+            failures=self._worker.failures.all,
             slots=self._worker.slots,
+            occupied=self._worker.occupied,
+            obstacle=self._worker.obstacle,
             worker_id=self._worker.settings.worker_id,
             term=self._term,
         )
@@ -284,9 +322,12 @@ class Herder:
         """Decides and acts until there is nothing left to do right now."""
         if not self._leading or self._stopping.is_set() or now < self._not_before:
             return
+        if now < self._next_look and self._settled is not None and same(self.view, self._settled):
+            return
         for _ in range(_ROUNDS):
             effects = decide(self.view, now)
             if not effects:
+                self._settled, self._next_look = self.view, next_look(self.view)
                 return
             try:
                 self.perform(effects, now)
@@ -298,24 +339,56 @@ class Herder:
                 return
 
     def perform(self, effects: Sequence[Effect], now: float) -> None:
-        """Fences, then writes all records of `effects` at once, then acts on them.
+        """Writes all records of `effects` at once, then acts on them. What cannot be done for one
+        connector is that connector's failure, and changes nothing for the others.
 
         On the herder's thread only. Raises NotLeader, WriteFailed."""
-        view = self.view
+        by_connector: dict[str, list[Effect]] = {}
         for effect in effects:
-            if isinstance(effect, Fence) and effect.old:
-                self.fence(effect.name, effect.old)
-        attempts = {e.task: next_attempt(view, e.task) for e in effects if isinstance(e, Launch)}
-        writing = Writing(self._topics, self.url, attempts)
-        records = [record for effect in effects for record in records_of(effect, view, writing)]
-        written = self.write(records) if records else ()
+            by_connector.setdefault(connector_of(effect), []).append(effect)
+        rounds: list[_Round] = []
+        for name, wanted in by_connector.items():
+            attempts = {
+                e.task: next_attempt(self.view, e.task) for e in wanted if isinstance(e, Launch)
+            }
+            writing = Writing(self._topics, self.url, attempts)
+            try:
+                records = [r for effect in wanted for r in records_of(effect, self.view, writing)]
+            except Exception as error:
+                self._fail(name, error, now)
+            else:
+                rounds.append(_Round(name, wanted, records, attempts))
+        self._carry_out(rounds, now)
+
+    def _carry_out(self, rounds: Sequence[_Round], now: float) -> None:
+        """One transaction for all of `rounds`; in halves where Kafka refuses a record, until it
+        is known whose record that is."""
+        records = [record for each in rounds for record in each.records]
+        try:
+            written = self.write(records) if records else ()
+        except WriteRefused as error:
+            if len(rounds) == 1:
+                self._fail(rounds[0].name, error, now)
+                return
+            half = len(rounds) // 2
+            self._carry_out(rounds[:half], now)
+            self._carry_out(rounds[half:], now)
+            return
         offsets = {
             record.key: record.offset
             for record in written
             if record.topic == self._topics.assignments
         }
-        for effect in effects:
-            self._worker.act(effect, self.view, now, attempts, offsets)
+        for each in rounds:
+            try:
+                for effect in each.effects:
+                    self._worker.act(effect, self.view, now, each.attempts, offsets)
+            except Exception as error:
+                self._fail(each.name, error, now)
+        self._refresh()
+
+    def _fail(self, name: str, error: Exception, now: float) -> None:
+        self._worker.failures.add(name, error, self.view, now)
         self._refresh()
 
     # --- the end ---
@@ -324,7 +397,7 @@ class Herder:
         # no more than there are now: whoever asks on and on must not keep the election waiting
         for _ in range(self._events.qsize()):
             event = self._events.get_nowait()
-            if isinstance(event, Request):
+            if isinstance(event, Request) and event.answer.set_running_or_notify_cancel():
                 event.answer.set_exception(NotLeader(None))
 
     def _drain(self) -> None:

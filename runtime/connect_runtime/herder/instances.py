@@ -1,39 +1,60 @@
 """The connectors' plugin objects: made, started, asked for task configs and stopped off the thread.
 
-A plugin may block or throw wherever it likes; only its events reach the herder. One call at a time
-for each instance.
+A plugin may block or throw wherever it likes; only its events reach the herder. An instance is
+asked for task configs by one thread at a time, so that a later answer is never overtaken by an
+earlier one.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor, wait
-from typing import Literal, cast
+from concurrent.futures import Executor, wait
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast
 
 from connect_runtime import plugins
 from connect_runtime.api import (
+    ConnectorError,
     OffsetStorageReader,
     SinkConnector,
     SourceConnector,
     SourceOffset,
     SourcePartition,
 )
+from connect_runtime.herder.calls import Calls
 from connect_runtime.herder.events import (
     Event,
+    Identified,
     InstanceFailed,
     InstanceStarted,
     InstanceStopped,
 )
+from connect_runtime.herder.runs import Kind
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.plugins import Plugin
 from connect_runtime.storage import offsets_topic
 
 _log = logging.getLogger(__name__)
 
-_THREADS = 16
+_ASK_AGAIN_S = 0.1
+
+_Key: TypeAlias = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Live:
+    """A plugin object that has started. `asking`: it is being asked for task configs; `again`: that
+    was asked for once more meanwhile."""
+
+    plugin: Plugin
+    connector: SourceConnector | SinkConnector
+    config: Mapping[str, str]
+    asking: bool = False
+    again: bool = False
 
 
 class Instances:
@@ -48,11 +69,15 @@ class Instances:
     ) -> None:
         self._report = report
         self._sources = sources
-        self._pool = pool or ThreadPoolExecutor(_THREADS, thread_name_prefix="connector")
+        self._pool = pool or Calls()
         # Those that are starting, and whether they were asked to stop meanwhile.
-        self._starting: dict[tuple[str, int], bool] = {}
-        self._live: dict[tuple[str, int], tuple[Plugin, SourceConnector | SinkConnector]] = {}
+        self._starting: dict[_Key, bool] = {}
+        self._live: dict[_Key, _Live] = {}
         self._lock = threading.Lock()
+
+    def identify(self, class_name: str) -> None:
+        """Reports Identified later: to load a class may run third parties' code."""
+        self._pool.submit(lambda: self._report(Identified(class_name, _kind(class_name))))
 
     def start(self, name: str, serial: int, config: Mapping[str, str]) -> None:
         """Reports InstanceStarted or InstanceFailed later."""
@@ -79,7 +104,7 @@ class Instances:
             version = plugin.version
             connector = cast(SourceConnector | SinkConnector, plugin.cls())
             context = _Context(
-                reconfigure=lambda: self._reconfigure(name, serial, config),
+                reconfigure=lambda: self._reconfigure(name, serial),
                 fail=lambda error: self._fail(name, serial, error, version),
                 reader=_Reader(name, self._sources),
             )
@@ -88,42 +113,52 @@ class Instances:
             with self._lock:
                 unwanted = self._starting[name, serial]
                 if not unwanted:
-                    self._live[name, serial] = (plugin, connector)
+                    self._live[name, serial] = _Live(plugin, connector, config)
             if unwanted:
                 # Whoever asked was told at once: a start may hang for ever.
                 _stop(name, connector)
                 return
-            self._ask_tasks(name, serial, config)
-        except Exception as error:
+            self._ask_tasks(name, serial)
+        except BaseException as error:  # a plugin may also call sys.exit
             self._fail(name, serial, error, version)
         finally:
             with self._lock:
                 del self._starting[name, serial]
 
-    def _fail(self, name: str, serial: int, error: Exception, version: str | None) -> None:
+    def _fail(self, name: str, serial: int, error: BaseException, version: str | None) -> None:
         trace = "".join(traceback.format_exception(error))
         self._report(InstanceFailed(name, serial, trace, version))
 
-    def _ask_tasks(self, name: str, serial: int, config: dict[str, str]) -> None:
+    def _reconfigure(self, name: str, serial: int) -> None:
+        self._pool.submit(self._ask_tasks, name, serial)
+
+    def _ask_tasks(self, name: str, serial: int) -> None:
+        """Asks for task configs until nobody has asked for them meanwhile."""
         with self._lock:
             live = self._live.get((name, serial))
-        if live is None:
-            return
-        plugin, connector = live
-        configs = task_configs(name, connector, config)
-        kind: Literal["sink", "source"] = "sink" if plugin.kind == "sink" else "source"
-        self._report(InstanceStarted(name, serial, kind, plugin.version, configs))
-
-    def _reconfigure(self, name: str, serial: int, config: dict[str, str]) -> None:
-        def again() -> None:
+            if live is None:
+                return
+            live.again = True
+            if live.asking:
+                return
+            live.asking = True
+        pause_s = 0.0
+        while True:
             with self._lock:
-                live = self._live.get((name, serial))
+                live.asking = live.again and (name, serial) in self._live
+                live.again = False
+                if not live.asking:
+                    return
+            # one that asks for it in every answer is not to keep a core busy
+            time.sleep(pause_s)
+            pause_s = _ASK_AGAIN_S
             try:
-                self._ask_tasks(name, serial, config)
-            except Exception as error:
-                self._fail(name, serial, error, live[0].version if live else None)
-
-        self._pool.submit(again)
+                configs = task_configs(name, live.connector, live.config)
+            except BaseException as error:
+                self._fail(name, serial, error, live.plugin.version)
+                continue
+            kind: Literal["sink", "source"] = "sink" if live.plugin.kind == "sink" else "source"
+            self._report(InstanceStarted(name, serial, kind, live.plugin.version, configs))
 
     def _stop(self, name: str, serial: int) -> None:
         with self._lock:
@@ -131,14 +166,14 @@ class Instances:
             if (name, serial) in self._starting:
                 self._starting[name, serial] = True
         if live is not None:
-            _stop(name, live[1])
+            _stop(name, live.connector)
         self._report(InstanceStopped(name, serial))
 
 
 def _stop(name: str, connector: SourceConnector | SinkConnector) -> None:
     try:
         connector.stop()
-    except Exception:
+    except BaseException:
         # A stopped connector is STOPPED, whatever its stop method thought of it (KIP-875).
         _log.exception("Connector %s threw while it was stopped", name)
 
@@ -184,9 +219,9 @@ def task_configs(
     config: Mapping[str, str],
 ) -> tuple[Mapping[str, str], ...]:
     """The connector's answer as the config topic holds it: with `task.class`, and the topics of a
-    sink. Raises ValueError when there are more than `tasks.max` allows."""
+    sink. Raises ValueError when there are more than `tasks.max` allows, or what is no text."""
     most = int(config.get("tasks.max", "1"))
-    found = connector.task_configs(most)
+    found = list(connector.task_configs(most))
     if len(found) > most and config.get("tasks.max.enforce", "true").lower() != "false":
         raise ValueError(
             f"The connector {name} has generated {len(found)} tasks, which is greater than {most}, "
@@ -197,4 +232,41 @@ def task_configs(
         )
     added = {key: config[key] for key in ("topics", "topics.regex") if key in config}
     task_class = plugins.task_class_name(connector.task_class())
-    return tuple({**task, "task.class": task_class, **added} for task in found)
+    return tuple(
+        {**_texts(number, task), "task.class": task_class, **added}
+        for number, task in enumerate(found)
+    )
+
+
+def _texts(number: int, config: Any) -> dict[str, str]:
+    """A task config as the config topic can hold it: a key without a value is left out, as it is
+    when it is read back. Raises ValueError where a key or value is no text."""
+    if not isinstance(config, Mapping):
+        raise ValueError(f"Task config {number} is a {type(config).__name__}, not a mapping")
+    kept: dict[str, str] = {}
+    for key, value in config.items():
+        for what, text in (("key", key), ("value", "" if value is None else value)):
+            if not isinstance(text, str):
+                kind = type(text).__name__
+                raise ValueError(f"Task config {number}, {key!r}: its {what} is {kind}, not text")
+            if not _is_text(text):
+                raise ValueError(f"Task config {number}, {key!r}: its {what} is not valid Unicode")
+        if value is not None:
+            kept[key] = value
+    return kept
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _kind(class_name: str) -> Kind:
+    try:
+        kind = plugins.connector(class_name).kind
+    except ConnectorError:
+        return "unknown"
+    return kind if kind in ("source", "sink") else "unknown"

@@ -17,6 +17,16 @@ class Launcher(Protocol):
         """How many attempts can run at once; 0 while the launcher is still starting."""
         ...
 
+    @property
+    def active(self) -> int:
+        """How many attempts have a process that may still live, killed ones included."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can run now; None while all is well."""
+        ...
+
     def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:
         """Starts an attempt and returns at once. `ended` is called once, from any thread."""
         ...

@@ -16,11 +16,13 @@ from typing import Protocol, cast
 from connect_runtime import plugins
 from connect_runtime.api import ConnectorError, SinkConnector, SourceConnector, TopicPartition
 from connect_runtime.herder import requests
+from connect_runtime.herder.calls import within
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.offsets_body import parse_sink_offsets, parse_source_offsets
 from connect_runtime.herder.reads import NOT_FOUND
 from connect_runtime.herder.source_offsets import SourceOffsets
+from connect_runtime.herder.worker import FenceTasks
 from connect_runtime.kafka.groups import GroupActive
 from connect_runtime.plugins import Plugin
 from connect_runtime.storage import config_topic, offsets_topic
@@ -31,6 +33,9 @@ from connect_specs.diagnostics import ConnectError
 from connect_specs.names import ClusterTopics, sink_group
 
 _log = logging.getLogger(__name__)
+
+# As long as a request may take
+_HOOK_S = 90
 
 Group = Mapping[tuple[str, int], int]
 
@@ -54,9 +59,11 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fenced:
-    """Who fenced a connector's producers, by the leader's term, and what is to be said of it."""
+class _Fencing:
+    """How many of a connector's producers are to be fenced in which of the leader's terms, and what
+    is to be recorded of it."""
 
+    count: int
     term: int
     records: tuple[NewRecord, ...]
 
@@ -71,12 +78,14 @@ class ConnectorOffsets:
         sources: SourceOffsets,
         groups: Groups,
         worker: Mapping[str, str],
+        fence: FenceTasks,
     ) -> None:
         self._herder = herder
         self._topics = topics
         self._sources = sources
         self._groups = groups
         self._worker = worker
+        self._fence = fence
         self._busy: set[str] = set()
 
     def busy(self, name: str) -> bool:
@@ -116,7 +125,8 @@ class ConnectorOffsets:
             else:
                 handled = self._change_source(change, state, plugin)
         finally:
-            self._herder.ask(lambda: self._busy.discard(name))
+            # also where the herder answers no more: the connector must not stay busy
+            self._busy.discard(name)
         done = "reset" if entries is None else "altered"
         if handled:
             return f"The offsets for this connector have been {done} successfully"
@@ -143,16 +153,16 @@ class ConnectorOffsets:
         requests.stopped(state)
         return state
 
-    def _fence(self, change: Change) -> _Fenced:
+    def _to_fence(self, change: Change) -> _Fencing:
         """Every producer that may still be about (KIP-618). The record that says so is written
         with the offsets."""
         state = self._checked(change)
-        if state.pending_fencing and state.task_count_record:
-            self._herder.fence(change.name, state.task_count_record)
+        if not state.pending_fencing:
+            return _Fencing(0, self._herder.view.term, ())
         record = config_topic.fencing_record(self._topics.config, change.name, 0)
-        return _Fenced(self._herder.view.term, (record,) if state.pending_fencing else ())
+        return _Fencing(state.task_count_record or 0, self._herder.view.term, (record,))
 
-    def _write(self, change: Change, fenced: _Fenced, records: Sequence[NewRecord]) -> None:
+    def _write(self, change: Change, fenced: _Fencing, records: Sequence[NewRecord]) -> None:
         """Not where another leader ran the connector meanwhile: its tasks are not fenced."""
         self._checked(change)
         if self._herder.view.term != fenced.term:
@@ -166,7 +176,9 @@ class ConnectorOffsets:
 
     def _change_source(self, change: Change, state: ConnectorState, plugin: Plugin) -> bool:
         try:
-            fenced = self._herder.ask(lambda: self._fence(change))
+            fenced = self._herder.ask(lambda: self._to_fence(change))
+            if fenced.count:
+                self._fence(change.name, state.config, fenced.count)
         except RequestError:
             raise
         except ConnectError as error:
@@ -248,7 +260,10 @@ class ConnectorOffsets:
 def _ask_hook(change: Change, hook: Callable[[], bool], kind: str) -> bool:
     """Asks the connector; its refusals become Connect's answers."""
     try:
-        return bool(hook())
+        return bool(within(_HOOK_S, hook))
+    except TimeoutError as error:
+        text = f"The alterOffsets method of connector {change.name} has not returned in {_HOOK_S} s"
+        raise RequestError(500, text) from error
     except NotImplementedError as error:
         text = (
             f"Failed to modify offsets for connector {change.name} because it doesn't support "

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from connect_runtime.herder.decide import View
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.requests import known
 from connect_runtime.herder.values import (
@@ -17,6 +16,7 @@ from connect_runtime.herder.values import (
     InstanceStatus,
     TaskInfo,
 )
+from connect_runtime.herder.view import View
 from connect_runtime.storage.snapshots import State, Status, TaskId
 
 NOT_FOUND = "Connector {} not found"

@@ -6,22 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from connect_runtime.herder.decide import View
 from connect_runtime.herder.effects import (
     ConnectorStatusIs,
     Effect,
+    Fail,
+    FailInstance,
     Fence,
+    ForgetFailure,
+    ForgetInstance,
     ForgetRun,
+    Identify,
     KillRun,
     Launch,
     PublishTasks,
     Reassign,
+    RecordFencing,
     StartInstance,
     StopInstance,
     StopRun,
     TaskStatusIs,
     Unassign,
 )
+from connect_runtime.herder.view import View
 from connect_runtime.storage import assignments_topic, config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import Assignment, State, Status, TaskId
@@ -68,8 +74,8 @@ def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord,
                 *config_topic.task_config_records(topics.config, name, configs),
                 config_topic.commit_record(topics.config, name, len(configs)),
             )
-        case Fence(name=name, new=new):
-            return (config_topic.fencing_record(topics.config, name, new),)
+        case RecordFencing(name=name, tasks=tasks):
+            return (config_topic.fencing_record(topics.config, name, tasks),)
         case Launch(task=task, generation=generation, state=state):
             attempt = Assignment(writing.attempts[task], writing.leader, state, generation)
             return (assignments_topic.assignment_record(topics.assignments, task, attempt),)
@@ -87,7 +93,9 @@ def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord,
             )
         case TaskStatusIs(task=task, status=status):
             return task_status_records(topics.status, task, status, view.status.tasks.get(task))
-        case StartInstance() | StopInstance() | KillRun() | ForgetRun():
+        case StartInstance() | StopInstance() | ForgetInstance() | FailInstance() | Identify():
+            return ()
+        case Fence() | Fail() | ForgetFailure() | KillRun() | ForgetRun():
             return ()
         case _:
             assert_never(effect)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from connect_runtime.herder.decide import View
 from connect_runtime.herder.effects import (
     ConnectorStatusIs,
     Effect,
+    ForgetFailure,
     ForgetRun,
     StopInstance,
     StopRun,
     TaskStatusIs,
 )
 from connect_runtime.herder.runs import InstancePhase, RunPhase
+from connect_runtime.herder.view import View
 from connect_runtime.storage.snapshots import State, TaskId
 
 
@@ -27,6 +28,8 @@ def restart_effects(
     instance = view.instances.get(name)
     failed = status is not None and status.state is State.FAILED
     live = instance is not None and instance.phase is not InstancePhase.STOPPING
+    if name in view.failures:
+        effects.append(ForgetFailure(name))
     if live and (failed or not only_failed):
         effects.append(StopInstance(name))
         if status is not None:
@@ -43,9 +46,11 @@ def restart_effects(
 def task_restart_effects(view: View, task: TaskId) -> Sequence[Effect]:
     """One task: a running attempt ends first; one that ended is forgotten."""
     run = view.runs.get(task)
-    if run is None:
-        return ()
     effects: list[Effect] = []
+    if task.connector in view.failures:
+        effects.append(ForgetFailure(task.connector))
+    if run is None:
+        return effects
     if run.phase is RunPhase.LAUNCHED:
         effects.append(StopRun(task))
     elif run.phase is RunPhase.ENDED:

@@ -6,14 +6,17 @@ survive.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.storage.snapshots import ConnectorState, TaskId
 from connect_runtime.tasks.launch import Outcome
 from connect_specs.states import TargetState
+
+Kind: TypeAlias = Literal["source", "sink", "unknown"]
 
 
 class InstancePhase(Enum):
@@ -28,15 +31,19 @@ class InstancePhase(Enum):
 @dataclass(frozen=True, slots=True)
 class Instance:
     """A connector's plugin object. `config` is what it was started with, `serial` tells two
-    instances of one name apart, `task_configs` is its answer once STARTED."""
+    instances of one name apart, `task_configs` is its answer once STARTED, and `published` the
+    generation under which that answer was published. `deadline` is when one that is STARTING or
+    STOPPING has taken too long (seconds of the herder's clock)."""
 
     serial: int
     phase: InstancePhase
     config: Mapping[str, str]
-    kind: Literal["source", "sink", "unknown"] = "unknown"
+    kind: Kind = "unknown"
     version: str | None = None
     task_configs: tuple[Mapping[str, str], ...] = ()
+    published: int | None = None
     trace: str | None = None
+    deadline: float = math.inf
 
 
 class RunPhase(Enum):
@@ -68,3 +75,37 @@ class Run:
     def active(self) -> bool:
         """Whether the attempt may still be doing something."""
         return self.phase is not RunPhase.ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class Fencing:
+    """A round of fencing for the task configs of `generation`; `serial` tells rounds apart."""
+
+    serial: int
+    generation: int
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a connector cannot be brought to what is asked of it.
+
+    It counts until that changes, a restart is asked for, or, where Kafka was in the way, until
+    `retry_at` (seconds of the herder's clock). `unsaid`: not even its status can be written.
+    """
+
+    trace: str
+    asked: ConnectorState | None
+    retry_at: float = math.inf
+    unsaid: bool = False
+
+    def is_about(self, state: ConnectorState | None) -> bool:
+        """Whether the same is still asked of the connector."""
+        asked = self.asked
+        if asked is None or state is None:
+            return asked is state
+        return (
+            asked.config == state.config
+            and asked.target is state.target
+            and asked.generation == state.generation
+        )

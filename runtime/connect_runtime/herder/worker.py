@@ -1,27 +1,35 @@
-"""What this runtime runs for the herder: connector instances and attempts at tasks.
+"""What this runtime runs for the herder: connector instances, attempts at tasks, rounds of fencing.
 
 It acts and remembers; it decides nothing. All of it is used on the herder's thread; the plugin
-objects and Spark report back through events.
+objects, Spark and what fences report back through events.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import assert_never
 
-from connect_runtime.herder.decide import View
+from connect_runtime.herder.calls import Calls
 from connect_runtime.herder.effects import (
     ConnectorStatusIs,
     Effect,
+    Fail,
+    FailInstance,
     Fence,
+    ForgetFailure,
+    ForgetInstance,
     ForgetRun,
+    Identify,
     KillRun,
     Launch,
     PublishTasks,
     Reassign,
+    RecordFencing,
     StartInstance,
     StopInstance,
     StopRun,
@@ -30,24 +38,39 @@ from connect_runtime.herder.effects import (
 )
 from connect_runtime.herder.events import (
     Event,
+    FencingEnded,
+    Identified,
+    InstanceEvent,
     InstanceFailed,
     InstanceStarted,
     InstanceStopped,
     TaskEnded,
 )
+from connect_runtime.herder.failures import Failures
 from connect_runtime.herder.instances import Instances
 from connect_runtime.herder.launcher import Launcher
-from connect_runtime.herder.runs import Instance, InstancePhase, Run, RunPhase
+from connect_runtime.herder.runs import Fencing, Instance, InstancePhase, Kind, Run, RunPhase
 from connect_runtime.herder.source_offsets import SourceOffsets
+from connect_runtime.herder.view import View
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Outcome, TaskLaunch
 from connect_specs.names import ClusterTopics
+
+_log = logging.getLogger(__name__)
 
 # An attempt that was lost or fenced is launched again after 1 s, then 2, 4, ... up to a minute;
 # one that ran this long before counts as the first.
 _BACKOFF_S = 1.0
 _BACKOFF_MOST_S = 60.0
 _SETTLED_S = 60.0
+# Plugins that take longer to start have failed; those that take longer to stop are left behind, as
+# by Connect.
+_START_S = 300.0
+_STOP_S = 5.0
+# After a lost term: until then the new leader has superseded our attempts, and they have ended.
+_SUPERSEDED_S = 60.0
+
+FenceTasks = Callable[[str, Mapping[str, str], int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +86,33 @@ class WorkerSettings:
 
 
 class Worker:
-    """Instances by name, attempts by task. `launcher` None: this process runs nothing. Connectors'
-    methods run in `pool`, by default in threads of its own."""
+    """Instances, fencings and failures by connector, attempts by task. `launcher` None: this
+    process runs nothing. `fence` ends the producers of a connector's first n tasks, given its name
+    and config. Connectors' methods and `fence` run in `pool`, by default in threads of its own."""
 
     def __init__(
         self,
         settings: WorkerSettings,
         launcher: Launcher | None,
         sources: SourceOffsets,
+        fence: FenceTasks,
         pool: Executor | None = None,
     ) -> None:
         self.settings = settings
         self._launcher = launcher
+        self._fence = fence
+        self._pool = pool or Calls()
         self._report: Callable[[Event], None] = lambda event: None
-        self._hosted = Instances(lambda event: self._report(event), sources, pool)
+        self._hosted = Instances(lambda event: self._report(event), sources, self._pool)
         self._serials = count(1)
         self.term = 0
         self.instances: dict[str, Instance] = {}
         self.runs: dict[TaskId, Run] = {}
+        self.kinds: dict[str, Kind | None] = {}
+        self.fencings: dict[str, Fencing] = {}
+        self.failures = Failures()
+        # Attempts of earlier terms that have not ended, and when they are killed.
+        self._former: dict[tuple[TaskId, int], float] = {}
 
     def report_to(self, report: Callable[[Event], None]) -> None:
         """Where events go; from any thread."""
@@ -91,9 +123,19 @@ class Worker:
         """How many attempts can run at once; None where none ever can."""
         return None if self._launcher is None else self._launcher.slots
 
+    @property
+    def occupied(self) -> int:
+        """How many slots attempts hold, also those that nobody waits for any more."""
+        return 0 if self._launcher is None else self._launcher.active
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why nothing can run now."""
+        return None if self._launcher is None else self._launcher.problem
+
     # --- news ---
 
-    def instance_changed(self, event: InstanceStarted | InstanceFailed | InstanceStopped) -> None:
+    def instance_changed(self, event: InstanceEvent) -> None:
         """Takes note, unless the news is about an instance that was replaced since."""
         instance = self.instances.get(event.name)
         if instance is None or instance.serial != event.serial:
@@ -113,15 +155,38 @@ class Worker:
                     kind=event.kind,
                     version=event.version,
                     task_configs=event.task_configs,
+                    published=None,
+                    deadline=math.inf,
                 )
             case InstanceFailed():
                 changed[event.name] = replace(
-                    instance, phase=InstancePhase.FAILED, trace=event.trace, version=event.version
+                    instance,
+                    phase=InstancePhase.FAILED,
+                    trace=event.trace,
+                    version=event.version,
+                    deadline=math.inf,
                 )
         self.instances = changed
 
+    def identified(self, event: Identified) -> None:
+        """Takes note of what a connector class is."""
+        self.kinds = {**self.kinds, event.class_name: event.kind}
+
+    def fencing_ended(self, event: FencingEnded, view: View, now: float) -> None:
+        """Takes note, unless the news is about a round that nobody waits for any more."""
+        fencing = self.fencings.get(event.name)
+        if fencing is None or fencing.serial != event.serial:
+            return
+        if event.error is None:
+            self.failures.succeeded(event.name)
+            self.fencings = {**self.fencings, event.name: replace(fencing, done=True)}
+            return
+        self._forget_fencing(event.name)
+        self.failures.add(event.name, event.error, view, now)
+
     def task_ended(self, outcome: Outcome, now: float) -> None:
         """Takes note, unless the news is about an attempt that was replaced since."""
+        self._former.pop((outcome.id, outcome.attempt), None)
         run = self.runs.get(outcome.id)
         if run is None or run.attempt != outcome.attempt:
             return
@@ -141,12 +206,26 @@ class Worker:
             )
         )
 
-    def forget_all(self) -> None:
-        """This runtime leads no more: instances stop; the new leader supersedes the attempts."""
+    def forget_all(self, now: float) -> None:
+        """This runtime leads no more: instances stop; the new leader supersedes the attempts, and
+        those that do not end then are killed."""
         for name, instance in self.instances.items():
             self._hosted.stop(name, instance.serial)
+        for run in self.runs.values():
+            if run.active:
+                self._former[run.id, run.attempt] = now + _SUPERSEDED_S + self.settings.graceful_s
         self.instances = {}
         self.runs = {}
+        self.fencings = {}
+        self.failures.clear()
+
+    def kill_former(self, now: float) -> None:
+        """Kills attempts of earlier terms that should have ended long ago."""
+        for (task, attempt), deadline in list(self._former.items()):
+            if now >= deadline and self._launcher is not None:
+                del self._former[task, attempt]
+                _log.warning("Attempt %d of task %s was superseded and is killed", attempt, task)
+                self._launcher.kill(task, attempt)
 
     def close(self) -> None:
         """Stops all instances."""
@@ -166,13 +245,32 @@ class Worker:
         assignments just written, by key."""
         match effect:
             case StartInstance(name=name):
-                self._start_instance(name, view)
+                self._start_instance(name, view, now)
             case StopInstance(name=name):
-                self._stop_instance(name)
+                self._stop_instance(name, now)
+            case ForgetInstance(name=name):
+                self.instances = {key: i for key, i in self.instances.items() if key != name}
+            case FailInstance(name=name, trace=trace):
+                self.instance_changed(InstanceFailed(name, self.instances[name].serial, trace))
+            case Identify(class_name=class_name):
+                self.kinds = {**self.kinds, class_name: None}
+                self._hosted.identify(class_name)
+            case PublishTasks(name=name):
+                state = view.config.connectors[name]
+                published = replace(self.instances[name], published=state.generation)
+                self.instances = {**self.instances, name: published}
+            case Fence():
+                self._begin_fencing(effect, view)
+            case RecordFencing(name=name):
+                self._forget_fencing(name)
+            case Fail(name=name, trace=trace):
+                self.failures.add(name, trace, view, now)
+            case ForgetFailure(name=name):
+                self.failures.forget(name, view)
             case Launch(task=task):
                 self._launch(effect, view, now, attempts[task], offsets[str(task).encode()])
-            case Reassign(task=task, state=state):
-                self._set(replace(self.runs[task], state=state))
+            case Reassign(task=task, state=target):
+                self._set(replace(self.runs[task], state=target))
             case StopRun(task=task):
                 deadline = now + self.settings.graceful_s
                 self._set(replace(self.runs[task], phase=RunPhase.STOPPING, deadline=deadline))
@@ -182,22 +280,41 @@ class Worker:
                     self._launcher.kill(task, self.runs[task].attempt)
             case ForgetRun(task=task):
                 self._drop(task)
-            case PublishTasks() | Fence() | Unassign() | ConnectorStatusIs() | TaskStatusIs():
+            case Unassign() | ConnectorStatusIs() | TaskStatusIs():
                 pass
             case _:
                 assert_never(effect)
 
-    def _start_instance(self, name: str, view: View) -> None:
+    def _start_instance(self, name: str, view: View, now: float) -> None:
         config = view.config.connectors[name].config
-        instance = Instance(next(self._serials), InstancePhase.STARTING, config)
+        serial = next(self._serials)
+        instance = Instance(serial, InstancePhase.STARTING, config, deadline=now + _START_S)
         self.instances = {**self.instances, name: instance}
-        self._hosted.start(name, instance.serial, config)
+        self._hosted.start(name, serial, config)
 
-    def _stop_instance(self, name: str) -> None:
+    def _stop_instance(self, name: str, now: float) -> None:
         instance = self.instances[name]
-        stopping = replace(instance, phase=InstancePhase.STOPPING)
+        stopping = replace(instance, phase=InstancePhase.STOPPING, deadline=now + _STOP_S)
         self.instances = {**self.instances, name: stopping}
         self._hosted.stop(name, instance.serial)
+
+    def _begin_fencing(self, effect: Fence, view: View) -> None:
+        name, serial = effect.name, next(self._serials)
+        config = view.config.connectors[name].config
+        self.fencings = {**self.fencings, name: Fencing(serial, effect.generation)}
+
+        def run() -> None:
+            try:
+                self._fence(name, config, effect.count)
+            except Exception as error:
+                self._report(FencingEnded(name, serial, error))
+            else:
+                self._report(FencingEnded(name, serial))
+
+        self._pool.submit(run)
+
+    def _forget_fencing(self, name: str) -> None:
+        self.fencings = {key: found for key, found in self.fencings.items() if key != name}
 
     def _launch(self, effect: Launch, view: View, now: float, attempt: int, offset: int) -> None:
         assert self._launcher is not None

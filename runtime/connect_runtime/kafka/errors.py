@@ -48,6 +48,15 @@ FENCED = frozenset(
         KafkaError.INVALID_PRODUCER_EPOCH,
     }
 )
+# The broker, or the client itself, never takes this record.
+RECORD_REFUSED = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.POLICY_VIOLATION,
+    }
+)
 REFUSED = frozenset(
     {
         KafkaError._AUTHENTICATION,  # noqa: SLF001

@@ -13,8 +13,15 @@ from typing import NoReturn
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect_runtime.kafka.clients import producer
-from connect_runtime.kafka.errors import FENCED, as_failure, error_of, reason
-from connect_runtime.storage.log import Fenced, LogRecord, NewRecord, WriteFailed, WriteInDoubt
+from connect_runtime.kafka.errors import FENCED, RECORD_REFUSED, as_failure, error_of, reason
+from connect_runtime.storage.log import (
+    Fenced,
+    LogRecord,
+    NewRecord,
+    WriteFailed,
+    WriteInDoubt,
+    WriteRefused,
+)
 from connect_specs.diagnostics import Diagnostic
 
 _TRANSACTION_TIMEOUT_MS = 10_000
@@ -146,6 +153,9 @@ class KafkaLogWriter:
             self._usable, self._fenced = False, True
             raise self._overtaken() from None
         self._usable = self._usable and not error.fatal()
+        if error.code() in RECORD_REFUSED:
+            what = "Kafka does not take this record"
+            raise WriteRefused(Diagnostic("write.refused", what, self._id, reason(error))) from None
         raise WriteFailed(
             Diagnostic("write.failed", "Nothing was written", self._id, reason(error))
         ) from None

@@ -42,6 +42,11 @@ class WriteFailed(Failed):
     """Nothing was written; the transaction was aborted and the write may be tried again."""
 
 
+class WriteRefused(WriteFailed):
+    """Kafka does not take these very records, for example for their size: nothing was written, and
+    to try again changes nothing."""
+
+
 class WriteInDoubt(WriteFailed):
     """Kafka did not say whether the transaction was committed. The next writer of the same
     transactional id settles it: read to the end after opening that one."""

@@ -23,6 +23,8 @@ _CONNECTOR = "status-connector-"
 _TASK = "status-task-"
 _TOPIC = "status-topic-"
 _TOPIC_SEPARATOR = ":connector-"
+# In characters, of at most four bytes each: far below what a record may take
+_TRACE_HALF = 50_000
 
 
 def connector_record(topic: str, name: str, status: Status | None) -> NewRecord:
@@ -192,7 +194,7 @@ def _encode(status: Status | None) -> bytes | None:
         return None
     value: dict[str, Any] = {
         "state": status.state.value,
-        "trace": status.trace,
+        "trace": None if status.trace is None else _storable(status.trace),
         "worker_id": status.worker_id,
         "generation": status.generation,
         "version": status.version,
@@ -201,6 +203,15 @@ def _encode(status: Status | None) -> bytes | None:
         # Apache's workers ignore fields that they do not know
         value["attempt"] = status.attempt
     return orjson.dumps(value)
+
+
+def _storable(trace: str) -> str:
+    """A trace that a record can hold: a plugin may put anything into it, of any length."""
+    text = trace.encode("utf-8", "replace").decode()
+    if len(text) <= 2 * _TRACE_HALF:
+        return text
+    left_out = len(text) - 2 * _TRACE_HALF
+    return f"{text[:_TRACE_HALF]}\n... {left_out} characters left out ...\n{text[-_TRACE_HALF:]}"
 
 
 def _decode(value: bytes) -> Status | None:

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from connect_runtime.herder.decide import View, decide
+from connect_runtime.herder.decide import decide, next_look
 from connect_runtime.herder.effects import (
     ConnectorStatusIs,
+    Fail,
+    FailInstance,
     Fence,
+    ForgetFailure,
+    ForgetInstance,
     ForgetRun,
+    Identify,
     KillRun,
     Launch,
     PublishTasks,
     Reassign,
+    RecordFencing,
     StartInstance,
     StopInstance,
     StopRun,
     TaskStatusIs,
     Unassign,
 )
-from connect_runtime.herder.runs import Instance, InstancePhase, Run, RunPhase
+from connect_runtime.herder.runs import (
+    Failure,
+    Fencing,
+    Instance,
+    InstancePhase,
+    Run,
+    RunPhase,
+)
+from connect_runtime.herder.view import View
 from connect_runtime.storage.snapshots import (
     Assignment,
     AssignmentSnapshot,
@@ -41,6 +56,7 @@ NOW = 100.0
 T0, T1 = TaskId("c", 0), TaskId("c", 1)
 CONFIG = {"name": "c", "connector.class": "FileStreamSource"}
 SINK = {"name": "c", "connector.class": "FileStreamSink", "topics": "t"}
+ODD = {**CONFIG, "topics": "t"}
 TASK = {"task.class": "x"}
 
 
@@ -103,6 +119,18 @@ def view(
     )
 
 
+def with_outdated(given: View) -> View:
+    return replace(given, status=replace(given.status, outdated=frozenset({T0})))
+
+
+def failed(state: ConnectorState | None, **changes: Any) -> dict[str, Failure]:
+    return {"c": replace(Failure("boom", state), **changes)}
+
+
+FULL = (
+    "The task waits for a slot: all 8 are taken. Each task takes one. Give the runtime more "
+    "(spark.master, `connect up --slots`), or run fewer tasks."
+)
 UP = status(State.RUNNING)
 HALTED = status(State.STOPPED, version=None)
 RESTING = status(State.PAUSED, version=None)
@@ -123,11 +151,11 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
             started(),
             connector_status=UP,
         ),
-        (Fence("c", 0, 1),),
+        (RecordFencing("c", 1),),
     ),
     "one task after one task fences by itself": (
         view(connector(pending_fencing=True), started(), connector_status=UP),
-        (Fence("c", 0, 1),),
+        (RecordFencing("c", 1),),
     ),
     "more predecessors are fenced": (
         view(
@@ -135,7 +163,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
             started(),
             connector_status=UP,
         ),
-        (Fence("c", 2, 1),),
+        (Fence("c", 2, 3),),
     ),
     "after a stop the record says zero": (
         view(
@@ -143,7 +171,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
             started(),
             connector_status=UP,
         ),
-        (Fence("c", 0, 1),),
+        (RecordFencing("c", 1),),
     ),
     "fencing waits for attempts of the old generation": (
         view(
@@ -161,6 +189,160 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
             connector_status=UP,
         ),
         (Launch(T0, 3, RUNNING),),
+    ),
+    "a source whose config has the key of sinks is fenced": (
+        view(
+            connector(config=ODD, applied_config=ODD, pending_fencing=True, task_count_record=2),
+            started(config=ODD),
+            connector_status=UP,
+        ),
+        (Fence("c", 2, 3),),
+    ),
+    "without an instance the class says whether to fence": (
+        view(connector(target=PAUSED, pending_fencing=True), connector_status=RESTING),
+        (Identify("c", "FileStreamSource"),),
+    ),
+    "a class that is being looked up is waited for": (
+        replace(
+            view(connector(target=PAUSED, pending_fencing=True), connector_status=RESTING),
+            kinds={"FileStreamSource": None},
+        ),
+        (),
+    ),
+    "the class is known: a sink": (
+        replace(
+            view(connector(target=PAUSED, pending_fencing=True), connector_status=RESTING),
+            kinds={"FileStreamSource": "sink"},
+        ),
+        (Launch(T0, 3, PAUSED),),
+    ),
+    "a class that cannot be loaded is fenced like a source": (
+        replace(
+            view(
+                connector(target=PAUSED, pending_fencing=True, task_count_record=2),
+                connector_status=RESTING,
+            ),
+            kinds={"FileStreamSource": "unknown"},
+        ),
+        (Fence("c", 2, 3),),
+    ),
+    "a round of fencing is waited for": (
+        replace(
+            view(
+                connector(pending_fencing=True, task_count_record=2),
+                started(),
+                connector_status=UP,
+            ),
+            fencings={"c": Fencing(1, 3)},
+        ),
+        (),
+    ),
+    "what was fenced is recorded": (
+        replace(
+            view(
+                connector(pending_fencing=True, task_count_record=2),
+                started(),
+                connector_status=UP,
+            ),
+            fencings={"c": Fencing(1, 3, done=True)},
+        ),
+        (RecordFencing("c", 1),),
+    ),
+    "a round for older task configs does not count": (
+        replace(
+            view(
+                connector(pending_fencing=True, task_count_record=2),
+                started(),
+                connector_status=UP,
+            ),
+            fencings={"c": Fencing(1, 2, done=True)},
+        ),
+        (Fence("c", 2, 3),),
+    ),
+    "an instance that takes too long to start has failed": (
+        view(NEW, started(phase=InstancePhase.STARTING, deadline=NOW)),
+        (FailInstance("c", "The connector did not start in time"),),
+    ),
+    "an instance that takes too long to stop is left behind": (
+        view(NEW, started(phase=InstancePhase.STOPPING, deadline=NOW)),
+        (ForgetInstance("c"),),
+    ),
+    "also where the connector is to be stopped": (
+        view(
+            connector(target=STOPPED, task_configs=(), task_count=0),
+            started(phase=InstancePhase.STOPPING, deadline=NOW),
+            connector_status=HALTED,
+        ),
+        (ForgetInstance("c"),),
+    ),
+    "one that still starts with an older config is replaced": (
+        view(NEW, started(phase=InstancePhase.STARTING, config={"old": "1"})),
+        (StopInstance("c"),),
+    ),
+    "an answer that is not read back as it was written": (
+        view(
+            connector(task_configs=({"other": "1"},)),
+            started(published=3),
+            (run(),),
+            connector_status=UP,
+        ),
+        (
+            Fail(
+                "c",
+                "The task configs that the connector returned are not read back as they were "
+                "written",
+            ),
+        ),
+    ),
+    "an answer is published again after somebody else's task configs": (
+        view(
+            connector(task_configs=({"other": "1"},)),
+            started(published=2),
+            (run(),),
+            connector_status=UP,
+        ),
+        (PublishTasks("c", (TASK,)),),
+    ),
+    "a failure is said, and nothing new begins": (
+        replace(view(connector(), started(), connector_status=UP), failures=failed(connector())),
+        (ConnectorStatusIs("c", Status(State.FAILED, "w", 5, "boom", "1")),),
+    ),
+    "a failure that cannot even be said": (
+        replace(
+            view(connector(), started(), connector_status=UP),
+            failures=failed(connector(), unsaid=True),
+        ),
+        (),
+    ),
+    "a failure is over when something else is asked for": (
+        replace(
+            view(connector(), started(), connector_status=UP),
+            failures=failed(connector(config={"other": "1"})),
+        ),
+        (ForgetFailure("c"), Launch(T0, 3, RUNNING)),
+    ),
+    "a failure that Kafka caused is tried again in time": (
+        replace(
+            view(connector(), started(), connector_status=UP),
+            failures=failed(connector(), retry_at=NOW),
+        ),
+        (ForgetFailure("c"), Launch(T0, 3, RUNNING)),
+    ),
+    "a failed connector can be stopped": (
+        replace(
+            view(
+                connector(target=STOPPED, task_configs=(), task_count=0),
+                started(),
+                (run(),),
+                connector_status=UP,
+            ),
+            failures=failed(connector(target=STOPPED)),
+        ),
+        (
+            StopRun(T0),
+            StopInstance("c"),
+            ConnectorStatusIs("c", Status(State.FAILED, "w", 5, "boom", "1")),
+        ),
     ),
     "published tasks are launched": (
         view(connector(), started(), connector_status=UP),
@@ -235,7 +417,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
             connector_status=UP,
             tasks={T0: status(State.RUNNING)},
         ),
-        (TaskStatusIs(T0, Status(State.FAILED, "w", 5, "why")),),
+        (TaskStatusIs(T0, Status(State.FAILED, "w", 5, "why", attempt=7)),),
     ),
     "a lost attempt waits": (
         view(
@@ -337,7 +519,58 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
     ),
     "no slot: unassigned, not launched": (
         view(connector(), started(), connector_status=UP, slots=0),
-        (TaskStatusIs(T0, Status(State.UNASSIGNED, "w", 5)),),
+        (TaskStatusIs(T0, Status(State.UNASSIGNED, "w", 5, "Spark is not running yet.")),),
+    ),
+    "no slot, and why": (
+        replace(view(connector(), started(), connector_status=UP, slots=0), obstacle="no Java"),
+        (TaskStatusIs(T0, Status(State.UNASSIGNED, "w", 5, "no Java")),),
+    ),
+    "no slot for what an earlier leader runs: it ends": (
+        replace(
+            view(
+                connector(),
+                started(),
+                connector_status=UP,
+                tasks={T0: status(State.UNASSIGNED, FULL)},
+                assigned=(T0,),
+            ),
+            occupied=8,
+        ),
+        (Unassign(T0),),
+    ),
+    "a pause that finds no slot ends what an earlier leader runs": (
+        view(
+            connector(target=PAUSED),
+            connector_status=RESTING,
+            tasks={T0: status(State.UNASSIGNED, "Spark is not running yet.")},
+            assigned=(T0,),
+            slots=0,
+        ),
+        (Unassign(T0),),
+    ),
+    "slots are about to come: what an earlier leader runs goes on": (
+        view(
+            connector(),
+            started(),
+            connector_status=UP,
+            tasks={T0: status(State.RUNNING)},
+            assigned=(T0,),
+            slots=0,
+        ),
+        (),
+    ),
+    "what a late attempt said is overwritten": (
+        with_outdated(
+            view(
+                connector(),
+                started(),
+                (run(),),
+                connector_status=UP,
+                tasks={T0: status(State.RUNNING)},
+                assigned=(T0,),
+            )
+        ),
+        (TaskStatusIs(T0, status(State.RUNNING)),),
     ),
     "no launcher: an earlier runtime's claims are withdrawn": (
         view(
@@ -364,6 +597,27 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
 def test_next_effects(name: str) -> None:
     given, expected = CASES[name]
     assert decide(given, NOW) == expected
+
+
+def test_what_cannot_be_decided_for_one_connector_is_its_own_failure() -> None:
+    broken = replace(connector(), name="b", task_configs=None)
+    given = replace(
+        view(connector(), started(), connector_status=UP),
+        config=ConfigSnapshot(connectors={"b": broken, "c": connector()}),
+    )
+    first, *others = decide(given, NOW)
+    assert isinstance(first, Fail) and first.name == "b"
+    assert others == [Launch(T0, 3, RUNNING)]
+
+
+def test_time_alone_is_looked_at_again() -> None:
+    assert next_look(view(connector(), started(), (run(),))) == math.inf
+    waiting = view(connector(), started(), (ended(Ended.LOST, deadline=NOW + 3),))
+    assert next_look(waiting) == NOW + 3
+    stopping = view(NEW, started(phase=InstancePhase.STOPPING, deadline=NOW + 2))
+    assert next_look(stopping) == NOW + 2
+    retried = replace(view(connector()), failures=failed(connector(), retry_at=NOW + 1))
+    assert next_look(retried) == NOW + 1
 
 
 def test_slots_are_shared_by_all_connectors() -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from connect_reconciler.cli.rows import Row
-    from connect_runtime.herder.decide import View
     from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+    from connect_runtime.herder.view import View
     from connect_runtime.storage.snapshots import ConnectorState, TaskId
     from connect_specs.desired import Project, RestTarget
 
@@ -50,7 +50,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
 
 def _read(project: Project, properties: Mapping[str, str]) -> tuple[str | None, View]:
     from connect_reconciler.observe.kafka_view import KafkaView
-    from connect_runtime.herder.decide import View
+    from connect_runtime.herder.view import View
     from connect_runtime.kafka.election import find_leader
     from connect_runtime.storage import config_topic, status_topic
     from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
@@ -70,7 +70,7 @@ def _read_over_rest(target: RestTarget) -> tuple[str, View]:
     """Whoever answers stands for all workers: Connect's own leader is not told."""
     from connect_reconciler.cluster.rest_client import shown_url
     from connect_reconciler.observe.rest_status import status_over_rest
-    from connect_runtime.herder.decide import View
+    from connect_runtime.herder.view import View
 
     config, found = status_over_rest(target)
     return shown_url(target), View(config=config, status=found)

@@ -1,0 +1,110 @@
+"""Calls into plugins, which may block for ever: a pool whose hanging calls hold up no other.
+
+A call that takes long is not counted any more, so that another one may begin beside it; and no
+thread keeps the process from ending.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_AT_ONCE = 16
+_LONG_S = 5.0
+_LOOK_S = 0.5
+
+
+class Calls(Executor):
+    """An executor that runs `at_once` calls at a time, not counting those that have run for
+    `long_s` seconds."""
+
+    def __init__(self, at_once: int = _AT_ONCE, long_s: float = _LONG_S) -> None:
+        self._at_once = at_once
+        self._long_s = long_s
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        # When each counted call began; those that take long are not in it.
+        self._counted: dict[Future[Any], float] = {}
+        self._closed = False
+        self._watching = False
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Raises RuntimeError after `shutdown`."""
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._waiting.append((future, lambda: fn(*args, **kwargs)))
+            self._begin()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Takes no more calls. Never waits: a call may hang."""
+        with self._lock:
+            self._closed = True
+            if cancel_futures:
+                while self._waiting:
+                    self._waiting.popleft()[0].cancel()
+
+    def _begin(self) -> None:
+        """Starts what may start. Under the lock."""
+        while self._waiting and len(self._counted) < self._at_once:
+            future, call = self._waiting.popleft()
+            self._counted[future] = time.monotonic()
+            threading.Thread(
+                target=self._run, args=(future, call), name="plugin-call", daemon=True
+            ).start()
+        if self._waiting and not self._watching:
+            self._watching = True
+            threading.Thread(target=self._watch, name="plugin-calls", daemon=True).start()
+
+    def _run(self, future: Future[Any], call: Callable[[], Any]) -> None:
+        try:
+            if future.set_running_or_notify_cancel():
+                try:
+                    result = call()
+                except BaseException as error:  # the future's owner decides what it means
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+        finally:
+            with self._lock:
+                self._counted.pop(future, None)
+                self._begin()
+
+    def _watch(self) -> None:
+        """While calls wait: lets others begin beside those that take long."""
+        while True:
+            time.sleep(min(_LOOK_S, self._long_s))
+            with self._lock:
+                now = time.monotonic()
+                for future, began in list(self._counted.items()):
+                    if now - began >= self._long_s:
+                        del self._counted[future]
+                self._begin()
+                if not self._waiting:
+                    self._watching = False
+                    return
+
+
+def within(timeout_s: float, call: Callable[[], T]) -> T:
+    """What `call` returns or raises, on a thread of its own. Raises TimeoutError after `timeout_s`;
+    the call is then left to itself."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result = call()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=run, name="bounded-call", daemon=True).start()
+    return future.result(timeout_s)

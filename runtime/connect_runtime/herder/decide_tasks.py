@@ -1,0 +1,170 @@
+"""What is to be done next for the tasks of a running or paused connector. Pure.
+
+Attempts of an older set of task configs end first; then, for a source, whatever might still write
+is fenced (KIP-618); then the newest set is launched, as far as there are slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from connect_runtime.herder.effects import (
+    Effect,
+    Fence,
+    ForgetRun,
+    Identify,
+    KillRun,
+    Launch,
+    Reassign,
+    RecordFencing,
+    StopRun,
+    TaskStatusIs,
+    Unassign,
+)
+from connect_runtime.herder.runs import InstancePhase, Kind, Run, RunPhase
+from connect_runtime.herder.view import View, class_of
+from connect_runtime.storage.snapshots import ConnectorState, State, Status, TaskId
+from connect_runtime.tasks.launch import Ended
+from connect_specs.states import TargetState
+
+
+def tasks_of(
+    view: View, state: ConnectorState, ids: Iterable[TaskId], now: float
+) -> Iterator[Effect]:
+    """Ends what is too much or too old, starts what is missing. `ids`: the tasks that anything is
+    known of."""
+    count = 0 if state.inconsistent else len(state.task_configs)
+    for task in ids:
+        if task.task >= count:
+            yield from _superfluous(view, task, now)
+    blocked = False
+    wanted: list[Effect] = []
+    for number in range(count):
+        task = TaskId(state.name, number)
+        run = view.runs.get(task)
+        if run is not None and run.active and run.generation != state.generation:
+            blocked = True
+            yield from end(run, now)
+        elif run is None:
+            wanted.append(Launch(task, state.generation, state.target))
+        else:
+            yield from _run(view, run, state, now, wanted)
+    if not wanted or blocked or not _startable(view, state):
+        return
+    if state.pending_fencing:
+        kind = _kind(view, state)
+        if kind is None:
+            if class_of(state) not in view.kinds:
+                yield Identify(state.name, class_of(state))
+            return
+        if kind != "sink":
+            if not any(run.active for run in view.runs.values() if run.id.connector == state.name):
+                yield from _fencing(view, state)
+            return
+    yield from wanted
+
+
+def end(run: Run, now: float) -> Iterator[Effect]:
+    """The next step towards the end of an attempt: ask, kill, forget."""
+    match run.phase:
+        case RunPhase.LAUNCHED:
+            yield StopRun(run.id)
+        case RunPhase.STOPPING if now >= run.deadline:
+            yield KillRun(run.id)
+        case RunPhase.ENDED:
+            yield ForgetRun(run.id)
+        case _:
+            pass
+
+
+def without_a_slot(view: View, launch: Launch) -> Iterator[Effect]:
+    """Instead of a launch: the status says why. What an earlier leader's attempt does ends, unless
+    slots are only about to come."""
+    task = launch.task
+    run = view.runs.get(task)
+    taken = run is None and task in view.assignments.tasks
+    if taken and (view.slots or launch.state is TargetState.PAUSED):
+        yield Unassign(task)
+    why = view.obstacle or "Spark is not running yet."
+    if view.slots:
+        why = (
+            f"The task waits for a slot: all {view.slots} are taken. Each task takes one. Give the "
+            "runtime more (spark.master, `connect up --slots`), or run fewer tasks."
+        )
+    current = view.status.tasks.get(task)
+    if taken and not view.slots and current is not None and current.state is State.RUNNING:
+        return
+    if current is None or current.state is not State.UNASSIGNED or current.trace != why:
+        yield TaskStatusIs(task, Status(State.UNASSIGNED, view.worker_id, view.term, why))
+
+
+def _superfluous(view: View, task: TaskId, now: float) -> Iterator[Effect]:
+    run = view.runs.get(task)
+    if run is not None:
+        yield from end(run, now)
+        return
+    if task in view.assignments.tasks:
+        yield Unassign(task)
+    if task in view.status.tasks:
+        yield TaskStatusIs(task, None)
+
+
+def _run(
+    view: View, run: Run, state: ConnectorState, now: float, wanted: list[Effect]
+) -> Iterator[Effect]:
+    """A run of the newest generation, or one that has ended."""
+    match run.phase:
+        case RunPhase.LAUNCHED if run.state is not state.target:
+            yield Reassign(run.id, state.target)
+        case RunPhase.STOPPING:
+            yield from end(run, now)
+        case RunPhase.ENDED if run.generation != state.generation:
+            yield ForgetRun(run.id)
+        case RunPhase.ENDED if run.outcome is not None and run.outcome.ended is Ended.FAILED:
+            yield from _task_status(view, run, State.FAILED)
+        case RunPhase.ENDED if now >= run.deadline:
+            wanted.append(Launch(run.id, state.generation, state.target, run.failures))
+        case RunPhase.ENDED:
+            yield from _task_status(view, run, State.UNASSIGNED)
+        case _:
+            pass
+
+
+def _task_status(view: View, run: Run, state: State) -> Iterator[Effect]:
+    """A task writes its own status; one that is gone can't, or may have failed to."""
+    current = view.status.tasks.get(run.id)
+    if current is None or current.state is not state:
+        trace = run.outcome.trace if run.outcome else None
+        status = Status(state, view.worker_id, view.term, trace, attempt=run.attempt)
+        yield TaskStatusIs(run.id, status)
+
+
+def _startable(view: View, state: ConnectorState) -> bool:
+    """Tasks of an older config wait while a running connector's instance is about to replace
+    them; those of a paused or failed one do not."""
+    if state.target is TargetState.PAUSED or state.applied_config == state.config:
+        return True
+    instance = view.instances.get(state.name)
+    return instance is not None and instance.phase is InstancePhase.FAILED
+
+
+def _kind(view: View, state: ConnectorState) -> Kind | None:
+    """What the plugin is; None while that is not known. A class that cannot be loaded is taken for
+    a source: to fence the producers of a sink does no harm."""
+    instance = view.instances.get(state.name)
+    if instance is not None and instance.kind != "unknown":
+        return instance.kind
+    return view.kinds.get(class_of(state))
+
+
+def _fencing(view: View, state: ConnectorState) -> Iterator[Effect]:
+    """The rule of KIP-618: a lone task fences its lone predecessor by itself."""
+    count = len(state.task_configs)
+    old = state.task_count_record
+    fencing = view.fencings.get(state.name)
+    if old is None or old == 0 or (old == 1 and count == 1):
+        yield RecordFencing(state.name, count)
+    elif fencing is None or fencing.generation != state.generation:
+        yield Fence(state.name, old, state.generation)
+    elif fencing.done:
+        yield RecordFencing(state.name, count)

@@ -1,0 +1,70 @@
+"""All that the leader's decisions may look at: topics, what it runs, and what it failed at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Final
+
+from connect_runtime.herder.runs import Failure, Fencing, Instance, Kind, Run
+from connect_runtime.storage.snapshots import (
+    AssignmentSnapshot,
+    ConfigSnapshot,
+    ConnectorState,
+    StatusSnapshot,
+    TaskId,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One moment. Instances, fencings and failures by connector, runs by task.
+
+    `kinds` by connector class; None while it is being found out. `slots` None: this leader runs
+    nothing (no launcher). `occupied` counts the slots that attempts hold, also those of an earlier
+    term that have not ended; `obstacle` says why nothing can run now.
+    """
+
+    config: ConfigSnapshot = field(default_factory=ConfigSnapshot)
+    status: StatusSnapshot = field(default_factory=StatusSnapshot)
+    assignments: AssignmentSnapshot = field(default_factory=AssignmentSnapshot)
+    instances: Mapping[str, Instance] = field(default_factory=dict)
+    runs: Mapping[TaskId, Run] = field(default_factory=dict)
+    kinds: Mapping[str, Kind | None] = field(default_factory=dict)
+    fencings: Mapping[str, Fencing] = field(default_factory=dict)
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+    slots: int | None = None
+    occupied: int = 0
+    obstacle: str | None = None
+    worker_id: str = ""
+    term: int = 0
+
+    @property
+    def free(self) -> int:
+        """How many more attempts can run now."""
+        busy = sum(run.active for run in self.runs.values())
+        return (self.slots or 0) - max(busy, self.occupied)
+
+    def failure_of(self, name: str) -> Failure | None:
+        """What the connector failed at, if the same is still asked of it."""
+        found = self.failures.get(name)
+        if found is None or not found.is_about(self.config.connectors.get(name)):
+            return None
+        return found
+
+
+def class_of(state: ConnectorState) -> str:
+    """The connector class as its config names it."""
+    return state.config.get("connector.class") or ""
+
+
+def same(view: View, other: View) -> bool:
+    """Whether nothing has changed from one view to the other. Cheap: what a view holds is replaced
+    when it changes, never changed in place."""
+    return all(getattr(view, name) is getattr(other, name) for name in _REPLACED) and all(
+        getattr(view, name) == getattr(other, name) for name in _PLAIN
+    )
+
+
+_PLAIN: Final = ("slots", "occupied", "obstacle", "worker_id", "term")
+_REPLACED: Final = tuple(each.name for each in fields(View) if each.name not in _PLAIN)
