@@ -123,11 +123,11 @@ class MemoryRuntime:
 
 
 class MemoryCluster:
-    """What outlives every runtime, and the runtimes."""
+    """What outlives every runtime, and the runtimes. `logs`: other logs than plain ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, logs: MemoryLogs | None = None) -> None:
         self.clock = Clock()
-        self.logs = MemoryLogs(now_s=self.clock)
+        self.logs = logs or MemoryLogs(now_s=self.clock)
         self.groups = MemoryGroups()
         self.ballot = Ballot(self.clock)
         self.runtimes: list[MemoryRuntime] = []

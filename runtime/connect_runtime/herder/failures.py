@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from connect_runtime.herder.runs import Failure
 from connect_runtime.herder.view import View
+from connect_runtime.storage.status_topic import storable_trace
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ class Failures:
     def add(self, name: str, error: Exception | str, view: View, now: float) -> None:
         """Takes note of why the connector cannot be brought to what is asked of it now."""
         trace = error if isinstance(error, str) else "".join(traceback.format_exception(error))
+        trace = storable_trace(trace)
         _log.error("Connector %s fails: %s", name, trace)
         known = view.failure_of(name)
         if known is not None:

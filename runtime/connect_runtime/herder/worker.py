@@ -53,6 +53,7 @@ from connect_runtime.herder.runs import Fencing, Instance, InstancePhase, Kind, 
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.view import View
 from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.storage.status_topic import storable_trace
 from connect_runtime.tasks.launch import Outcome, TaskLaunch
 from connect_specs.names import ClusterTopics
 
@@ -162,7 +163,7 @@ class Worker:
                 changed[event.name] = replace(
                     instance,
                     phase=InstancePhase.FAILED,
-                    trace=event.trace,
+                    trace=storable_trace(event.trace),
                     version=event.version,
                     deadline=math.inf,
                 )
@@ -194,6 +195,8 @@ class Worker:
             # It was asked to end, so it has: how does not matter any more.
             self._drop(run.id)
             return
+        if outcome.trace is not None:
+            outcome = replace(outcome, trace=storable_trace(outcome.trace))
         failures = 1 if now - run.launched_at > _SETTLED_S else run.failures + 1
         wait = min(_BACKOFF_S * 2 ** (failures - 1), _BACKOFF_MOST_S)
         self._set(

@@ -24,7 +24,8 @@ _TASK = "status-task-"
 _TOPIC = "status-topic-"
 _TOPIC_SEPARATOR = ":connector-"
 # In characters, of at most four bytes each: far below what a record may take
-_TRACE_HALF = 50_000
+_TRACE_MOST = 100_000
+_TRACE_GAP = 50
 
 
 def connector_record(topic: str, name: str, status: Status | None) -> NewRecord:
@@ -63,6 +64,16 @@ def may_write(current: Status | None, worker_id: str, generation: int) -> bool:
     Connect asks this before UNASSIGNED and FAILED, which a worker may report late.
     """
     return current is None or current.worker_id == worker_id or current.generation <= generation
+
+
+def storable_trace(trace: str) -> str:
+    """The trace as a record can hold it: a plugin may put anything into it, of any length."""
+    text = trace.encode("utf-8", "replace").decode()
+    if len(text) <= _TRACE_MOST:
+        return text
+    half = _TRACE_MOST // 2 - _TRACE_GAP
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}\n... {left_out} characters left out ...\n{text[-half:]}"
 
 
 def newest_generation(snapshot: StatusSnapshot) -> int:
@@ -194,7 +205,7 @@ def _encode(status: Status | None) -> bytes | None:
         return None
     value: dict[str, Any] = {
         "state": status.state.value,
-        "trace": None if status.trace is None else _storable(status.trace),
+        "trace": None if status.trace is None else storable_trace(status.trace),
         "worker_id": status.worker_id,
         "generation": status.generation,
         "version": status.version,
@@ -203,15 +214,6 @@ def _encode(status: Status | None) -> bytes | None:
         # Apache's workers ignore fields that they do not know
         value["attempt"] = status.attempt
     return orjson.dumps(value)
-
-
-def _storable(trace: str) -> str:
-    """A trace that a record can hold: a plugin may put anything into it, of any length."""
-    text = trace.encode("utf-8", "replace").decode()
-    if len(text) <= 2 * _TRACE_HALF:
-        return text
-    left_out = len(text) - 2 * _TRACE_HALF
-    return f"{text[:_TRACE_HALF]}\n... {left_out} characters left out ...\n{text[-_TRACE_HALF:]}"
 
 
 def _decode(value: bytes) -> Status | None:

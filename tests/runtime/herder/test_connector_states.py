@@ -605,7 +605,6 @@ def test_a_runtime_that_ends_says_that_nothing_runs(cluster: MemoryCluster) -> N
         )
         hung = launcher.attempts[1]
         hung.hung = True
-        connect._graceful_s = 0.2
         connect.herder._worker.settings = WorkerSettings(GROUP_ID, TOPICS, "w:8083", {}, 0.2)
     finally:
         connect.stop()

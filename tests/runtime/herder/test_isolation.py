@@ -1,0 +1,254 @@
+"""Whatever one connector's plugin and Kafka's answers about it do, every other one converges."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.storage.snapshots import State
+from connect_specs.states import TargetState
+from support.connectors import SINK, SOURCE
+from support.memory_cluster import GROUP_ID, MemoryCluster, MemoryRuntime
+from support.misbehaving import (
+    MISBEHAVING,
+    TASK_CONFIGS,
+    RefusingLogs,
+    not_allowed,
+    silent,
+)
+
+
+def cluster_of(logs: RefusingLogs) -> MemoryCluster:
+    return MemoryCluster(logs)
+
+
+def bad(**config: str) -> dict[str, str]:
+    return {"name": "bad", "connector.class": MISBEHAVING, "tasks.max": "3", **config}
+
+
+def good(name: str, connector_class: str = SOURCE, tasks: str = "2") -> dict[str, str]:
+    more = {"topics": "t"} if connector_class == SINK else {}
+    return {
+        "name": name,
+        "connector.class": connector_class,
+        "tasks.max": "3",
+        "tasks": tasks,
+        **more,
+    }
+
+
+def is_well(runtime: MemoryRuntime, name: str, tasks: int = 2) -> None:
+    status = runtime.verbs.status(name)
+    assert status.connector.state is State.RUNNING
+    assert [task.state for task in status.tasks.values()] == [State.RUNNING] * tasks
+
+
+def trace_of(runtime: MemoryRuntime) -> str:
+    status = runtime.verbs.status("bad")
+    assert status.connector.state is State.FAILED
+    return status.connector.trace or ""
+
+
+PLUGIN = st.fixed_dictionaries(
+    {
+        "start": st.sampled_from(["", "throws", "exits", "surrogate", "long", "fails itself"]),
+        "answer": st.sampled_from([*TASK_CONFIGS, "throws", "exits", "another each time"]),
+        "stop": st.sampled_from(["", "throws", "exits"]),
+    }
+)
+KAFKA = st.sampled_from(["", "fence", "silent fence", "tasks", "statuses", "assignments", "all"])
+STEPS = st.lists(
+    st.sampled_from(
+        ["create", "more tasks", "stop", "resume", "pause", "restart", "delete", "fail tasks"]
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def refuse(logs: RefusingLogs, what: str) -> None:
+    keys = {
+        "tasks": (b"task-bad",),
+        "statuses": (b"status-connector-bad", b"status-task-bad"),
+        "assignments": (b"bad-",),
+        "all": (b"task-bad", b"commit-bad", b"status-connector-bad", b"status-task-bad", b"bad-"),
+    }.get(what, ())
+    logs.refuses = lambda record: bool(keys) and record.key.startswith(keys)
+    logs.unfenced = f"{GROUP_ID}-bad-" if "fence" in what else None
+    logs.fence_error = silent if what == "silent fence" else not_allowed
+
+
+def act(runtime: MemoryRuntime, step: str, config: dict[str, str]) -> None:
+    verbs = runtime.verbs
+    try:
+        match step:
+            case "create":
+                verbs.put_config("bad", config)
+            case "more tasks":
+                verbs.put_config("bad", {**config, "answer": "two", "note": step})
+            case "restart":
+                verbs.restart("bad", include_tasks=True)
+            case "fail tasks":
+                for attempt in runtime.launcher.attempts:
+                    if attempt.id.connector == "bad":
+                        attempt.fail()
+            case _:
+                getattr(verbs, step)("bad")
+    except RequestError:
+        pass
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(plugin=PLUGIN, kafka=KAFKA, steps=STEPS)
+def test_every_other_connector_converges(
+    plugin: dict[str, str], kafka: str, steps: list[str]
+) -> None:
+    logs = RefusingLogs()
+    cluster = cluster_of(logs)
+    runtime = cluster.leader(slots=16)
+    runtime.verbs.create("a", good("a"), None)
+    refuse(logs, kafka)
+    runtime.verbs.create("bad", bad(**plugin), None)
+    for number, step in enumerate(steps):
+        for _ in range(3):
+            runtime.move()
+        act(runtime, step, bad(**plugin))
+        runtime.verbs.put_config("a", good("a", tasks=str(1 + number % 3)))
+        cluster.clock.now += 1
+    runtime.verbs.create("z", good("z", SINK), TargetState.RUNNING)
+    for _ in range(200):
+        runtime.move()
+        cluster.clock.now += 1
+    is_well(runtime, "a", 1 + (len(steps) - 1) % 3)
+    is_well(runtime, "z")
+    runtime.verbs.stop("a")
+    for _ in range(10):
+        runtime.move()
+        cluster.clock.now += 1
+    assert runtime.verbs.status("a").connector.state is State.STOPPED
+
+
+# --- each fault by itself ---
+
+
+def with_fault(kafka: str, **plugin: str) -> tuple[MemoryCluster, RefusingLogs, MemoryRuntime]:
+    """A leader with one good connector, a bad one with two tasks, and then a fault of Kafka's."""
+    logs = RefusingLogs()
+    cluster = cluster_of(logs)
+    runtime = cluster.leader(slots=16)
+    runtime.verbs.create("a", good("a"), None)
+    runtime.verbs.create("bad", bad(answer="two", **plugin), None)
+    cluster.settle()
+    refuse(logs, kafka)
+    return cluster, logs, runtime
+
+
+def test_a_failing_fence_fails_its_connector_and_a_restart_tries_again() -> None:
+    cluster, logs, runtime = with_fault("fence")
+    runtime.verbs.put_config("bad", bad(answer="two", note="x"))
+    runtime.verbs.create("b", good("b"), None)
+    cluster.settle()
+    assert "Earlier writers cannot be fenced" in trace_of(runtime)
+    is_well(runtime, "a")
+    is_well(runtime, "b")
+    assert not [a for a in runtime.launcher.live if a.id.connector == "bad"]
+
+    runtime.verbs.restart("bad")
+    cluster.settle()
+    trace_of(runtime)
+
+    refuse(logs, "")
+    runtime.verbs.restart("bad")
+    cluster.settle()
+    is_well(runtime, "bad")
+
+
+def test_a_fence_that_kafka_is_too_slow_for_is_tried_again_by_itself() -> None:
+    cluster, logs, runtime = with_fault("silent fence")
+    runtime.verbs.put_config("bad", bad(answer="two", note="x"))
+    for _ in range(20):
+        runtime.move()
+        cluster.clock.now += 1
+    trace_of(runtime)
+    refuse(logs, "")
+    cluster.settle()
+    is_well(runtime, "bad")
+
+
+def test_a_connector_that_failed_at_its_fence_can_be_stopped_and_resumed() -> None:
+    cluster, logs, runtime = with_fault("fence")
+    runtime.verbs.put_config("bad", bad(answer="two", note="x"))
+    cluster.settle()
+    trace_of(runtime)
+    runtime.verbs.stop("bad")
+    cluster.settle()
+    assert runtime.verbs.status("bad").connector.state is State.STOPPED
+    refuse(logs, "")
+    runtime.verbs.resume("bad")
+    cluster.settle()
+    is_well(runtime, "bad")
+
+
+@pytest.mark.parametrize("kafka", ["tasks", "statuses", "assignments", "all"])
+def test_records_that_kafka_refuses_are_their_connectors_failure(kafka: str) -> None:
+    cluster, logs, runtime = with_fault(kafka)
+    runtime.verbs.put_config("bad", bad(answer="nothing", note="x"))
+    runtime.verbs.put_config("a", good("a", tasks="3"))
+    for _ in range(30):
+        runtime.move()
+        cluster.clock.now += 1
+    is_well(runtime, "a", 3)
+    runtime.verbs.stop("a")
+    for _ in range(10):
+        runtime.move()
+        cluster.clock.now += 1
+    assert runtime.verbs.status("a").connector.state is State.STOPPED
+    refuse(logs, "")
+    runtime.verbs.put_config("bad", bad(answer="two", note="y"))
+    cluster.settle()
+    is_well(runtime, "bad")
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        ("none", "not iterable"),
+        ("not mappings", "Task config 0 is a int, not a mapping"),
+        ("a number in it", "Task config 0, 'n': its value is int, not text"),
+        ("a key that is no text", "its key is int, not text"),
+        ("half a surrogate", "its value is not valid Unicode"),
+        ("too many", "has generated 9 tasks"),
+        ("exits", "SystemExit: 3"),
+    ],
+)
+def test_task_configs_that_are_none_fail_the_connector_once(answer: str, what: str) -> None:
+    cluster = cluster_of(RefusingLogs())
+    runtime = cluster.leader()
+    runtime.verbs.create("bad", bad(answer=answer), None)
+    cluster.settle()
+    assert what in trace_of(runtime)
+    assert cluster.config.connectors["bad"].generation == -1
+
+
+def test_a_key_without_a_value_is_left_out_and_published_once() -> None:
+    cluster = cluster_of(RefusingLogs())
+    runtime = cluster.leader()
+    runtime.verbs.create("bad", bad(answer="no value in it"), None)
+    cluster.settle()
+    is_well(runtime, "bad", 1)
+    state = cluster.config.connectors["bad"]
+    assert state.generation == 0
+    assert "n" not in state.task_configs[0]
+
+
+def test_a_trace_of_any_length_and_content_is_stored() -> None:
+    cluster = cluster_of(RefusingLogs())
+    runtime = cluster.leader()
+    runtime.verbs.create("bad", bad(start="long"), None)
+    cluster.settle()
+    assert 99_000 < len(trace_of(runtime)) <= 100_000
+    runtime.verbs.put_config("bad", bad(start="surrogate"))
+    cluster.settle()
+    assert "half a surrogate: ?" in trace_of(runtime)
