@@ -1,0 +1,337 @@
+"""What arrives late, hangs, or is never answered: callers that gave up, plugins that do not return,
+leaders that change in between, writes whose end is not known."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from connect_runtime.herder import herder as herder_module
+from connect_runtime.herder import offsets as offsets_module
+from connect_runtime.herder.calls import Calls, within
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.storage.log import LogRecord, NewRecord, WriteInDoubt
+from connect_runtime.storage.memory import MemoryLogs, MemoryLogWriter
+from connect_runtime.storage.snapshots import State
+from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import Diagnostic
+from connect_specs.states import TargetState
+from support.connectors import SOURCE, ObedientSource
+from support.launcher import SOURCE_PARTITION
+from support.memory_cluster import MemoryCluster
+from support.misbehaving import RefusingLogs
+from support.wait import wait_until
+
+AT_ELSEWHERE = [OffsetEntry({SOURCE_PARTITION: 0}, {"position": 100_000})]
+AT_7 = [OffsetEntry({SOURCE_PARTITION: 0}, {"position": 7})]
+
+
+def source(**more: str) -> dict[str, str]:
+    return {"name": "c", "connector.class": SOURCE, "tasks.max": "3", **more}
+
+
+def elsewhere(what: Callable[[], Any]) -> tuple[threading.Thread, list[object]]:
+    """Asks on a thread of its own, as REST does; the list gets the answer or the error."""
+    answers: list[object] = []
+
+    def run() -> None:
+        try:
+            answers.append(what())
+        except Exception as error:
+            answers.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, answers
+
+
+@pytest.fixture
+def hooks() -> Iterator[dict[str, Callable[[Any], object]]]:
+    yield ObedientSource.hooks
+    ObedientSource.hooks.clear()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(herder_module, "REQUEST_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(offsets_module, "_HOOK_S", 0.2)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_request_whose_asker_gave_up_is_not_carried_out() -> None:
+    cluster = MemoryCluster()
+    runtime = cluster.leader()
+    thread, answers = elsewhere(lambda: runtime.verbs.create("c", source(), None))
+    thread.join(10)
+    assert isinstance(answers[0], RequestError) and answers[0].message == "Request timed out"
+    runtime.tick()
+    assert runtime.verbs.connectors() == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_offset_change_whose_asker_gave_up_leaves_its_connector_free() -> None:
+    cluster = MemoryCluster()
+    runtime = cluster.leader()
+    runtime.verbs.create("c", source(), TargetState.STOPPED)
+    thread, answers = elsewhere(lambda: runtime.verbs.alter_offsets("c", AT_7))
+    thread.join(10)
+    assert isinstance(answers[0], RequestError) and answers[0].status == 500
+    runtime.tick()
+    assert "altered" in runtime.verbs.alter_offsets("c", AT_7)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_is_being_done_when_the_asker_gives_up_is_answered() -> None:
+    cluster = MemoryCluster()
+    runtime = cluster.leader()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow() -> str:
+        begun.set()
+        go_on.wait(10)
+        return "done"
+
+    thread, answers = elsewhere(lambda: runtime.herder.ask(slow))
+    ticking = threading.Thread(target=runtime.tick, daemon=True)
+    wait_until(lambda: runtime.herder._events.qsize() == 1, what="the request")
+    ticking.start()
+    assert begun.wait(10)
+    thread.join(0.5)
+    assert not answers
+    go_on.set()
+    thread.join(10)
+    ticking.join(10)
+    assert answers == ["done"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_hook_that_hangs_leaves_its_connector_free(
+    hooks: dict[str, Callable[[Any], object]],
+) -> None:
+    cluster = MemoryCluster()
+    runtime = cluster.leader()
+    runtime.verbs.create("c", source(), TargetState.STOPPED)
+    over = threading.Event()
+    hooks["c"] = lambda _: over.wait(10)
+    try:
+        with pytest.raises(RequestError) as refused:
+            runtime.verbs.alter_offsets("c", AT_7)
+    finally:
+        over.set()
+    assert "has not returned" in refused.value.message
+    assert not cluster.offsets.connectors
+    hooks.clear()
+    assert "altered" in runtime.verbs.alter_offsets("c", AT_7)
+
+
+# --- another leader in between ---
+
+
+def test_offsets_are_not_altered_where_another_leader_ran_the_connector_meanwhile() -> None:
+    logs = _LogsWithAFence()
+    cluster = MemoryCluster(logs)
+    first, second = cluster.leader(), cluster.runtime()
+    first.verbs.create("c", source(tasks="2"), None)
+    cluster.settle()
+    first.verbs.stop("c")
+    cluster.settle()
+
+    def another_one_leads() -> None:
+        for leader, verb in ((second, "resume"), (second, "stop"), (first, "stop")):
+            cluster.ballot.elect(leader.candidate)
+            cluster.settle()
+            getattr(leader.verbs, verb)("c")
+            cluster.settle()
+
+    logs.meanwhile = another_one_leads
+    with pytest.raises(RequestError) as refused:
+        first.verbs.alter_offsets("c", AT_ELSEWHERE)
+    assert refused.value.status == 409
+    held = cluster.offsets.connectors["c"].values()
+    assert AT_ELSEWHERE[0].offset not in [found.offset for found in held]
+
+
+class _LogsWithAFence(RefusingLogs):
+    meanwhile: Callable[[], None] | None = None
+
+    def fence(self, transactional_ids: Sequence[str]) -> None:
+        super().fence(transactional_ids)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+
+
+# --- attempts that are lost ---
+
+
+def test_each_relaunch_waits_twice_as_long_up_to_a_minute() -> None:
+    cluster = MemoryCluster()
+    runtime = cluster.leader()
+    runtime.verbs.create("c", source(), None)
+    cluster.settle()
+    waits = []
+    for _ in range(8):
+        count = len(runtime.launcher.attempts)
+        runtime.launcher.attempts[-1].lose()
+        runtime.tick()
+        lost_at = cluster.clock.now
+        while len(runtime.launcher.attempts) == count:
+            cluster.clock.now += 0.5
+            runtime.move()
+        waits.append(cluster.clock.now - lost_at)
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+
+    cluster.clock.now += 61
+    count = len(runtime.launcher.attempts)
+    runtime.launcher.attempts[-1].lose()
+    runtime.tick()
+    cluster.clock.now += 1
+    runtime.tick()
+    assert len(runtime.launcher.attempts) == count + 1
+
+
+def test_an_attempt_that_hangs_after_a_lost_term_is_killed_and_counts_until_then() -> None:
+    cluster = MemoryCluster()
+    first, second = cluster.leader(slots=1), cluster.runtime(slots=1)
+    first.verbs.create("c", source(), None)
+    cluster.settle()
+    [hung] = first.launcher.attempts
+    hung.hung = True
+    cluster.ballot.elect(second.candidate)
+    for _ in range(3):
+        first.move()
+        second.move()
+    assert len(second.launcher.live) == 1
+    cluster.ballot.elect(first.candidate)
+    for _ in range(3):
+        first.move()
+        second.move()
+    # its only slot is still taken
+    assert len(first.launcher.attempts) == 1
+    status = first.verbs.status("c").tasks[0]
+    assert status.state is State.UNASSIGNED
+    assert "all 1 are taken" in (status.trace or "")
+    cluster.clock.now += 70
+    first.move()
+    hung.reap()
+    cluster.settle()
+    assert first.verbs.status("c").tasks[0].state is State.RUNNING
+
+
+# --- writes whose end is not known ---
+
+
+class _DoubtfulLogs(MemoryLogs):
+    """The end of one of the leader's writes is not known; `written` says what it was."""
+
+    doubtful = -1
+    written = False
+    writes = 0
+
+    def writer(self, transactional_id: str) -> MemoryLogWriter:
+        with self.changed:
+            return _DoubtfulWriter(self, transactional_id, self._take_over(transactional_id))
+
+
+class _DoubtfulWriter(MemoryLogWriter):
+    def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
+        logs = self._logs
+        assert isinstance(logs, _DoubtfulLogs)
+        if records and self._id.startswith("connect-cluster-"):
+            logs.writes += 1
+            if logs.writes == logs.doubtful:
+                if logs.written:
+                    super().write(records)
+                self._fenced = True  # this one writes no more
+                raise WriteInDoubt(Diagnostic("write.in-doubt", "Kafka did not say"))
+        return super().write(records)
+
+
+@pytest.mark.parametrize("written", [True, False])
+@pytest.mark.parametrize("doubtful", range(2, 5))
+def test_a_write_in_doubt_is_looked_up_by_the_next_writer(written: bool, doubtful: int) -> None:
+    """The first write is the request's own, whose asker is told."""
+    logs = _DoubtfulLogs()
+    logs.written, logs.doubtful = written, doubtful
+    cluster = MemoryCluster(logs)
+    runtime = cluster.leader()
+    runtime.verbs.create("c", source(tasks="2"), None)
+    cluster.settle()
+    runtime.verbs.pause("c")
+    cluster.settle()
+    assert logs.writes > doubtful, "no write was in doubt"
+    assert [t.state for t in runtime.verbs.status("c").tasks.values()] == [State.PAUSED] * 2
+    # neither lost nor done again
+    assert cluster.config.connectors["c"].generation == 0
+    assert len(runtime.launcher.live) == 2
+
+
+# --- calls of plugins ---
+
+
+def test_calls_that_hang_hold_up_no_others() -> None:
+    calls = Calls(at_once=2, long_s=0.1)
+    over = threading.Event()
+    try:
+        hanging = [calls.submit(over.wait, 20) for _ in range(6)]
+        assert calls.submit(lambda: "done").result(10) == "done"
+        assert not any(each.done() for each in hanging)
+    finally:
+        over.set()
+    assert all(each.result(10) for each in hanging)
+
+
+def test_quick_calls_are_bounded() -> None:
+    calls = Calls(at_once=3)
+    running: list[int] = []
+    most: list[int] = []
+
+    def call() -> None:
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.01)
+        running.pop()
+
+    for future in [calls.submit(call) for _ in range(30)]:
+        future.result(10)
+    assert max(most) <= 3
+
+
+def test_what_a_call_raises_reaches_who_waits_and_no_other() -> None:
+    calls = Calls(at_once=1)
+    with pytest.raises(SystemExit):
+        calls.submit(lambda: exec("import sys; sys.exit(3)")).result(10)
+    assert calls.submit(lambda: 1).result(10) == 1
+    calls.shutdown(cancel_futures=True)
+    with pytest.raises(RuntimeError):
+        calls.submit(lambda: 1)
+
+
+def test_within_gives_up_and_says_so() -> None:
+    over = threading.Event()
+    try:
+        with pytest.raises(TimeoutError):
+            within(0.1, lambda: over.wait(10))
+    finally:
+        over.set()
+    assert within(10, lambda: 3) == 3
+    with pytest.raises(ValueError, match="x"):
+        within(10, lambda: int("x"))
+
+
+def test_hanging_starts_hold_up_no_other_connectors_stop() -> None:
+    """With the pool of a real runtime, whose threads hang."""
+    over = threading.Event()
+    starts = 40
+    pool = Calls(at_once=4, long_s=0.2)
+    try:
+        for _ in range(starts):
+            pool.submit(over.wait, 20)
+        assert pool.submit(lambda: "stopped").result(15) == "stopped"
+    finally:
+        over.set()
+        pool.shutdown(cancel_futures=True)
