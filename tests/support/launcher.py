@@ -58,6 +58,11 @@ class MemoryAttempt:
     def source(self) -> bool:
         return plugins.connector(self.launch.connector_config["connector.class"]).kind == "source"
 
+    @property
+    def plain(self) -> bool:
+        """Whether it writes without transactions, so that nobody can fence it."""
+        return self.launch.worker.get("exactly.once.source.support") == "disabled"
+
     def step(self) -> None:
         """Looks at the assignment once, and does what follows."""
         if not self.alive or self.hung:
@@ -103,7 +108,7 @@ class MemoryAttempt:
 
     def kill(self) -> None:
         """As Spark kills: reported now, dead only after `reap`."""
-        self._report(Ended.LOST, "killed")
+        self._report(Ended.LOST, "killed", dead=False)
 
     def reap(self) -> None:
         """A killed one dies."""
@@ -126,9 +131,10 @@ class MemoryAttempt:
     def _begin(self) -> None:
         launch = self.launch
         if self.source:
-            self.writer = self.logs.writer(
-                task_transactional_id(launch.group_id, self.id.connector, self.id.task)
-            )
+            if not self.plain:
+                self.writer = self.logs.writer(
+                    task_transactional_id(launch.group_id, self.id.connector, self.id.task)
+                )
             again = self._wanted()
             if again in ("stop", "nothing"):
                 self._end(Ended.STOPPED if again == "stop" else Ended.SUPERSEDED)
@@ -172,18 +178,18 @@ class MemoryAttempt:
         return status_topic.task_record(launch.topics.status, self.id, status)
 
     def _write(self, records: list[NewRecord]) -> None:
-        # a sink's statuses go out plainly: nobody fences them
-        writer = self.writer or self.logs.writer(f"sink-{self.id}-{self.launch.attempt}")
+        # what is written without an id of the task's own, nobody fences
+        writer = self.writer or self.logs.writer(f"plain-{self.id}-{self.launch.attempt}")
         writer.write(records)
 
     def _end(self, ended: Ended, trace: str | None = None) -> None:
         self._report(ended, trace)
         self.alive = False
 
-    def _report(self, ended: Ended, trace: str | None = None) -> None:
+    def _report(self, ended: Ended, trace: str | None = None, *, dead: bool = True) -> None:
         if not self.reported:
             self.reported = True
-            self.ended(Outcome(self.id, self.launch.attempt, ended, trace))
+            self.ended(Outcome(self.id, self.launch.attempt, ended, trace, dead))
 
 
 class MemoryLauncher:

@@ -96,7 +96,9 @@ class MemoryRuntime:
         self._clock = cluster.clock
         self.connect = ConnectHerder(
             url,
-            WorkerSettings(GROUP_ID, TOPICS, url.removeprefix("http://"), {}, graceful_s=5.0),
+            WorkerSettings(
+                GROUP_ID, TOPICS, url.removeprefix("http://"), cluster.worker, graceful_s=5.0
+            ),
             Edges(
                 logs=cluster.logs,
                 groups=cluster.groups,
@@ -123,9 +125,13 @@ class MemoryRuntime:
 
 
 class MemoryCluster:
-    """What outlives every runtime, and the runtimes. `logs`: other logs than plain ones."""
+    """What outlives every runtime, and the runtimes. `logs`: other logs than plain ones. `worker`:
+    the runtimes' properties."""
 
-    def __init__(self, logs: MemoryLogs | None = None) -> None:
+    def __init__(
+        self, logs: MemoryLogs | None = None, worker: Mapping[str, str] | None = None
+    ) -> None:
+        self.worker = worker or {}
         self.clock = Clock()
         self.logs = logs or MemoryLogs(now_s=self.clock)
         self.groups = MemoryGroups()

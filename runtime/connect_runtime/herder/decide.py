@@ -28,6 +28,7 @@ from connect_runtime.herder.effects import (
     Unassign,
 )
 from connect_runtime.herder.runs import Failure, Instance, InstancePhase, RunPhase
+from connect_runtime.herder.succession import may_write
 from connect_runtime.herder.view import View
 from connect_runtime.storage.snapshots import ConnectorState, State, Status, TaskId
 from connect_specs.states import TargetState
@@ -86,7 +87,7 @@ def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iter
             yield from _failed(view, name, state, failure, ids, now)
             return
     if state is None or state.target is TargetState.STOPPED:
-        yield from _end_all(view, ids, now)
+        yield from _end_all(view, state, ids, now)
         yield from _end_instance(view, name, now)
         yield from _ended_status(view, name, state, ids)
         return
@@ -111,7 +112,7 @@ def _failed(
     if failure.unsaid:
         return
     if state is None or state.target is TargetState.STOPPED:
-        yield from _end_all(view, ids, now)
+        yield from _end_all(view, state, ids, now)
         yield from _end_instance(view, name, now)
     if state is not None:
         yield from _connector_status(view, name, State.FAILED, failure.trace)
@@ -131,11 +132,14 @@ def _at_rest(view: View, name: str, ids: Iterable[TaskId]) -> Iterator[Effect]:
 # --- stopped and deleted connectors ---
 
 
-def _end_all(view: View, ids: Iterable[TaskId], now: float) -> Iterator[Effect]:
+def _end_all(
+    view: View, state: ConnectorState | None, ids: Iterable[TaskId], now: float
+) -> Iterator[Effect]:
     for task in ids:
         run = view.runs.get(task)
         if run is not None:
-            yield from end(run, now)
+            if run.phase is not RunPhase.ENDED or not _holds_on(view, state, task):
+                yield from end(run, now)
         elif task in view.assignments.tasks:
             yield Unassign(task)
 
@@ -158,7 +162,7 @@ def _ended_status(
     for task in ids:
         if task in view.runs:
             running = True
-        elif task in view.status.tasks:
+        elif task in view.status.tasks and not _holds_on(view, state, task):
             yield TaskStatusIs(task, None)
     if name in view.instances:
         return
@@ -166,6 +170,11 @@ def _ended_status(
         yield from _connector_status(view, name, State.STOPPED)
     elif not running and name in view.status.connectors:
         yield ConnectorStatusIs(name, None)
+
+
+def _holds_on(view: View, state: ConnectorState | None, task: TaskId) -> bool:
+    """Whether what is known of the task's last attempt is still needed."""
+    return state is not None and may_write(view, state, task) is not None
 
 
 # --- running and paused connectors ---

@@ -7,9 +7,11 @@ is fenced (KIP-618); then the newest set is launched, as far as there are slots.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from connect_runtime.herder.effects import (
     Effect,
+    Fail,
     Fence,
     ForgetRun,
     Identify,
@@ -21,11 +23,15 @@ from connect_runtime.herder.effects import (
     TaskStatusIs,
     Unassign,
 )
-from connect_runtime.herder.runs import InstancePhase, Kind, Run, RunPhase
+from connect_runtime.herder.runs import InstancePhase, Run, RunPhase
+from connect_runtime.herder.succession import kind_of, may_write, still_writing
 from connect_runtime.herder.view import View, class_of
 from connect_runtime.storage.snapshots import ConnectorState, State, Status, TaskId
 from connect_runtime.tasks.launch import Ended
 from connect_specs.states import TargetState
+
+# How soon to look again whether an earlier attempt is over
+_LOOK_AGAIN_S: Final = 5.0
 
 
 def tasks_of(
@@ -36,7 +42,7 @@ def tasks_of(
     count = 0 if state.inconsistent else len(state.task_configs)
     for task in ids:
         if task.task >= count:
-            yield from _superfluous(view, task, now)
+            yield from _superfluous(view, state, task, now)
     blocked = False
     wanted: list[Effect] = []
     for number in range(count):
@@ -51,17 +57,43 @@ def tasks_of(
             yield from _run(view, run, state, now, wanted)
     if not wanted or blocked or not _startable(view, state):
         return
-    if state.pending_fencing:
-        kind = _kind(view, state)
+    if state.pending_fencing or not view.exactly_once:
+        kind = kind_of(view, state)
         if kind is None:
             if class_of(state) not in view.kinds:
                 yield Identify(state.name, class_of(state))
+            return
+        # A class that cannot be loaded is taken for a source: to fence a sink does no harm.
+        if kind != "sink" and not view.exactly_once:
+            yield from _after_the_last(view, state, ids, wanted)
             return
         if kind != "sink":
             if not any(run.active for run in view.runs.values() if run.id.connector == state.name):
                 yield from _fencing(view, state)
             return
     yield from wanted
+
+
+def _after_the_last(
+    view: View, state: ConnectorState, ids: Iterable[TaskId], wanted: Iterable[Effect]
+) -> Iterator[Effect]:
+    """Without fencing the connector's tasks start only when all of the earlier ones are over."""
+    live = [task for task in ids if not _runs(view, state, task)]
+    why = still_writing(view, state, live)
+    if why is None:
+        yield from wanted
+        return
+    for task in live:
+        # one of an earlier leader is told to end, and says so when it has
+        if task in view.assignments.tasks and task not in view.runs:
+            yield Unassign(task)
+    yield Fail(state.name, why, _LOOK_AGAIN_S)
+
+
+def _runs(view: View, state: ConnectorState, task: TaskId) -> bool:
+    """Whether the task runs as it is to."""
+    run = view.runs.get(task)
+    return run is not None and run.active and run.generation == state.generation
 
 
 def end(run: Run, now: float) -> Iterator[Effect]:
@@ -98,14 +130,16 @@ def without_a_slot(view: View, launch: Launch) -> Iterator[Effect]:
         yield TaskStatusIs(task, Status(State.UNASSIGNED, view.worker_id, view.term, why))
 
 
-def _superfluous(view: View, task: TaskId, now: float) -> Iterator[Effect]:
+def _superfluous(view: View, state: ConnectorState, task: TaskId, now: float) -> Iterator[Effect]:
     run = view.runs.get(task)
     if run is not None:
-        yield from end(run, now)
+        if run.phase is not RunPhase.ENDED or may_write(view, state, task) is None:
+            yield from end(run, now)
         return
     if task in view.assignments.tasks:
         yield Unassign(task)
-    if task in view.status.tasks:
+    # the status of one that may still write is all that is known of it
+    if task in view.status.tasks and may_write(view, state, task) is None:
         yield TaskStatusIs(task, None)
 
 
@@ -118,6 +152,8 @@ def _run(
             yield Reassign(run.id, state.target)
         case RunPhase.STOPPING:
             yield from end(run, now)
+        case RunPhase.ENDED if may_write(view, state, run.id) is not None:
+            wanted.append(Launch(run.id, state.generation, state.target, run.failures))
         case RunPhase.ENDED if run.generation != state.generation:
             yield ForgetRun(run.id)
         case RunPhase.ENDED if run.outcome is not None and run.outcome.ended is Ended.FAILED:
@@ -135,7 +171,8 @@ def _task_status(view: View, run: Run, state: State) -> Iterator[Effect]:
     current = view.status.tasks.get(run.id)
     if current is None or current.state is not state:
         trace = run.outcome.trace if run.outcome else None
-        status = Status(state, view.worker_id, view.term, trace, attempt=run.attempt)
+        attempt = run.attempt if run.outcome and run.outcome.dead else None
+        status = Status(state, view.worker_id, view.term, trace, attempt=attempt)
         yield TaskStatusIs(run.id, status)
 
 
@@ -146,15 +183,6 @@ def _startable(view: View, state: ConnectorState) -> bool:
         return True
     instance = view.instances.get(state.name)
     return instance is not None and instance.phase is InstancePhase.FAILED
-
-
-def _kind(view: View, state: ConnectorState) -> Kind | None:
-    """What the plugin is; None while that is not known. A class that cannot be loaded is taken for
-    a source: to fence the producers of a sink does no harm."""
-    instance = view.instances.get(state.name)
-    if instance is not None and instance.kind != "unknown":
-        return instance.kind
-    return view.kinds.get(class_of(state))
 
 
 def _fencing(view: View, state: ConnectorState) -> Iterator[Effect]:

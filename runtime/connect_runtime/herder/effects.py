@@ -6,6 +6,7 @@ commit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -78,10 +79,12 @@ class RecordFencing:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The connector cannot be brought to what its config asks for."""
+    """The connector cannot be brought to what its config asks for. `again_s`: it is looked at again
+    after so many seconds, instead of after a restart only."""
 
     name: str
     trace: str
+    again_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

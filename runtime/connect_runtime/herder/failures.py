@@ -30,18 +30,30 @@ class Failures:
         self.all: dict[str, Failure] = {}
         # How often in a row: a failure that is tried again is forgotten meanwhile.
         self._counts: dict[str, int] = {}
+        # What was logged last: what is tried again and again is not logged each time.
+        self._logged: dict[str, str] = {}
 
-    def add(self, name: str, error: Exception | str, view: View, now: float) -> None:
-        """Takes note of why the connector cannot be brought to what is asked of it now."""
+    def add(
+        self,
+        name: str,
+        error: Exception | str,
+        view: View,
+        now: float,
+        again_s: float = math.inf,
+    ) -> None:
+        """Takes note of why the connector cannot be brought to what is asked of it now, and that it
+        is looked at again in `again_s` seconds."""
         trace = error if isinstance(error, str) else "".join(traceback.format_exception(error))
         trace = storable_trace(trace)
-        _log.error("Connector %s fails: %s", name, trace)
+        if self._logged.get(name) != trace:
+            self._logged[name] = trace
+            _log.error("Connector %s fails: %s", name, trace)
         known = view.failure_of(name)
         if known is not None:
             # its status is all that could still be written
             self.all = {**self.all, name: replace(known, unsaid=True)}
             return
-        retry_at = math.inf
+        retry_at = now + again_s
         if _passes(error):
             count = self._counts[name] = self._counts.get(name, 0) + 1
             retry_at = now + min(_RETRY_S * 2 ** (count - 1), _RETRY_MOST_S)
@@ -60,11 +72,13 @@ class Failures:
     def succeeded(self, name: str) -> None:
         """What failed before has worked: the next pause is a short one again."""
         self._counts.pop(name, None)
+        self._logged.pop(name, None)
 
     def clear(self) -> None:
         """Another runtime leads now."""
         self.all = {}
         self._counts.clear()
+        self._logged.clear()
 
 
 def _passes(error: Exception | str) -> bool:

@@ -311,6 +311,7 @@ class Herder:
             kinds=self._worker.kinds,
             fencings=self._worker.fencings,
             failures=self._worker.failures.all,
+            exactly_once=self._worker.settings.exactly_once,
             slots=self._worker.slots,
             occupied=self._worker.occupied,
             obstacle=self._worker.obstacle,

@@ -22,6 +22,7 @@ from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.offsets_body import parse_sink_offsets, parse_source_offsets
 from connect_runtime.herder.reads import NOT_FOUND
 from connect_runtime.herder.source_offsets import SourceOffsets
+from connect_runtime.herder.succession import still_writing
 from connect_runtime.herder.worker import FenceTasks
 from connect_runtime.kafka.groups import GroupActive
 from connect_runtime.plugins import Plugin
@@ -151,6 +152,11 @@ class ConnectorOffsets:
         self._herder.must_lead()
         state = requests.known(self._herder.view.config, change.name, NOT_FOUND)
         requests.stopped(state)
+        view = self._herder.view
+        tasks = {t for t in (*view.runs, *view.status.tasks) if t.connector == change.name}
+        why = still_writing(view, state, sorted(tasks))
+        if why is not None:
+            raise RequestError(500, why)
         return state
 
     def _to_fence(self, change: Change) -> _Fencing:

@@ -13,10 +13,12 @@ from connect_runtime.herder.effects import (
     StopInstance,
     StopRun,
     TaskStatusIs,
+    Unassign,
 )
 from connect_runtime.herder.runs import InstancePhase, RunPhase
+from connect_runtime.herder.succession import may_write
 from connect_runtime.herder.view import View
-from connect_runtime.storage.snapshots import State, TaskId
+from connect_runtime.storage.snapshots import State, Status, TaskId
 
 
 def restart_effects(
@@ -35,27 +37,43 @@ def restart_effects(
         if status is not None:
             effects.append(ConnectorStatusIs(name, replace(status, state=State.RESTARTING)))
     if include_tasks:
-        for task in sorted(view.status.tasks):
-            if task.connector != name:
-                continue
-            if not only_failed or view.status.tasks[task].state is State.FAILED:
+        known = {*view.status.tasks, *view.assignments.tasks}
+        for task in sorted(each for each in known if each.connector == name):
+            said = view.status.tasks.get(task)
+            if not only_failed:
                 effects.extend(task_restart_effects(view, task))
+            elif said is not None and said.state is State.FAILED:
+                effects.extend(task_restart_effects(view, task, declared_over=False))
     return effects
 
 
-def task_restart_effects(view: View, task: TaskId) -> Sequence[Effect]:
-    """One task: a running attempt ends first; one that ended is forgotten."""
+def task_restart_effects(
+    view: View, task: TaskId, *, declared_over: bool = True
+) -> Sequence[Effect]:
+    """One task: a running attempt ends first; one that ended is forgotten.
+
+    `declared_over`: whoever names the task or the connector has seen that nothing is left of an
+    attempt that nobody could fence; a restart of all that failed has not.
+    """
     run = view.runs.get(task)
+    status = view.status.tasks.get(task)
     effects: list[Effect] = []
     if task.connector in view.failures:
         effects.append(ForgetFailure(task.connector))
-    if run is None:
-        return effects
-    if run.phase is RunPhase.LAUNCHED:
+    if run is not None and run.phase is RunPhase.LAUNCHED:
         effects.append(StopRun(task))
-    elif run.phase is RunPhase.ENDED:
+    elif run is not None and run.phase is RunPhase.ENDED:
         effects.append(ForgetRun(task))
-    status = view.status.tasks.get(task)
-    if effects and status is not None:
+    state = view.config.connectors.get(task.connector)
+    late = None if state is None or (run and run.active) else may_write(view, state, task)
+    if late is not None and not declared_over:
+        return ()
+    if late is not None:
+        gone = Status(State.UNASSIGNED, view.worker_id, view.term, attempt=late)
+        effects += [Unassign(task), TaskStatusIs(task, gone)]
+    elif run is not None and run.phase in _RESTARTED and status is not None:
         effects.append(TaskStatusIs(task, replace(status, state=State.RESTARTING)))
     return effects
+
+
+_RESTARTED = (RunPhase.LAUNCHED, RunPhase.ENDED)

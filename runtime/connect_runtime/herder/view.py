@@ -21,8 +21,9 @@ class View:
     """One moment. Instances, fencings and failures by connector, runs by task.
 
     `kinds` by connector class; None while it is being found out. `slots` None: this leader runs
-    nothing (no launcher). `occupied` counts the slots that attempts hold, also those of an earlier
-    term that have not ended; `obstacle` says why nothing can run now.
+    nothing (no launcher). `exactly_once`: sources write in transactions, and earlier attempts can
+    be fenced. `occupied` counts the slots that attempts hold, also those of an earlier term that
+    have not ended; `obstacle` says why nothing can run now.
     """
 
     config: ConfigSnapshot = field(default_factory=ConfigSnapshot)
@@ -33,6 +34,7 @@ class View:
     kinds: Mapping[str, Kind | None] = field(default_factory=dict)
     fencings: Mapping[str, Fencing] = field(default_factory=dict)
     failures: Mapping[str, Failure] = field(default_factory=dict)
+    exactly_once: bool = True
     slots: int | None = None
     occupied: int = 0
     obstacle: str | None = None
@@ -66,5 +68,5 @@ def same(view: View, other: View) -> bool:
     )
 
 
-_PLAIN: Final = ("slots", "occupied", "obstacle", "worker_id", "term")
+_PLAIN: Final = ("exactly_once", "slots", "occupied", "obstacle", "worker_id", "term")
 _REPLACED: Final = tuple(each.name for each in fields(View) if each.name not in _PLAIN)

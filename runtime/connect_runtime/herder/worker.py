@@ -85,6 +85,12 @@ class WorkerSettings:
     properties: Mapping[str, str]
     graceful_s: float = 5.0
 
+    @property
+    def exactly_once(self) -> bool:
+        """Whether sources write in transactions: unless the worker says otherwise."""
+        support = self.properties.get("exactly.once.source.support", "enabled")
+        return support.strip().lower() != "disabled"
+
 
 class Worker:
     """Instances, fencings and failures by connector, attempts by task. `launcher` None: this
@@ -191,7 +197,7 @@ class Worker:
         run = self.runs.get(outcome.id)
         if run is None or run.attempt != outcome.attempt:
             return
-        if run.phase is not RunPhase.LAUNCHED:
+        if run.phase is not RunPhase.LAUNCHED and (outcome.dead or self.settings.exactly_once):
             # It was asked to end, so it has: how does not matter any more.
             self._drop(run.id)
             return
@@ -266,8 +272,8 @@ class Worker:
                 self._begin_fencing(effect, view)
             case RecordFencing(name=name):
                 self._forget_fencing(name)
-            case Fail(name=name, trace=trace):
-                self.failures.add(name, trace, view, now)
+            case Fail(name=name, trace=trace, again_s=again_s):
+                self.failures.add(name, trace, view, now, again_s)
             case ForgetFailure(name=name):
                 self.failures.forget(name, view)
             case Launch(task=task):

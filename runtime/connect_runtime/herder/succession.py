@@ -1,0 +1,57 @@
+"""May an earlier attempt at a source's task still write, where nothing fences it?
+
+With `exactly.once.source.support=disabled` a task has no transactional id: an attempt that is late
+would write beside its successor, or after its offsets were altered. So neither begins before the
+earlier attempt is known to be over: it said so in the status topic, or its process is dead. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from connect_runtime.herder.runs import Kind, RunPhase
+from connect_runtime.herder.view import View, class_of
+from connect_runtime.storage.snapshots import ConnectorState, State, TaskId
+
+# What a task says last, and what is said for one whose process is dead
+_OVER = (State.UNASSIGNED, State.FAILED)
+
+
+def kind_of(view: View, state: ConnectorState) -> Kind | None:
+    """What the plugin is; None while that is not known."""
+    instance = view.instances.get(state.name)
+    if instance is not None and instance.kind != "unknown":
+        return instance.kind
+    return view.kinds.get(class_of(state))
+
+
+def may_write(view: View, state: ConnectorState, task: TaskId) -> int | None:
+    """The attempt that may still write; None where all are over, or would be fenced."""
+    if view.exactly_once or kind_of(view, state) == "sink":
+        return None
+    run = view.runs.get(task)
+    if run is not None:
+        over = run.phase is RunPhase.ENDED and run.outcome is not None and run.outcome.dead
+        return None if over else run.attempt
+    assigned = view.assignments.tasks.get(task)
+    status = view.status.tasks.get(task)
+    attempt = status.attempt if status is not None else None
+    if assigned is not None:
+        attempt = assigned.attempt
+    if attempt is None or status is None:
+        return attempt
+    return None if status.attempt == attempt and status.state in _OVER else attempt
+
+
+def still_writing(view: View, state: ConnectorState, tasks: Iterable[TaskId]) -> str | None:
+    """Why these tasks cannot be followed by others yet; None where they can."""
+    for task in tasks:
+        attempt = may_write(view, state, task)
+        if attempt is not None:
+            return (
+                f"Attempt {attempt} of task {task} may still write: it has not said that it ended,"
+                " and without exactly-once support nothing can stop it. The task starts when it"
+                " is known to be over. If you know that its process is gone, restart the"
+                " connector with its tasks."
+            )
+    return None
