@@ -14,7 +14,20 @@ class Launcher(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many attempts can run at once; 0 while the launcher is still starting."""
+        """How many attempts can run at once; 0 while the launcher is still starting, or restores
+        what it runs them on, which it does by itself. Never blocks."""
+        ...
+
+    @property
+    def active(self) -> int:
+        """How many attempts take up slots, those of earlier terms included: a killed one counts
+        until its process is dead, as far as that can be known. Never blocks."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can run now; None if attempts can run, or if the launcher has only begun to
+        start. Never blocks."""
         ...
 
     def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:
@@ -22,7 +35,8 @@ class Launcher(Protocol):
         ...
 
     def kill(self, task: TaskId, attempt: int) -> None:
-        """Ends the attempt without its consent; `ended` is still called. Unknown ones: nothing."""
+        """Ends the attempt without its consent, whoever led when it was launched; `ended` is still
+        called. Returns at once. Unknown ones: nothing."""
         ...
 
     def close(self) -> None:

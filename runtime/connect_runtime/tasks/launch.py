@@ -51,9 +51,14 @@ class Ended(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an attempt came to; `trace` is set when it FAILED, was INTERRUPTED or was LOST."""
+    """What an attempt came to; `trace` is set when it FAILED, was INTERRUPTED or was LOST.
+
+    `dead`: its process is known to have ended, or to have given up. False for a LOST one whose
+    process may still do something.
+    """
 
     id: TaskId
     attempt: int
     ended: Ended
     trace: str | None = None
+    dead: bool = True
