@@ -52,7 +52,12 @@ class ConnectHerder:
             self.herder, settings.topics, self._sources, edges.groups, settings.properties
         )
         self.verbs = ConnectCluster(
-            self.herder, settings.topics, offsets, check=edges.check, leader=edges.leader
+            self.herder,
+            settings.topics,
+            offsets,
+            check=edges.check,
+            leader=edges.leader,
+            problem=lambda: edges.launcher.problem if edges.launcher else None,
         )
         self._graceful_s = settings.graceful_s
 

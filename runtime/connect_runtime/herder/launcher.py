@@ -14,20 +14,17 @@ class Launcher(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many attempts can run at once; 0 while the launcher is still starting, or restores
-        what it runs them on, which it does by itself. Never blocks."""
+        """How many attempts can run at once; 0 while the launcher is still starting."""
         ...
 
     @property
     def active(self) -> int:
-        """How many attempts take up slots, those of earlier terms included: a killed one counts
-        until its process is dead, as far as that can be known. Never blocks."""
+        """How many attempts have a process that may still live, killed ones included."""
         ...
 
     @property
     def problem(self) -> str | None:
-        """Why nothing can run now; None if attempts can run, or if the launcher has only begun to
-        start. Never blocks."""
+        """Why nothing can run now; None while all is well."""
         ...
 
     def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:
