@@ -81,7 +81,7 @@ class Jvm:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                # a terminal's Ctrl-C is for the driver, which ends the JVM in order
+                # A terminal's Ctrl-C is for the driver, which ends the JVM in order.
                 process_group=0,
             )
 
@@ -110,9 +110,10 @@ class Jvm:
         return self._gateway
 
     def kill(self) -> None:
-        """SIGKILL."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGKILL)
+        """SIGKILL, also to the scripts that start the JVM."""
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def end(self) -> None:
         """Lets the process end by itself, and kills it when it does not within seconds."""
