@@ -59,7 +59,12 @@ class ConnectHerder:
             self._fence,
         )
         self.verbs = ConnectCluster(
-            self.herder, settings.topics, offsets, check=edges.check, leader=edges.leader
+            self.herder,
+            settings.topics,
+            offsets,
+            check=edges.check,
+            leader=edges.leader,
+            problem=lambda: edges.launcher.problem if edges.launcher else None,
         )
 
     def _fence(self, name: str, config: Mapping[str, str], count: int) -> None:

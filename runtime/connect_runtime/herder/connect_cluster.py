@@ -32,7 +32,7 @@ Check = Callable[[str, Mapping[str, str]], None]
 
 class ConnectCluster:
     """Implements `Verbs`. `check` refuses an invalid config (RequestError 400); `leader` finds the
-    leader's URL when it is another runtime."""
+    leader's URL when it is another runtime; `problem` says why no task can run here."""
 
     def __init__(
         self,
@@ -42,12 +42,14 @@ class ConnectCluster:
         *,
         check: Check,
         leader: Callable[[], str | None],
+        problem: Callable[[], str | None],
     ) -> None:
         self._herder = herder
         self._topics = topics
         self._offsets = offsets
         self._check = check
         self._leader = leader
+        self._problem = problem
 
     # --- reads ---
 
@@ -87,6 +89,7 @@ class ConnectCluster:
             slots=view.slots or 0,
             running=sum(run.active for run in view.runs.values()),
             waiting=waiting if leading else (),
+            problem=self._problem(),
         )
 
     def ready(self) -> bool:
@@ -94,6 +97,9 @@ class ConnectCluster:
             return self._herder.opened
         # A runtime that was killed at this address is named as the leader for some seconds more.
         return self._leader() not in (None, self._herder.url)
+
+    def problem(self) -> str | None:
+        return self._problem()
 
     # --- writes ---
 

@@ -32,7 +32,8 @@ class Launcher(Protocol):
         ...
 
     def kill(self, task: TaskId, attempt: int) -> None:
-        """Ends the attempt without its consent; `ended` is still called. Unknown ones: nothing."""
+        """Ends the attempt without its consent, whoever led when it was launched; `ended` is still
+        called. Returns at once. Unknown ones: nothing."""
         ...
 
     def close(self) -> None:

@@ -54,6 +54,8 @@ class Runtime:
     """The runtime behind a URL: who leads, and whether there are slots enough.
 
     `slots` is 0 where tasks cannot run yet or at all. `waiting` holds tasks that have no slot.
+    `problem` says why no task can run here now; None if tasks can, or if Spark has only begun to
+    start.
     """
 
     leader: str | None
@@ -62,3 +64,4 @@ class Runtime:
     slots: int
     running: int
     waiting: tuple[TaskId, ...] = ()
+    problem: str | None = None

@@ -31,6 +31,10 @@ class Verbs(Protocol):
         """Whether start-up is complete: the topics were read and a leader is known."""
         ...
 
+    def problem(self) -> str | None:
+        """Why no task can run on this runtime now. Never blocks."""
+        ...
+
     # writes
     def create(
         self, name: str, config: Mapping[str, str], initial_state: TargetState | None

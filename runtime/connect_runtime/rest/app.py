@@ -75,6 +75,9 @@ def create_app(
 def _health(verbs: Verbs | None) -> Reply:
     if verbs is None or not verbs.ready():
         return Reply(503, {"status": "starting", "message": _STARTING})
+    problem = verbs.problem()
+    if problem is not None:
+        return Reply(500, {"status": "unhealthy", "message": f"Worker cannot run tasks. {problem}"})
     return Reply(200, {"status": "healthy", "message": _HEALTHY})
 
 

@@ -126,6 +126,7 @@ def runtime_json(runtime: Runtime) -> Json:
         "slots": runtime.slots,
         "running": runtime.running,
         "waiting": [task_id_json(task) for task in runtime.waiting],
+        "problem": runtime.problem,
     }
 
 
@@ -137,4 +138,5 @@ def runtime_from_json(value: Mapping[str, Any]) -> Runtime:
         slots=value["slots"],
         running=value["running"],
         waiting=tuple(map(task_id_from_json, value["waiting"])),
+        problem=value.get("problem"),
     )

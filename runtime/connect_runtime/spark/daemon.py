@@ -19,6 +19,7 @@ from connect_runtime import plugins
 
 _MODULES = (
     "confluent_kafka",
+    "cryptography.fernet",
     "orjson",
     "pyspark.worker",
     "connect_runtime.spark.worker",

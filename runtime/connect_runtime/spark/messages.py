@@ -1,17 +1,50 @@
 """What crosses between driver and worker: a TaskLaunch there, an Outcome back, both as JSON.
 
-Plain data only, so that either side can be a process of its own. No Spark here.
+The launch is encrypted, because it holds configs. Around it an envelope says which attempt it is,
+so that a worker that cannot read it can still answer. No Spark here.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import orjson
 
+from connect_runtime.spark.sealing import seal
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
 from connect_specs.names import ClusterTopics
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """`sealed` is the launch as encrypted JSON; `lease` the path of the file that the worker
+    locks, None where driver and worker share no disk."""
+
+    id: TaskId
+    attempt: int
+    lease: str | None
+    sealed: str
+
+
+def envelope_json(launch: TaskLaunch, key: str, lease: str | None) -> str:
+    """An envelope around the launch, as JSON text."""
+    return orjson.dumps(
+        {
+            "connector": launch.id.connector,
+            "task": launch.id.task,
+            "attempt": launch.attempt,
+            "lease": lease,
+            "sealed": seal(launch_json(launch), key),
+        }
+    ).decode()
+
+
+def envelope_from_json(text: str) -> Envelope:
+    """The envelope that `envelope_json` wrote, not opened."""
+    fields = orjson.loads(text)
+    task = TaskId(fields["connector"], fields["task"])
+    return Envelope(task, fields["attempt"], fields["lease"], fields["sealed"])
 
 
 def launch_json(launch: TaskLaunch) -> str:
@@ -53,6 +86,7 @@ def outcome_json(outcome: Outcome) -> str:
             "attempt": outcome.attempt,
             "ended": outcome.ended,
             "trace": trace,
+            "dead": outcome.dead,
         }
     ).decode()
 
@@ -61,4 +95,5 @@ def outcome_from_json(text: str) -> Outcome:
     """The outcome that `outcome_json` wrote."""
     fields = orjson.loads(text)
     task = TaskId(fields["connector"], fields["task"])
-    return Outcome(task, fields["attempt"], Ended(fields["ended"]), fields["trace"])
+    ended = Ended(fields["ended"])
+    return Outcome(task, fields["attempt"], ended, fields["trace"], fields["dead"])

@@ -7,28 +7,28 @@ workers print. The terminal stays quiet. Knows nothing of tasks.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import os
-import re
-import signal
-import subprocess
+import shutil
 import sys
+import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
 
-from connect_runtime.kafka.java import find_java
-from connect_specs.diagnostics import Diagnostic, Failed
+from connect_runtime.spark import sealing
+from connect_runtime.spark.jvm import Jvm
 
-JAVA_AT_LEAST = 17
-
-_END_S = 5.0
-_HINT = f"install Java {JAVA_AT_LEAST} or newer, or set JAVA_HOME to one"
+# A JVM that is not connected by then is killed. A cluster's masters may be silent for 60 s.
+_START_S = 180.0
+_STOP_S = 5.0
 # The executor's Python is killed this long after its task was: the newest attempt need not wait.
 _KILL_TIMEOUT = "100ms"
+_EXECUTOR_ENV = "spark.executorEnv."
 _LOG4J = """\
 rootLogger.level=warn
 rootLogger.appenderRef.err.ref=err
@@ -42,124 +42,182 @@ logger.native.level=error
 """
 
 
-def ensure_java() -> None:
-    """Raises Failed unless there is a Java that Spark runs on."""
-    java = find_java()
-    if java is None:
-        raise Failed(Diagnostic("spark.no-java", "Java was not found", hint=_HINT))
-    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    said = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    if said is None:
-        raise Failed(Diagnostic("spark.java", f"{java} does not tell its version", hint=_HINT))
-    if int(said[1]) < JAVA_AT_LEAST:
-        what = f"{java} is Java {said[1]}, and Spark needs {JAVA_AT_LEAST}"
-        raise Failed(Diagnostic("spark.java", what, hint=_HINT))
-
-
 class SparkSession:
     """A SparkContext and the JVM under it. At most one at a time in a process."""
 
-    def __init__(self, context: SparkContext, jvm: subprocess.Popen[bytes]) -> None:
-        self.context = context
-        self._jvm = jvm
-
-    @classmethod
-    def start(
-        cls, master: str, data_folder: Path, settings: Mapping[str, str] | None = None
-    ) -> SparkSession:
-        """Starts a JVM and connects to it; takes seconds. `settings` win over ours.
-
-        Raises Failed with the place of the log, or what Spark raises.
-        """
-        folder = (data_folder / "spark").resolve()
-        _prepare(folder)
+    def __init__(
+        self, master: str, data_folder: Path, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Makes the session's folder and its launch key. `settings` win over ours. Raises OSError,
+        or Unreadable for a key file without a key."""
         # it tells of every connection that it closes
         logging.getLogger("py4j").setLevel(logging.WARNING)
-        _set_environment(master)
-        conf = _conf(master, folder, settings or {})
-        log = folder / "spark.log"
-        with log.open("ab") as stderr:
-            outputs = {"stdout": stderr, "stderr": stderr}
-            try:
-                gateway = launch_gateway(conf, outputs)
-            except Exception as error:
-                what = "Spark did not start"
-                raise Failed(Diagnostic("spark.start", what, str(log), str(error))) from error
+        settings = settings or {}
+        key_file = settings.get(_EXECUTOR_ENV + sealing.SECRET_FILE)
+        self.key = sealing.new_key() if key_file is None else sealing.key_in(Path(key_file))
+        self._key_travels = key_file is None
+        self.local = is_local(master)
+        self.log = log_file(data_folder)
+        self._files = _Folder(self.log.parent)
+        self._settings = _settings(master, self._files.path, settings)
+        self._lock = threading.Lock()
+        self._unwanted = False
+        self._jvm: Jvm | None = None
+        self._context: Any = None
+
+    @property
+    def context(self) -> Any:
+        """The SparkContext; None until it is open."""
+        return self._context
+
+    @property
+    def leases(self) -> Path:
+        """The folder of attempts' leases."""
+        return self._files.path / "leases"
+
+    def open(self) -> None:
+        """Starts a JVM and a SparkContext; takes seconds. Raises what Spark raises, and Failed."""
+        _set_environment(self.local)
+        secret = {sealing.SECRET: self.key} if self._key_travels else {}
+        with self._lock:
+            if self._unwanted:
+                raise RuntimeError("Spark is not wanted any more")
+            of_jvm = secret if self.local else {}
+            self._jvm = Jvm(self._settings, self._files.path, self.log, of_jvm)
+        late = threading.Timer(_START_S, self._jvm.kill)
+        late.daemon = True
+        late.start()
         try:
+            gateway = self._jvm.connect()
+            conf = SparkConf(loadDefaults=False)
+            for name, value in self._settings.items():
+                conf.set(name, value)
+            for name, value in ({} if self.local else secret).items():
+                conf.set(_EXECUTOR_ENV + name, value)
             context = SparkContext(conf=conf, gateway=gateway)
-        except BaseException:
-            _end_gateway(gateway, gateway.proc)
-            raise
-        return cls(context, gateway.proc)
+            # Executors have it from the conf; PySpark would put it next to each launch, too.
+            context.environment.pop(sealing.SECRET, None)
+            self._context = context
+        finally:
+            late.cancel()
 
     @property
     def alive(self) -> bool:
-        """Whether the JVM still runs."""
-        return self._jvm.poll() is None
+        """Whether the JVM still runs. Never blocks."""
+        return self._jvm is not None and self._jvm.alive
+
+    def slots(self) -> int | None:
+        """How many tasks can run at once on the executors that there are now; None when the
+        context was stopped. Asks the JVM, and blocks for as long as that does not answer."""
+        spark = self._context._jsc.sc()  # noqa: SLF001
+        if spark.isStopped():
+            return None
+        profile = spark.resourceProfileManager().defaultResourceProfile()
+        return int(spark.maxNumConcurrentTasks(profile))
+
+    def cancel(self, group: str) -> None:
+        """Cancels the jobs of a group, also those that are about to be submitted, which Python's
+        own call misses. Blocks for as long as the JVM does not answer."""
+        self._context._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
+
+    def kill(self) -> None:
+        """Kills the JVM, also while it starts; it does not come back."""
+        with self._lock:
+            self._unwanted = True
+            if self._jvm is not None:
+                self._jvm.kill()
 
     def close(self) -> None:
-        """Ends the context and the JVM, within a bounded time, also when the JVM is gone."""
-        gateway = self.context._gateway  # noqa: SLF001 - Spark never closes it by itself
-        if self.alive:
-            with contextlib.suppress(Exception):
-                self.context.stop()
+        """Ends the context and the JVM, within a bounded time, also when the JVM is gone or does
+        not answer. Removes what Spark left on the disk."""
+        if self._jvm is not None:
+            if self._context is not None and self._jvm.alive:
+                stopping = threading.Thread(target=self._stop, name="spark-stop", daemon=True)
+                stopping.start()
+                stopping.join(_STOP_S)
+            self._jvm.end()
         # A JVM that died leaves its context behind, and no other one could be made.
         with SparkContext._lock:  # noqa: SLF001
             SparkContext._active_spark_context = None  # noqa: SLF001
-        _end_gateway(gateway, self._jvm)
+        self._files.remove()
+
+    def _stop(self) -> None:
+        with contextlib.suppress(Exception):
+            self._context.stop()
 
 
-def _end_gateway(gateway: Any, jvm: subprocess.Popen[bytes]) -> None:
-    # the next SparkContext would take the gateway that it finds here
-    SparkContext._gateway = None  # noqa: SLF001
-    SparkContext._jvm = None  # noqa: SLF001
-    with contextlib.suppress(Exception):
-        gateway.shutdown()
-    if jvm.stdin is not None:
-        # the JVM ends when its stdin does
-        with contextlib.suppress(OSError):
-            jvm.stdin.close()
+class _Folder:
+    """A folder of one session's own, locked while its driver lives, below one that runtimes may
+    share."""
+
+    def __init__(self, parent: Path) -> None:
+        _make(parent)
+        guard = os.open(parent, os.O_RDONLY)
+        try:
+            # a folder that is made and not yet locked must not be taken for a dead one's
+            fcntl.flock(guard, fcntl.LOCK_EX)
+            for found in parent.glob("session-*"):
+                _remove_unlocked(found)
+            self.path = Path(tempfile.mkdtemp(prefix="session-", dir=parent)).resolve()
+            self._lock = os.open(self.path, os.O_RDONLY)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        finally:
+            os.close(guard)
+        for name in ("local", "leases"):
+            _make(self.path / name)
+        (self.path / "log4j2.properties").write_text(_LOG4J)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _remove_unlocked(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        jvm.wait(_END_S)
-    except subprocess.TimeoutExpired:
-        jvm.send_signal(signal.SIGKILL)
-        jvm.wait()
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(descriptor)
 
 
-def _prepare(folder: Path) -> None:
-    # task configs pass through Spark's block files on their way to a worker
+def _make(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in ("local", "work"):
-        (folder / name).mkdir(exist_ok=True)
-    (folder / "log4j2.properties").write_text(_LOG4J)
+    folder.chmod(0o700)
 
 
-def _set_environment(master: str) -> None:
-    """What Spark takes from the environment only."""
-    # unset, it is the `python3` on PATH, which may lack this package
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if is_local(master):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+def log_file(data_folder: Path) -> Path:
+    """Where the JVM, Spark and Python workers log to."""
+    return data_folder.resolve() / "spark" / "spark.log"
 
 
 def is_local(master: str) -> bool:
-    """Whether all executors run on this machine."""
-    return master.startswith("local")
+    """Whether all executors run on this machine, in the driver's JVM."""
+    return master == "local" or master.startswith("local[")
 
 
-def _conf(master: str, folder: Path, settings: Mapping[str, str]) -> SparkConf:
+def _set_environment(local: bool) -> None:
+    """What Spark takes from the environment only."""
+    # unset, it is the `python3` on PATH, which may lack this package
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _settings(master: str, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
     java_options = (
         "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
         f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"
     )
-    conf = SparkConf(loadDefaults=False).setMaster(master).setAppName("connect")
     defaults = {
         "spark.driver.extraJavaOptions": java_options,
         # heartbeats of idle executors are most of what they cost
         "spark.executor.heartbeatInterval": "60s",
         "spark.network.timeout": "300s",
         "spark.executorEnv.PYTHONSAFEPATH": "1",
-        "spark.executorEnv.SPARK_WORKER_DIR": str(folder / "work"),
         "spark.local.dir": str(folder / "local"),
         "spark.python.daemon.module": "connect_runtime.spark.daemon",
         "spark.python.task.killTimeout": _KILL_TIMEOUT,
@@ -171,6 +229,4 @@ def _conf(master: str, folder: Path, settings: Mapping[str, str]) -> SparkConf:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    for key, value in {**defaults, **settings}.items():
-        conf.set(key, value)
-    return conf
+    return {"spark.master": master, "spark.app.name": "connect"} | defaults | dict(given)

@@ -19,7 +19,16 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import TypeAlias
 
-from connect_runtime.spark.messages import launch_from_json, outcome_json
+from pyspark import TaskContext
+
+from connect_runtime.spark.lease import hold
+from connect_runtime.spark.messages import (
+    Envelope,
+    envelope_from_json,
+    launch_from_json,
+    outcome_json,
+)
+from connect_runtime.spark.sealing import Unreadable, key_of, unseal
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
 
 Orphaned: TypeAlias = Callable[[], bool]
@@ -78,10 +87,25 @@ def _ask_for_signal_at_parents_death() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-def run_partition(launches: Iterable[str], body: Body | None = None) -> Iterator[str]:
+def run_partition(envelopes: Iterable[str], body: Body | None = None) -> Iterator[str]:
     """Runs the one launch of a partition, for `mapPartitions`. `body` stands in for `run_task`."""
-    for text in launches:
-        yield outcome_json(_run(launch_from_json(text), body))
+    for text in envelopes:
+        yield outcome_json(_answer(envelope_from_json(text), body))
+
+
+def _answer(envelope: Envelope, body: Body | None) -> Outcome:
+    task = TaskContext.get()
+    if task is not None and task.attemptNumber() > 0:
+        # Spark does so for a lost executor, whatever its settings; it may not be dead
+        trace = "The executor was lost; Spark's own second try does nothing"
+        return Outcome(envelope.id, envelope.attempt, Ended.LOST, trace, dead=False)
+    if envelope.lease is not None and not hold(envelope.lease):
+        return Outcome(envelope.id, envelope.attempt, Ended.ORPHANED)
+    try:
+        launch = launch_from_json(unseal(envelope.sealed, key_of()))
+    except Unreadable as error:
+        return Outcome(envelope.id, envelope.attempt, Ended.FAILED, str(error))
+    return _run(launch, body)
 
 
 def _run(launch: TaskLaunch, body: Body | None) -> Outcome:

@@ -40,6 +40,7 @@ class FakeVerbs:
 
     known: dict[str, FakeConnector] = field(default_factory=dict)
     started: bool = True
+    trouble: str | None = None
     follower: bool = False
 
     def connectors(self) -> Sequence[str]:
@@ -77,6 +78,9 @@ class FakeVerbs:
 
     def ready(self) -> bool:
         return self.started
+
+    def problem(self) -> str | None:
+        return self.trouble
 
     def create(
         self, name: str, config: Mapping[str, str], initial_state: TargetState | None

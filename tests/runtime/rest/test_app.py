@@ -134,6 +134,18 @@ def test_health(client: Client, verbs: FakeVerbs) -> None:
     assert (found.status_code, found.json()["status"]) == (503, "starting")
 
 
+def test_a_worker_that_cannot_run_tasks_is_unhealthy(client: Client, verbs: FakeVerbs) -> None:
+    verbs.trouble = "Spark's JVM ended; starting it again"
+    found = client("GET", "/health")
+    assert (found.status_code, found.json()) == (
+        500,
+        {
+            "status": "unhealthy",
+            "message": "Worker cannot run tasks. Spark's JVM ended; starting it again",
+        },
+    )
+
+
 def test_before_there_is_a_herder() -> None:
     client = client_of(None)
     assert client("GET", "/health").status_code == 503
@@ -159,6 +171,7 @@ def test_runtime_is_ours(client: Client) -> None:
         "slots": 64,
         "running": 1,
         "waiting": [],
+        "problem": None,
     }
 
 

@@ -32,7 +32,8 @@ def launch(connector: str, *, task: int = 0, attempt: int = 1, **config: str) ->
 
 
 def body_in(folder: Path) -> Body:
-    """Runs `echo`, `throw`, `exit`, `crash`, `wait` (until orphaned) and `deaf` (for ever)."""
+    """Runs `echo`, `throw`, `exit`, `crash`, `wait` (until orphaned), `deaf` (for ever), and
+    `forks` (for ever, after it started a process that survives it)."""
     place = str(folder)
 
     def body(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
@@ -52,7 +53,13 @@ def body_in(folder: Path) -> Body:
             raise SystemExit(3)
         if kind == "crash":
             os._exit(3)
-        while kind == "deaf" or (kind == "wait" and not orphaned()):
+        if kind == "forks":
+            child = os.fork()
+            if child == 0:
+                time.sleep(60)
+                os._exit(0)
+            at.with_name(f"{at.name}-child").write_text(str(child))
+        while kind in ("deaf", "forks") or (kind == "wait" and not orphaned()):
             time.sleep(0.05)
         if kind == "wait":
             at.with_name(f"{at.name}-drained").touch()

@@ -4,41 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from connect_runtime.kafka import java
-from connect_runtime.spark import session
+from connect_runtime.spark import jvm
 from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from connect_runtime.tasks.launch import Ended, Outcome
 from connect_specs.diagnostics import Failed
 from runtime.spark.bodies import body_in, is_gone, launch, pid_of
+from runtime.spark.endings import Endings, running
 from support.wait import wait_until
 
 pytestmark = pytest.mark.spark
-
-
-class Endings:
-    """What attempts came to, in the order in which it was told."""
-
-    def __init__(self) -> None:
-        self.told: list[Outcome] = []
-        self._lock = threading.Lock()
-
-    def __call__(self, outcome: Outcome) -> None:
-        with self._lock:
-            self.told.append(outcome)
-
-    def of(self, connector: str, attempt: int = 1) -> list[Outcome]:
-        return [o for o in self.told if (o.id.connector, o.attempt) == (connector, attempt)]
-
-    def wait(self, connector: str, attempt: int = 1) -> Outcome:
-        wait_until(lambda: self.of(connector, attempt), what=f"{connector} to end")
-        return self.of(connector, attempt)[0]
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +42,6 @@ def endings() -> Endings:
     return Endings()
 
 
-def _running(folder: Path, given: TaskLaunch) -> int:
-    found = wait_until(lambda: pid_of(folder, given), what=f"{given.id} to run")
-    assert found is not None
-    return found
-
-
 def test_an_attempt_runs_and_returns(launcher: SparkLauncher, endings: Endings) -> None:
     launcher.launch(launch("echo", attempt=1, echo="ü"), endings)
     assert endings.wait("echo") == Outcome(TaskId("echo", 0), 1, Ended.STOPPED, "ü")
@@ -86,7 +61,7 @@ def test_a_crash_is_lost_and_a_sibling_goes_on(
 ) -> None:
     sibling = launch("wait", attempt=10)
     launcher.launch(sibling, endings)
-    pid = _running(folder, sibling)
+    pid = running(folder, sibling)
     launcher.launch(launch("crash"), endings)
     lost = endings.wait("crash")
     assert lost.ended is Ended.LOST
@@ -102,7 +77,7 @@ def test_a_killed_attempt_is_told_of_and_dies(
 ) -> None:
     given = launch("deaf")
     launcher.launch(given, endings)
-    pid = _running(folder, given)
+    pid = running(folder, given)
     launcher.kill(given.id, given.attempt)
     assert endings.wait("deaf") == Outcome(given.id, 1, Ended.LOST, "killed")
     wait_until(lambda: is_gone(pid), what="the process to die", timeout_s=10)
@@ -150,35 +125,21 @@ def test_more_attempts_than_slots_wait(
     given = [launch("wait", task=number, attempt=30) for number in range(17)]
     for each in given:
         launcher.launch(each, endings)
-    running = wait_until(
+    started = wait_until(
         lambda: [pid for each in given if (pid := pid_of(folder, each))][15:],
         what="sixteen attempts to run",
     )
-    assert len(running) == 1
+    assert len(started) == 1
     for each in given:
         launcher.kill(each.id, each.attempt)
     wait_until(lambda: len(endings.told) == 17, what="all to end")
-
-
-def test_a_dead_jvm_loses_its_attempts_and_the_next_launch_starts_another(
-    folder: Path, launcher: SparkLauncher, endings: Endings
-) -> None:
-    given = launch("wait", attempt=40)
-    launcher.launch(given, endings)
-    pid = _running(folder, given)
-    launcher._session._jvm.kill()  # type: ignore[union-attr]
-    assert endings.wait("wait", 40).ended is Ended.LOST
-    wait_until(lambda: is_gone(pid), what="the worker to notice", timeout_s=10)
-    assert launcher.slots == 0
-    launcher.launch(launch("echo", attempt=41, echo="again"), endings)
-    assert endings.wait("echo", 41).trace == "again"
 
 
 def test_workers_die_with_their_driver(tmp_path: Path) -> None:
     driver = Path(__file__).with_name("driver.py")
     child = subprocess.Popen([sys.executable, driver, tmp_path], stderr=subprocess.DEVNULL)
     try:
-        drains, deaf = (_running(tmp_path, launch(connector)) for connector in ("wait", "deaf"))
+        drains, deaf = (running(tmp_path, launch(connector)) for connector in ("wait", "deaf"))
     finally:
         child.kill()
         child.wait()
@@ -208,4 +169,4 @@ def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert java.find_java() == old
     with pytest.raises(Failed, match="is Java 8, and Spark needs 17"):
-        session.ensure_java()
+        jvm.ensure_java()

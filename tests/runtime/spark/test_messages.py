@@ -6,11 +6,14 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from connect_runtime.spark.messages import (
+    envelope_from_json,
+    envelope_json,
     launch_from_json,
     launch_json,
     outcome_from_json,
     outcome_json,
 )
+from connect_runtime.spark.sealing import new_key, unseal
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended, Outcome
 from runtime.spark.bodies import launch
@@ -23,10 +26,22 @@ def test_a_launch_comes_back() -> None:
     assert launch_from_json(launch_json(read_only)).config == {"a": "b"}
 
 
+def test_an_envelope_tells_whose_launch_it_is_and_nothing_else() -> None:
+    given = launch("c", task=3, attempt=7, password="hunter2")
+    key = new_key()
+    text = envelope_json(given, key, "/leases/1")
+    assert "hunter2" not in text
+    found = envelope_from_json(text)
+    assert (found.id, found.attempt, found.lease) == (given.id, 7, "/leases/1")
+    assert launch_from_json(unseal(found.sealed, key)) == given
+
+
 def test_an_outcome_comes_back() -> None:
     for ended in Ended:
         given = Outcome(TaskId("c", 1), 2, ended, "trace\n")
         assert outcome_from_json(outcome_json(given)) == given
+    alive = Outcome(TaskId("c", 1), 2, Ended.LOST, "trace", dead=False)
+    assert outcome_from_json(outcome_json(alive)) == alive
 
 
 def test_a_trace_may_hold_what_utf8_cannot() -> None:

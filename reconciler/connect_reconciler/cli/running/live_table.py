@@ -116,6 +116,8 @@ def _drawn(rows: Mapping[str, Row], rates: Rates, verbs: Verbs) -> Text:
 
 
 def _slots(runtime: Runtime) -> str:
+    if runtime.problem is not None:
+        return f"No task can run: {runtime.problem}"
     if not runtime.slots:
         return "Spark is starting"
     short = len(runtime.waiting)

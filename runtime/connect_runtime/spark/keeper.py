@@ -1,0 +1,237 @@
+"""Keeps one Spark session alive: starts it, watches it, and replaces it when it has ended.
+
+A session has ended when its JVM died or does not answer, when its SparkContext was stopped, and
+when a standalone cluster gives it no executor any more: a restarted master has forgotten it.
+Nothing that asks the JVM runs on a caller's thread, or on the one that watches.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from connect_runtime.spark.log_file import rotate
+from connect_runtime.spark.session import SparkSession
+from connect_specs.diagnostics import ConnectError
+
+_log = logging.getLogger(__name__)
+
+# After a session ended or did not start: 1 s, then 2, 4, ... up to a minute. One that lived this
+# long counts as the first.
+_BACKOFF_S = 1.0
+_BACKOFF_MOST_S = 60.0
+_SETTLED_S = 60.0
+
+_TICK_S = 0.25
+# A tick that took longer, because this process was frozen, tells nothing about the JVM.
+_TICK_MOST_S = 1.0
+_ASK_S = 1.0
+# Silence of the JVM that is worth saying, and that is taken for its end.
+_SILENT_S = 10.0
+_DEAD_S = 60.0
+# A start that takes longer is worth saying.
+_SLOW_START_S = 120.0
+# No executor: worth saying, and then taken for the end. Doubled for each session without one, so
+# that a cluster that needs longer is given longer.
+_NO_SLOTS_SAID_S = 10.0
+_NO_SLOTS_S = 30.0
+_NO_SLOTS_MOST_S = 480.0
+
+_END_S = 30.0
+
+
+@dataclass(slots=True)
+class _Answers:
+    """What the JVM said last, and how often it answered. `slots` None: the context was stopped."""
+
+    slots: int | None
+    count: int = 0
+    enough: threading.Event = field(default_factory=threading.Event)
+
+
+class SessionKeeper:
+    """`make` makes a session that is not open yet. `opened` is called when one is open, `failed`
+    with the reason when one did not open; both on the keeper's thread. `needs_executors`: a session
+    that has none for some time is replaced."""
+
+    def __init__(
+        self,
+        make: Callable[[], SparkSession],
+        *,
+        opened: Callable[[SparkSession], None],
+        failed: Callable[[str], None],
+        needs_executors: bool,
+    ) -> None:
+        self._make = make
+        self._opened = opened
+        self._failed = failed
+        self._needs_executors = needs_executors
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="spark-keeper", daemon=True)
+        self._began = 0.0
+        self._current: SparkSession | None = None
+        self._session: SparkSession | None = None
+        self._slots = 0
+        self._problem: str | None = None
+        self._starting_first = True
+        self._failures = 0
+        self._patience_s = _NO_SLOTS_S
+
+    def start(self) -> None:
+        """Begins to start the first session, and returns at once."""
+        self._began = time.monotonic()
+        self._thread.start()
+
+    @property
+    def session(self) -> SparkSession | None:
+        """The open session; None while there is none."""
+        session = self._session
+        return session if session is not None and session.alive else None
+
+    @property
+    def slots(self) -> int:
+        """How many tasks can run at once; 0 while there is no session."""
+        return 0 if self.session is None else self._slots
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can run now; None if tasks can, or if Spark starts for the first time."""
+        if not self._starting_first:
+            return self._problem
+        waited = time.monotonic() - self._began if self._began else 0.0
+        if waited < _SLOW_START_S:
+            return None
+        return self._problem or f"Spark has been starting for {waited:.0f} s"
+
+    def close(self, before: Callable[[], None]) -> None:
+        """Ends the session within a bounded time; calls `before` first if it is open."""
+        if self.session is not None:
+            before()
+        with self._lock:
+            self._over.set()
+            if self._session is None and self._current is not None:
+                self._current.kill()
+        if self._thread.ident is not None:
+            self._thread.join(_END_S)
+
+    # --- on the keeper's thread ---
+
+    def _keep(self) -> None:
+        wait_s = 0.0
+        while not self._over.wait(wait_s):
+            began = time.monotonic()
+            reason = self._live()
+            if time.monotonic() - began > _SETTLED_S:
+                self._failures = 0
+            wait_s = min(_BACKOFF_S * 2 ** min(self._failures, 10), _BACKOFF_MOST_S)
+            self._failures += 1
+            if not self._over.is_set():
+                self._starting_first = False
+                self._problem = f"{reason}; starting it again"
+                _log.warning("%s in %g s", self._problem, wait_s)
+
+    def _live(self) -> str:
+        """One session from its start to its end; why it ended."""
+        began = time.monotonic()
+        session: SparkSession | None = None
+        try:
+            session = self._make()
+            with self._lock:
+                if self._over.is_set():
+                    return ""
+                self._current = session
+            session.open()
+            answers = _Answers(session.slots())
+            _log.info("Spark started in %.1f s", time.monotonic() - began)
+        except Exception as error:
+            reason = f"Spark did not start: {_in_a_line(error)}"
+            _log.debug("Spark did not start", exc_info=True)
+            self._failed(reason)
+            return reason
+        else:
+            self._slots = answers.slots or 0
+            self._session = session
+            self._opened(session)
+            return self._watch(session, answers)
+        finally:
+            with self._lock:
+                self._session = self._current = None
+            if session is not None:
+                session.close()
+
+    def _watch(self, session: SparkSession, answers: _Answers) -> str:
+        """Until the session ends; why it did."""
+        asking = threading.Thread(
+            target=_ask, args=(session, answers), name="spark-probe", daemon=True
+        )
+        asking.start()
+        try:
+            return self._end_of(session, answers)
+        finally:
+            answers.enough.set()
+
+    def _end_of(self, session: SparkSession, answers: _Answers) -> str:
+        seen, silent_s, empty_s, last = 0, 0.0, 0.0, time.monotonic()
+        while True:
+            now = time.monotonic()
+            step, last = min(now - last, _TICK_MOST_S), now
+            silent_s = 0.0 if answers.count != seen else silent_s + step
+            seen = answers.count
+            empty_s = 0.0 if answers.slots else empty_s + step
+            if not session.alive:
+                return "Spark's JVM ended"
+            if answers.slots is None:
+                return "Spark's context was stopped"
+            if silent_s > _DEAD_S:
+                session.kill()
+                return f"Spark's JVM did not answer for {_DEAD_S:g} s"
+            if self._needs_executors and empty_s > self._patience_s:
+                self._patience_s = min(self._patience_s * 2, _NO_SLOTS_MOST_S)
+                return f"Spark had no executor for {empty_s:.0f} s"
+            if answers.slots:
+                self._starting_first, self._patience_s = False, _NO_SLOTS_S
+            self._slots = answers.slots
+            self._problem = _said(silent_s, empty_s)
+            _keep_small(session)
+            if self._over.wait(_TICK_S):
+                return ""
+
+
+def _ask(session: SparkSession, answers: _Answers) -> None:
+    while answers.slots is not None:
+        try:
+            answers.slots = session.slots()
+        except Exception:
+            # the JVM is dying, or it is not: then its silence tells
+            _log.debug("Spark did not answer", exc_info=True)
+        else:
+            answers.count += 1
+        if answers.enough.wait(_ASK_S):
+            return
+
+
+def _said(silent_s: float, empty_s: float) -> str | None:
+    if silent_s > _SILENT_S:
+        return f"Spark's JVM has not answered for {silent_s:.0f} s"
+    if empty_s > _NO_SLOTS_SAID_S:
+        return f"Spark has had no executor for {empty_s:.0f} s: has the cluster free workers?"
+    return None
+
+
+def _keep_small(session: SparkSession) -> None:
+    try:
+        rotate(session.log)
+    except OSError as error:
+        _log.debug("%s was not rotated: %s", session.log, error)
+
+
+def _in_a_line(error: Exception) -> str:
+    """An error of ours as it is; of others', the first line says what it is about."""
+    text = str(error)
+    if isinstance(error, ConnectError) or not text:
+        return text or type(error).__name__
+    return f"{type(error).__name__}: {text.strip().splitlines()[0]}"

@@ -1,0 +1,164 @@
+"""When a Spark session is replaced, and what is said meanwhile; without Spark."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.spark import keeper
+from connect_runtime.spark.session import SparkSession
+from support.wait import wait_until
+
+
+class Session:
+    """Stands in for a SparkSession; `slots` is what its JVM answers."""
+
+    def __init__(self, folder: Path, slots: int | None) -> None:
+        self.log = folder / "spark.log"
+        self.answer = slots
+        self.alive = True
+        self.frozen = threading.Event()
+
+    def open(self) -> None: ...
+    def slots(self) -> int | None:
+        if self.frozen.is_set():
+            raise OSError("no answer")
+        return self.answer
+
+    def kill(self) -> None:
+        self.alive = False
+
+    def close(self) -> None:
+        self.alive = False
+
+
+class Kept:
+    """A keeper of such sessions, in the order of their starts."""
+
+    def __init__(self, folder: Path, *, needs_executors: bool, slots: int = 0) -> None:
+        self.sessions: list[Session] = []
+        self.keeper = keeper.SessionKeeper(
+            lambda: self._make(folder, slots),  # type: ignore[arg-type, return-value]
+            opened=lambda session: None,
+            failed=lambda reason: None,
+            needs_executors=needs_executors,
+        )
+
+    def _make(self, folder: Path, slots: int) -> Session:
+        self.sessions.append(Session(folder, slots))
+        return self.sessions[-1]
+
+    def started(self, number: int) -> Session:
+        wait_until(lambda: len(self.sessions) > number, what=f"session {number}")
+        wait_until(lambda: self.keeper.session is self.sessions[number], what="it to be open")
+        return self.sessions[number]
+
+
+def test_pauses_between_starts_double_up_to_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    tried: list[str] = []
+
+    class Over:
+        def wait(self, seconds: float) -> bool:
+            waited.append(seconds)
+            return len(waited) > 9
+
+        def is_set(self) -> bool:
+            return False
+
+    def make() -> SparkSession:
+        raise OSError("No space left on device")
+
+    kept = keeper.SessionKeeper(
+        make, opened=lambda session: None, failed=tried.append, needs_executors=False
+    )
+    monkeypatch.setattr(kept, "_over", Over())
+    kept._keep()
+    assert waited == [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert set(tried) == {"Spark did not start: OSError: No space left on device"}
+    assert kept.problem == f"{tried[0]}; starting it again"
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (
+        ("_TICK_S", 0.01),
+        ("_ASK_S", 0.01),
+        ("_BACKOFF_S", 0.01),
+        ("_SILENT_S", 0.1),
+        ("_DEAD_S", 0.5),
+        ("_NO_SLOTS_SAID_S", 0.1),
+        ("_NO_SLOTS_S", 0.5),
+    ):
+        monkeypatch.setattr(keeper, name, seconds)
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_session_without_executors_is_replaced_later_and_later(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, needs_executors=True)
+    kept.keeper._patience_s = keeper._NO_SLOTS_S
+    kept.keeper.start()
+    first = kept.started(0)
+    first.answer = 4
+    wait_until(lambda: kept.keeper.slots == 4, what="slots")
+    first.answer = 0
+    said = wait_until(lambda: kept.keeper.problem, what="a problem")
+    assert said.startswith("Spark has had no executor")
+    kept.started(1)
+    assert not first.alive
+    assert kept.keeper._patience_s == 2 * keeper._NO_SLOTS_S
+    third = kept.started(2)
+    assert kept.keeper._patience_s == 4 * keeper._NO_SLOTS_S
+    third.answer = 4
+    wait_until(lambda: kept.keeper.slots == 4, what="slots")
+    wait_until(lambda: kept.keeper.problem is None, what="the problem to be over")
+    assert kept.keeper._patience_s == keeper._NO_SLOTS_S
+    kept.keeper.close(before=lambda: None)
+
+
+@pytest.mark.usefixtures("fast")
+def test_other_clusters_may_have_no_executors_for_long(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, needs_executors=False)
+    kept.keeper.start()
+    session = kept.started(0)
+    # the first start may take its time
+    assert kept.keeper.problem is None
+    session.answer = 2
+    wait_until(lambda: kept.keeper.slots == 2, what="slots")
+    session.answer = 0
+    wait_until(lambda: kept.keeper.problem, what="a problem")
+    wait_until(lambda: not session.alive or kept.keeper.problem, what="it to stay")
+    assert kept.sessions == [session]
+    kept.keeper.close(before=lambda: None)
+    assert not session.alive
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_session_that_does_not_answer_is_killed_and_replaced(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, needs_executors=False, slots=2)
+    kept.keeper.start()
+    first = kept.started(0)
+    first.frozen.set()
+    said = wait_until(lambda: kept.keeper.problem, what="a problem")
+    assert said.startswith("Spark's JVM has not answered")
+    kept.started(1)
+    assert not first.alive
+    wait_until(lambda: kept.keeper.problem is None, what="the problem to be over")
+    kept.keeper.close(before=lambda: None)
+
+
+def test_a_slow_first_start_is_a_problem_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept(tmp_path, needs_executors=False)
+    opening = threading.Event()
+    monkeypatch.setattr(Session, "open", lambda self: opening.wait(30))
+    kept.keeper.start()
+    wait_until(lambda: kept.sessions, what="a start")
+    assert kept.keeper.problem is None
+    monkeypatch.setattr(keeper, "_SLOW_START_S", 0.0)
+    assert str(kept.keeper.problem).startswith("Spark has been starting for")
+    opening.set()
+    kept.keeper.close(before=lambda: None)

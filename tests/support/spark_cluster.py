@@ -1,0 +1,153 @@
+"""A Spark standalone cluster on this machine, from the installed PySpark: a master and workers.
+
+Each is a process that a test can kill and start again. Executors belong to their worker, and end
+with it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from pyspark.find_spark_home import _find_spark_home
+
+from connect_runtime.kafka.ports import LOOPBACK, free_port
+from support import processes
+from support.processes import Process
+from support.wait import wait_until
+
+_DEPLOY = "org.apache.spark.deploy"
+_START_S = 90
+_END_S = 10
+
+
+@dataclass(slots=True)
+class SparkCluster:
+    """Processes log below `folder`, where executors work, too. `environment` is added to the
+    workers', and so to their executors'."""
+
+    folder: Path
+    cores: int = 4
+    environment: dict[str, str] = field(default_factory=dict)
+    port: int = field(default_factory=free_port)
+    web_port: int = field(default_factory=free_port)
+    master: subprocess.Popen[bytes] | None = None
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        """What `--master` takes."""
+        return f"spark://{LOOPBACK}:{self.port}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What an application needs here: addresses of this machine, and small executors."""
+        return {
+            "spark.driver.host": LOOPBACK,
+            "spark.driver.bindAddress": LOOPBACK,
+            "spark.executor.memory": "512m",
+            # a lost worker is noticed by its connection, and looked for this often
+            "spark.executor.heartbeatInterval": "5s",
+        }
+
+    def start_master(self) -> None:
+        """Returns when the master answers."""
+        words = ["--host", LOOPBACK, "--port", str(self.port), "--webui-port", str(self.web_port)]
+        self.master = self._start("master", f"{_DEPLOY}.master.Master", words)
+        wait_until(
+            lambda: self.state() is not None, what="the master to answer", timeout_s=_START_S
+        )
+
+    def start_worker(self) -> subprocess.Popen[bytes]:
+        """Returns when the master knows the worker."""
+        before = self._alive_workers()
+        name = f"worker-{len(self.workers)}"
+        words = ["--host", LOOPBACK, "--cores", str(self.cores), "--memory", "1g"]
+        words += ["--work-dir", str(self.folder / name), "--webui-port", "0", self.url]
+        worker = self._start(name, f"{_DEPLOY}.worker.Worker", words)
+        self.workers.append(worker)
+        wait_until(
+            lambda: self._alive_workers() > before,
+            what="the worker to be registered",
+            timeout_s=_START_S,
+        )
+        return worker
+
+    def state(self) -> dict[str, object] | None:
+        """What the master says of itself; None while it does not."""
+        try:
+            answer = httpx.get(f"http://{LOOPBACK}:{self.web_port}/json/", timeout=5)
+        except httpx.TransportError:
+            return None
+        found: dict[str, object] | None = answer.json() if answer.is_success else None
+        return found
+
+    def executors(self) -> list[Process]:
+        """The JVMs of executors."""
+        alive = [each for each in self.workers if each.poll() is None]
+        return [
+            found
+            for worker in alive
+            for found in processes.of_session(worker.pid)
+            if "CoarseGrainedExecutorBackend" in found.command
+        ]
+
+    def kill(self, started: subprocess.Popen[bytes]) -> None:
+        """SIGKILL to the master or to a worker; executors end by themselves."""
+        started.send_signal(signal.SIGKILL)
+        started.wait(_END_S)
+
+    def end(self) -> None:
+        """Ends all processes, and returns when they are gone."""
+        every = [*self.workers, *([self.master] if self.master else [])]
+        left = [found for each in every for found in processes.of_session(each.pid)]
+        processes.kill(*left)
+        for each in every:
+            each.wait(_END_S)
+
+    def _alive_workers(self) -> int:
+        state = self.state() or {}
+        workers = state.get("workers", [])
+        assert isinstance(workers, list)
+        return sum(each["state"] == "ALIVE" for each in workers)
+
+    def _start(self, name: str, main_class: str, words: Sequence[str]) -> subprocess.Popen[bytes]:
+        home = Path(_find_spark_home())
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                [home / "bin" / "spark-class", main_class, *words],
+                env=os.environ
+                | {
+                    "SPARK_HOME": str(home),
+                    "SPARK_DAEMON_MEMORY": "256m",
+                    "PYSPARK_PYTHON": sys.executable,
+                }
+                | self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # so that all that it starts is found
+                start_new_session=True,
+            )
+
+
+@contextmanager
+def spark_cluster(
+    folder: Path, *, cores: int = 4, environment: dict[str, str] | None = None
+) -> Iterator[SparkCluster]:
+    """A master and one worker."""
+    cluster = SparkCluster(folder, cores, environment or {})
+    try:
+        cluster.start_master()
+        cluster.start_worker()
+        yield cluster
+    finally:
+        cluster.end()
