@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from connect_runtime import plugins
 from connect_runtime.herder.connect_cluster import Check, ConnectCluster
 from connect_runtime.herder.herder import Candidate, Herder
 from connect_runtime.herder.launcher import Launcher
@@ -36,6 +37,7 @@ class ConnectHerder:
     """A herder and the verbs over it. `start`, then `stop`, which also closes what it opened."""
 
     def __init__(self, url: str, settings: WorkerSettings, edges: Edges) -> None:
+        plugins.allow_modules(settings.properties)
         self._edges = edges
         self._sources = SourceOffsets(edges.logs, settings.topics.offsets)
         self._worker = Worker(settings, edges.launcher, self._sources, edges.pool)
