@@ -2,7 +2,8 @@
 
 Kafka decides, by consumer group membership; nothing is consumed and no clocks are compared. The
 classic protocol with cooperative-sticky lets a leader stay when others join. Apache's workers use
-their group with another protocol type, so the two refuse each other.
+their group with another protocol type, so the two refuse each other; a group that they have left,
+Kafka gives to whoever joins first.
 
 A leader can always be wrong for a moment: what it writes is guarded by fencing, not by `leading`.
 """
@@ -57,6 +58,10 @@ _SETTINGS = {
 }
 
 
+class ApacheGroup(Unreachable):
+    """Apache's Connect workers are members of the group."""
+
+
 class Election:
     """Takes part in the election until closed, on a thread of its own. Any thread may read
     `leading` and `term`; one thread, the owner, calls `poll`.
@@ -104,8 +109,8 @@ class Election:
     def poll(self, timeout_s: float = 0.0) -> None:
         """Says that the owner is alive. Waits up to `timeout_s` for a change of `leading`.
 
-        Raises what went wrong since the last call: Unreachable where Apache's workers use the
-        group, or Kafka does not allow this login to join it.
+        Raises what went wrong since the last call: ApacheGroup, and Unreachable where Kafka does
+        not allow this login to join the group.
         """
         before = (self._owns, self.term)
         with self._changed:
@@ -214,7 +219,7 @@ def find_leader(
 ) -> Leader | None:
     """Who leads, None if nobody does. Waits up to `timeout_s` for an election that is under way.
 
-    Raises Unreachable where Apache's workers use the group.
+    Raises ApacheGroup where Apache's workers are members of the group.
     """
     client = admin(properties)
     deadline = time.monotonic() + timeout_s
@@ -227,6 +232,8 @@ def find_leader(
         except KafkaException as exception:
             code = error_of(exception).code()
             if code == NOT_A_CONSUMER_GROUP:
+                if _is_empty(client, group):
+                    return None
                 raise _apache_group(group) from None
             if code in COORDINATOR_BUSY and time.monotonic() < busy_until:
                 time.sleep(_ASK_AGAIN_S)
@@ -251,12 +258,23 @@ def members_of(client: AdminClient, group: str, timeout_s: float) -> tuple[str, 
         return ()
 
 
-def _apache_group(group: str) -> Unreachable:
-    return Unreachable(
+def _is_empty(client: AdminClient, group: str) -> bool:
+    """Whether nobody is in a group of another protocol type. Its successors show no such group, so
+    only this deprecated call tells."""
+    try:
+        found = client.list_groups(group, timeout=_REQUEST_S)
+    except KafkaException as exception:
+        raise as_failure(error_of(exception), "The group cannot be read", group) from None
+    return all(each.error is None and not each.members for each in found)
+
+
+def _apache_group(group: str) -> ApacheGroup:
+    return ApacheGroup(
         Diagnostic(
             "cluster.of-apache",
             "A Kafka Connect cluster of Apache's workers uses this group.id",
             group,
-            hint="Stop its workers first, or choose another group.id.",
+            hint="Stop its workers first, or choose another group.id. Killed workers leave the "
+            "group after their session.timeout.ms, 10 s by default.",
         )
     )
