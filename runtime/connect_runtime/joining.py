@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Mapping
 
+from connect_runtime.kafka.client_checks import check_worker_clients
 from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.kafka.election import ApacheGroup, find_leader
 from connect_runtime.kafka.log import KafkaLogs
@@ -27,10 +28,12 @@ _ASK_AGAIN_S = 0.25
 
 
 def find_cluster(config: WorkerConfig) -> str:
-    """The Kafka cluster's id. Raises Unreachable, also where Apache's workers use the group.
+    """The Kafka cluster's id. Raises Unreachable, also where Apache's workers use the group, and
+    Invalid for client properties that do not fit.
 
     Workers that were killed are members for a session more; that long this waits for them.
     """
+    check_worker_clients(config.properties)
     cluster_id = check_reachable(config.client)
     deadline = time.monotonic() + _DYING_S
     told = False
