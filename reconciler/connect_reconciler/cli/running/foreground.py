@@ -1,4 +1,4 @@
-"""A runtime in this process, until Ctrl-C or SIGTERM.
+"""A runtime in this process, until Ctrl-C, SIGTERM or the end of its terminal (SIGHUP).
 
 Those end it in order; a second one of them ends it at once. Shows a table on a terminal, else one
 line for each change of state.
