@@ -15,7 +15,7 @@ from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.kafka.election import ApacheGroup, find_leader
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.rights import READ, WRITE, check_rights
-from connect_runtime.worker_config import TopicSettings, WorkerConfig
+from connect_runtime.worker_config import SMALL_SEGMENTS, TopicSettings, WorkerConfig
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
         topics=dict.fromkeys(used, (READ, WRITE)),
         groups={config.group_id: (READ,)},
     )
-    ours = TopicSettings(1, config.config_topic.replication_factor, {})
+    ours = TopicSettings(1, config.config_topic.replication_factor, SMALL_SEGMENTS)
     for topic, settings, key, purpose in (
         (
             config.topics.config,

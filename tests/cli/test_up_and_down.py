@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -97,6 +98,27 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     assert "copy: RUNNING" in log
     assert log.rindex("stopping: tasks") < log.rindex("stopping Kafka")
     assert "Traceback" not in log
+
+
+def test_a_kafka_that_asks_for_a_login_is_used_by_every_verb(project: Command) -> None:
+    embedded = "kafka: {embedded: {authentication: sasl}}"
+    project.write("connect.yaml", PROJECT.replace("kafka: embedded", embedded))
+    data = project.folder / ".connect"
+    data.mkdir(mode=0o755)
+    planned = project("plan")
+    assert planned.returncode == 0, planned.stderr
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    up = project("up", "--detach")
+    assert up.returncode == 0, up.stderr
+    applied = project("apply", "--yes")
+    assert applied.returncode == 0, applied.stderr
+    _wait_until_it_runs(project)
+    client = data / "client.properties"
+    assert stat.S_IMODE(client.stat().st_mode) == 0o600
+    assert "security.protocol=SASL_PLAINTEXT\n" in client.read_text()
+    password = (data / "broker" / "password").read_text().strip()
+    assert password not in (data / "runtime.log").read_text()
+    assert password not in planned.stdout + planned.stderr + applied.stdout + applied.stderr
 
 
 def test_what_goes_wrong_at_the_start_is_told_with_the_log(connect: Command) -> None:

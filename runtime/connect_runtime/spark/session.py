@@ -21,6 +21,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 from connect_runtime.kafka.java import find_java
+from connect_runtime.private_files import make_private_folder
 from connect_specs.diagnostics import Diagnostic, Failed
 
 JAVA_AT_LEAST = 17
@@ -128,9 +129,8 @@ def _end_gateway(gateway: Any, jvm: subprocess.Popen[bytes]) -> None:
 
 def _prepare(folder: Path) -> None:
     # task configs pass through Spark's block files on their way to a worker
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in ("local", "work"):
-        (folder / name).mkdir(exist_ok=True)
+    for each in (folder, folder / "local", folder / "work"):
+        make_private_folder(each)
     (folder / "log4j2.properties").write_text(_LOG4J)
 
 
