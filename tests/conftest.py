@@ -8,11 +8,15 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from connect_runtime import plugins
 from connect_runtime.kafka.embedded import EmbeddedBroker
 from support.broker import BrokerAddress, cluster_at
 from support.guarded_broker import GuardedBroker, guarded_broker
 from support.oracle import Oracle
 from support.rig import Rig
+
+# The connectors that tests bring, for whatever runs in this process.
+plugins.allow_modules({plugins.PLUGIN_MODULES: "support"})
 
 # A gate says the same of the same code. `--hypothesis-profile=explore` looks elsewhere each time.
 settings.register_profile("gate", derandomize=True)

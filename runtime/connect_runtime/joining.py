@@ -10,24 +10,45 @@ import threading
 import time
 from collections.abc import Mapping
 
+from connect_runtime.kafka.client_checks import check_worker_clients
 from connect_runtime.kafka.clients import check_reachable
-from connect_runtime.kafka.election import find_leader
+from connect_runtime.kafka.election import ApacheGroup, find_leader
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.rights import READ, WRITE, check_rights
-from connect_runtime.worker_config import TopicSettings, WorkerConfig
+from connect_runtime.worker_config import SMALL_SEGMENTS, TopicSettings, WorkerConfig
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
 
 # An answer about the leader this old is good enough; a failover takes seconds.
 _FRESH_S = 1.0
+# Apache's session.timeout.ms is 10 s by default.
+_DYING_S = 12.0
+_ASK_AGAIN_S = 0.25
 
 
 def find_cluster(config: WorkerConfig) -> str:
-    """The Kafka cluster's id. Raises Unreachable, also where Apache's workers use the group."""
+    """The Kafka cluster's id. Raises Unreachable, also where Apache's workers use the group, and
+    Invalid for client properties that do not fit.
+
+    Workers that were killed are members for a session more; that long this waits for them.
+    """
+    check_worker_clients(config.properties)
     cluster_id = check_reachable(config.client)
-    find_leader(config.client, config.group_id, config.topics.config, 0.0)
-    return cluster_id
+    deadline = time.monotonic() + _DYING_S
+    told = False
+    while True:
+        try:
+            find_leader(config.client, config.group_id, config.topics.config, 0.0)
+            return cluster_id
+        except ApacheGroup:
+            if time.monotonic() > deadline:
+                raise
+        if not told:
+            text = "Apache's workers are in group %s; waiting up to %.0f s for them to leave"
+            _log.warning(text, config.group_id, _DYING_S)
+            told = True
+        time.sleep(_ASK_AGAIN_S)
 
 
 def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
@@ -40,7 +61,7 @@ def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
         topics=dict.fromkeys(used, (READ, WRITE)),
         groups={config.group_id: (READ,)},
     )
-    ours = TopicSettings(1, config.config_topic.replication_factor, {})
+    ours = TopicSettings(1, config.config_topic.replication_factor, SMALL_SEGMENTS)
     for topic, settings, key, purpose in (
         (
             config.topics.config,

@@ -2,16 +2,20 @@
 
 Built-ins go by Apache's class names, so that configs move between the two runtimes unchanged.
 Third parties register under the entry point groups `connect.connectors` and `connect.converters`,
-or are named by module and class. Error texts are Connect's.
+or are named by module and class, if the worker property `plugin.modules` lists the module or a
+package above it. Importing runs code, so no other module is ever imported because a config names
+it. Error texts are Connect's.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any, Final, Literal, TypeAlias
 
 from connect_runtime.api import (
@@ -25,6 +29,12 @@ from connect_runtime.api import (
     SourceTask,
 )
 
+_log = logging.getLogger(__name__)
+
+PLUGIN_MODULES: Final = "plugin.modules"
+# What errors say of a class that is not imported.
+UNLISTED: Final = "is in a module that this worker does not list"
+
 Kind: TypeAlias = Literal["sink", "source", "converter"]
 
 _KINDS: Final[tuple[tuple[Kind, type[Any]], ...]] = (
@@ -37,6 +47,9 @@ _JAVA: Final = "org.apache.kafka.connect"
 _SINK: Final = "connect_runtime.connectors.file_sink"
 _SOURCE: Final = "connect_runtime.connectors.file_source"
 _DATA: Final = "connect_runtime.data"
+_GROUPS: Final = ("connect.connectors", "connect.converters")
+# Modules and packages that names may be looked up in; grows with `allow_modules`.
+_allowed: frozenset[str] = frozenset({"connect_runtime.connectors", _DATA})
 _JAVA_CONNECTORS: Final[Mapping[str, str]] = {
     f"{_JAVA}.file.FileStreamSinkConnector": f"{_SINK}:FileStreamSinkConnector",
     f"{_JAVA}.file.FileStreamSourceConnector": f"{_SOURCE}:FileStreamSourceConnector",
@@ -80,6 +93,39 @@ class Plugin:
         )
 
 
+def allow_modules(worker: Mapping[str, str]) -> None:
+    """Lets configs name classes of the modules that the worker's `plugin.modules` lists, in this
+    process and from now on. The list is the operator's: call it with no value of a request."""
+    global _allowed
+    _allowed |= set(listed_modules(worker.get(PLUGIN_MODULES, "")))
+
+
+def listed_modules(text: str) -> list[str]:
+    """The entries of a `plugin.modules`."""
+    return [each for each in (part.strip() for part in text.split(",")) if each]
+
+
+def is_module_name(name: str) -> bool:
+    """Whether it is one that can be listed and imported. Importing a `__main__` would run it."""
+    return all(part.isidentifier() and not part.startswith("__") for part in name.split("."))
+
+
+def unlisted_module(name: str) -> str | None:
+    """The module of a class name, if it is on this machine, or written as Python's, and not one
+    that may be imported; None for all other names. Imports nothing."""
+    module = _split(name)[0]
+    if not is_module_name(module) or _is_allowed(module):
+        return None
+    return module if ":" in name or _is_here(module.partition(".")[0]) else None
+
+
+def _is_here(top_level: str) -> bool:
+    try:
+        return find_spec(top_level) is not None
+    except ValueError:  # loaded in a way of its own
+        return True
+
+
 @cache
 def connectors() -> tuple[Plugin, ...]:
     """All connectors that are installed: sinks, then sources, each sorted by name."""
@@ -100,6 +146,7 @@ def connector(name: str) -> Plugin:
     found = _built_in(name, _JAVA_CONNECTORS) or _match(name, connectors())
     found = found or _named(name, Connector)
     if not found:
+        _refuse_unlisted(name)
         raise ConnectorError(
             "Failed to find any class that implements Connector and which name matches"
             f" {name}, available connectors are: {', '.join(map(str, connectors()))}"
@@ -118,26 +165,36 @@ def converter(key: str, name: str) -> Plugin:
     found = _built_in(name, _JAVA_CONVERTERS) or _match(name, converters())
     found = found or _named(name, Converter)
     if len(found) != 1:
-        raise ConfigError.invalid(key, name, f"Class {name} could not be found.")
+        why = _unlisted_text(name) or f"Class {name} could not be found."
+        raise ConfigError.invalid(key, name, why)
     return found[0]
 
 
 @cache
 def task(name: str) -> type[SourceTask] | type[SinkTask]:
     """The class that a task config's `task.class` means. Raises `ConnectorError`."""
+    path = _JAVA_TASKS.get(name, name)
+    _refuse_unlisted(path)
+    if not _is_allowed(_split(path)[0]):
+        raise ConnectorError(f"Class {name} could not be found")
     try:
-        cls = _load(_JAVA_TASKS.get(name, name))
+        cls = _load(path)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConnectorError(f"Class {name} could not be found: {error}") from error
-    if not (isinstance(cls, type) and issubclass(cls, SourceTask | SinkTask)):
+    if not _is_a(cls, (SourceTask, SinkTask)):
         raise ConnectorError(f"{name} is neither a SourceTask nor a SinkTask")
-    return cls
+    found: type[SourceTask] | type[SinkTask] = cls
+    return found
 
 
 def task_class_name(cls: type[SourceTask] | type[SinkTask]) -> str:
-    """The `task.class` to store for a task class: what `task` finds again."""
+    """The `task.class` to store for a task class: what `task` finds again. Raises `ConnectorError`
+    if it would not, because its module may not be imported."""
     path = f"{cls.__module__}:{cls.__qualname__}"
-    return next((java for java, ours in _JAVA_TASKS.items() if ours == path), _path(cls))
+    java = next((java for java, ours in _JAVA_TASKS.items() if ours == path), None)
+    if java is None:
+        _refuse_unlisted(path)
+    return java or _path(cls)
 
 
 def load_built_in() -> None:
@@ -161,8 +218,9 @@ def _match(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
 
 
 def _named(name: str, base: type[Any]) -> tuple[Plugin, ...]:
-    """The class of a Python name; nothing if there is none."""
-    if "." not in name.replace(":", "."):
+    """The class of a Python name in a module that may be imported; nothing if there is none."""
+    module = _split(name)[0]
+    if not _is_allowed(module):
         return ()
     try:
         cls = _load(name)
@@ -170,35 +228,84 @@ def _named(name: str, base: type[Any]) -> tuple[Plugin, ...]:
         return ()
     except ModuleNotFoundError as error:
         # a module that exists but cannot import something else is worth telling
-        if error.name and name.replace(":", ".").startswith(error.name):
+        if error.name and module.startswith(error.name):
             return ()
         raise ConnectorError(f"{name} cannot be imported: {error}") from error
     except ImportError as error:
         raise ConnectorError(f"{name} cannot be imported: {error}") from error
-    return (_plugin(cls, _path(cls)),) if isinstance(cls, type) and issubclass(cls, base) else ()
+    return (_plugin(cls, _path(cls)),) if _is_a(cls, (base,)) else ()
 
 
 def _installed(built_in: Mapping[str, str], group: str) -> tuple[Plugin, ...]:
     found = [_plugin(_load(path), java) for java, path in built_in.items()]
     for entry in entry_points(group=group):
-        cls = entry.load()
-        found.append(_plugin(cls, _path(cls)))
+        try:
+            cls = entry.load()
+            found.append(_plugin(cls, _path(cls)))
+        except Exception as error:
+            # the others are there all the same
+            _log.warning("The plugin %s (%s) cannot be used: %s", entry.name, entry.value, error)
     return tuple(found)
 
 
 def _plugin(cls: type[Any], class_name: str) -> Plugin:
-    kind = next((kind for kind, base in _KINDS if issubclass(cls, base)), None)
+    kind = next((kind for kind, base in _KINDS if _is_a(cls, (base,))), None)
     if kind is None:
         raise ConnectorError(f"{class_name} is neither a source nor a sink connector")
     return Plugin(cls=cls, class_name=class_name, kind=kind, version=str(cls().version()))
 
 
+def _is_a(found: object, bases: tuple[type[Any], ...]) -> bool:
+    return isinstance(found, type) and issubclass(found, bases)
+
+
+def _is_allowed(module: str) -> bool:
+    return is_module_name(module) and (_covers(_allowed, module) or _covers(_registered(), module))
+
+
+def _covers(packages: Iterable[str], module: str) -> bool:
+    return any(module == each or module.startswith(f"{each}.") for each in packages)
+
+
+@cache
+def _registered() -> frozenset[str]:
+    """The packages of entry points: a connector's task may be in another module than it."""
+    found = (entry for group in _GROUPS for entry in entry_points(group=group))
+    return frozenset(map(_package_of, found))
+
+
+def _package_of(entry: EntryPoint) -> str:
+    package, _, module = entry.module.rpartition(".")
+    return package or module
+
+
+def _refuse_unlisted(name: str) -> None:
+    text = _unlisted_text(name)
+    if text:
+        raise ConnectorError(text)
+
+
+def _unlisted_text(name: str) -> str:
+    module = unlisted_module(name)
+    if module is None:
+        return ""
+    return (
+        f"{name} {UNLISTED}, so it is not imported. To allow it, add {PLUGIN_MODULES}={module} to"
+        " the worker properties"
+    )
+
+
 def _load(path: str) -> Any:
     """The class at `package.module:Class` or `package.module.Class`."""
-    module, _, name = path.rpartition(":" if ":" in path else ".")
+    module, name = _split(path)
     if not module:
         raise ValueError(f"{path} names no module")
     return getattr(importlib.import_module(module), name)
+
+
+def _split(path: str) -> tuple[str, str]:
+    module, _, name = path.rpartition(":" if ":" in path else ".")
+    return module, name
 
 
 def _path(cls: type[Any]) -> str:

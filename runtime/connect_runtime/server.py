@@ -23,6 +23,7 @@ from connect_runtime.joining import Leader, ensure_topics, find_cluster
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.plugins import allow_modules
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.rest.server import Bound, RestServer
@@ -38,6 +39,7 @@ class Runtime:
     """One runtime between `start` and `stop`."""
 
     def __init__(self, config: WorkerConfig) -> None:
+        allow_modules(config.properties)
         self._config = config
         self._cluster_id = ""
         self._url: str | None = None

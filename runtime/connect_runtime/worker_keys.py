@@ -19,6 +19,7 @@ from connect_runtime.api import (
     OneOf,
     Range,
 )
+from connect_runtime.plugins import PLUGIN_MODULES, is_module_name
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
 from connect_specs.fields import slip_of
 from connect_specs.names import is_topic_name
@@ -95,6 +96,12 @@ def _count(name: str, value: Any) -> None:
         )
 
 
+def _modules(name: str, value: Any) -> None:
+    for module in value or ():
+        if not is_module_name(module):
+            raise ConfigError.invalid(name, module, "not the name of a Python module or package")
+
+
 _COUNT: Final = Described(_count, "positive, or -1 to use the broker's default")
 _TOPIC: Final = Described(_topic_name, "topic name")
 
@@ -134,6 +141,7 @@ def _supported() -> ConfigDef:
     keys.define("offset.flush.timeout.ms", ConfigType.LONG, 5_000, validator=at_least_one)
     keys.define("topic.tracking.enable", ConfigType.BOOLEAN, True)
     keys.define("client.id", ConfigType.STRING, "")
+    keys.define(PLUGIN_MODULES, ConfigType.LIST, "", validator=Described(_modules, "module names"))
     keys.define("spark.master", ConfigType.STRING, DEFAULT_MASTER, validator=NonEmptyString())
     return keys
 

@@ -126,11 +126,12 @@ class Project:
     """connect.yaml: which cluster, and where the specs are.
 
     `kafka` holds client properties in Java's names (`bootstrap.servers`, `security.protocol`, ...),
-    or None for the embedded broker. `target` None means our runtime. `worker` holds worker
-    properties for `connect up` in Apache's names (`value.converter`, `offset.flush.interval.ms`,
-    `listeners`, ...). `policies` name policy files as `specs` name specs. `env` is the environment
-    whose values the files were read with. `…_locations` say where connect.yaml names an entry.
-    `warnings` are what reading connect.yaml found.
+    or None for the embedded broker, which asks for a login with `embedded_authentication`.
+    `target` None means our runtime. `worker` holds worker properties for `connect up` in Apache's
+    names (`value.converter`, `offset.flush.interval.ms`, `listeners`, ...). `policies` name policy
+    files as `specs` name specs. `env` is the environment whose values the files were read with.
+    `…_locations` say where connect.yaml names an entry. `warnings` are what reading connect.yaml
+    found.
     """
 
     name: str
@@ -148,6 +149,7 @@ class Project:
     worker_locations: Mapping[str, Location] = field(default_factory=dict)
     warnings: tuple[Diagnostic, ...] = ()
     env: str | None = None
+    embedded_authentication: bool = False
 
     @property
     def folder(self) -> Path:

@@ -95,7 +95,14 @@ def _read_project(
     folder = file.resolve().parent
     target = read_target(_resolved(cluster, "target", variables, problems), folder, problems)
     warnings: list[Diagnostic] = []
-    kafka = _kafka(_resolved(cluster, "kafka", variables, problems), target, problems, warnings)
+    kafka_node = cluster.get("kafka")
+    authentication = _asks_for_login(kafka_node, problems)
+    kafka = None
+    if authentication is None:
+        kafka_node = _resolved(cluster, "kafka", variables, problems)
+        kafka = _kafka(kafka_node, target, problems, warnings)
+    elif kafka_node is not None and target is not None:
+        problems.append(_embedded_rest(kafka_node))
     group_node = required(cluster, "group.id", _CODE, "cluster", problems)
     group = group_node and as_text(group_node, "group.id", _CODE, problems)
     topics = _topics(cluster, group or "", problems)
@@ -117,6 +124,7 @@ def _read_project(
         kafka_locations={} if kafka is None else kafka.places,
         worker_locations=worker.places,
         warnings=tuple(warnings),
+        embedded_authentication=authentication or False,
     )
 
 
@@ -145,6 +153,30 @@ def _resolved(
     return found if len(problems) == before else None
 
 
+def _asks_for_login(node: Node | None, problems: list[Diagnostic]) -> bool | None:
+    """Of `kafka: {embedded: {authentication: sasl}}`; None if `kafka` is written otherwise."""
+    if not isinstance(node, Map) or node.get("embedded") is None:
+        return None
+    check_fields(node, ("embedded",), _CODE, "kafka", problems)
+    inner = required(node, "embedded", _CODE, "kafka", problems)
+    settings = inner and as_map(inner, "embedded", _CODE, problems)
+    if not settings:
+        return False
+    check_fields(settings, ("authentication",), _CODE, "embedded", problems)
+    given = settings.get("authentication")
+    text = given and as_text(given, "authentication", _CODE, problems)
+    if given is not None and text and text not in ("none", "sasl"):
+        what = "'authentication' of the embedded broker must be 'sasl' or 'none'"
+        problems.append(Diagnostic("project.bad-kafka", what, given.where))
+    return text == "sasl"
+
+
+def _embedded_rest(node: Node) -> Diagnostic:
+    what = "the embedded broker is only for our own runtime"
+    hint = "name the bootstrap.servers of that cluster, or leave 'kafka' out: REST alone"
+    return Diagnostic("project.embedded-rest", what, node.where, hint=hint)
+
+
 def _kafka(
     node: Node | None,
     target: RestTarget | None,
@@ -156,9 +188,7 @@ def _kafka(
         return None
     if isinstance(node, Scalar) and node.text == "embedded":
         if target is not None:
-            what = "the embedded broker is only for our own runtime"
-            hint = "name the bootstrap.servers of that cluster, or leave 'kafka' out: REST alone"
-            problems.append(Diagnostic("project.embedded-rest", what, node.where, hint=hint))
+            problems.append(_embedded_rest(node))
         return None
     if not isinstance(node, Map):
         what = "'kafka' must be 'embedded', or a map of client properties"

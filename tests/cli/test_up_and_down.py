@@ -1,17 +1,24 @@
 """up and down: one runtime a folder, its own Kafka, everything there again after a kill."""
 
+import contextlib
 import json
 import os
+import pty
 import signal
+import stat
+import subprocess
+import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from connect_runtime.kafka.embedded import find_broker
 from connect_runtime.kafka.process import is_alive, start_time
-from support.command import Command
+from support.command import CONNECT, Command
 from support.wait import wait_until
 
 pytestmark = pytest.mark.spark
@@ -93,6 +100,27 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     assert "Traceback" not in log
 
 
+def test_a_kafka_that_asks_for_a_login_is_used_by_every_verb(project: Command) -> None:
+    embedded = "kafka: {embedded: {authentication: sasl}}"
+    project.write("connect.yaml", PROJECT.replace("kafka: embedded", embedded))
+    data = project.folder / ".connect"
+    data.mkdir(mode=0o755)
+    planned = project("plan")
+    assert planned.returncode == 0, planned.stderr
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    up = project("up", "--detach")
+    assert up.returncode == 0, up.stderr
+    applied = project("apply", "--yes")
+    assert applied.returncode == 0, applied.stderr
+    _wait_until_it_runs(project)
+    client = data / "client.properties"
+    assert stat.S_IMODE(client.stat().st_mode) == 0o600
+    assert "security.protocol=SASL_PLAINTEXT\n" in client.read_text()
+    password = (data / "broker" / "password").read_text().strip()
+    assert password not in (data / "runtime.log").read_text()
+    assert password not in planned.stdout + planned.stderr + applied.stdout + applied.stderr
+
+
 def test_what_goes_wrong_at_the_start_is_told_with_the_log(connect: Command) -> None:
     connect.write(
         "connect.yaml",
@@ -102,3 +130,52 @@ def test_what_goes_wrong_at_the_start_is_told_with_the_log(connect: Command) -> 
     assert done.returncode == 3
     assert "error[up.ended]" in done.stderr
     assert "localhost:1" in done.stderr
+
+
+# Takes the terminal on stdin as its own, then becomes the command.
+_ON_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_a_closed_terminal_ends_the_runtime_and_its_kafka_in_order(project: Command) -> None:
+    data = project.folder / ".connect"
+    terminal, its_end = pty.openpty()
+    try:
+        up = subprocess.Popen(
+            [sys.executable, "-c", _ON_TERMINAL, *CONNECT, "up"],
+            cwd=project.folder,
+            stdin=its_end,
+            stdout=its_end,
+            stderr=its_end,
+            start_new_session=True,
+        )
+        os.close(its_end)
+        drawn = threading.Thread(target=_drain, args=(terminal,), daemon=True)
+        drawn.start()
+        wait_until(lambda: _url(data), what="REST", timeout_s=90)
+        assert find_broker(data / "broker") is not None
+    finally:
+        os.close(terminal)
+    with up:
+        assert up.wait(60) == 0
+    assert find_broker(data / "broker") is None
+    assert not (data / "runtime.json").exists()
+    log = data / "runtime.log"
+    assert not log.exists() or "Traceback" not in log.read_text()
+    assert not list(data.glob("connect-crash-*"))
+
+
+def _url(data: Path) -> str:
+    try:
+        return str(json.loads((data / "runtime.json").read_text())["url"])
+    except FileNotFoundError:
+        return ""
+
+
+def _drain(terminal: int) -> None:
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 65536):
+            pass

@@ -94,3 +94,37 @@ def test_every_mistake_is_told_at_once(connect: Command) -> None:
         ["error[config.refused]:", "connectors/b.yaml:2:55:"],
         ["error[policy.syntax]:", "policies/p.yaml:2:7:"],
     ]
+
+
+def test_a_class_of_a_module_that_is_not_listed_is_an_error_with_the_line_to_add(
+    project: Command, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"acme_{unique.replace('-', '_')}"
+    package = project.folder / module
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "lines.py").write_text(
+        "from pathlib import Path\n"
+        "Path(__file__).with_suffix('.ran').touch()\n"
+        "from connect_runtime.connectors.file_source import FileStreamSourceConnector\n"
+        "class Lines(FileStreamSourceConnector): pass\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(project.folder))
+    spec = f"name: lines\nconfig: {{connector.class: '{module}.lines:Lines', topic: t}}\n"
+    project.write("connectors/lines.yaml", spec)
+    line = f'plugin.modules: "{module}.lines"'
+    for verb in ("validate", "plan"):
+        refused = project(verb)
+        assert refused.returncode == 2
+        assert "error[config.unlisted-module]: connectors/lines.yaml:2:10: lines: " in (
+            refused.stdout + refused.stderr
+        )
+        assert f"add `{line}` to connect.yaml" in refused.stdout + refused.stderr
+    assert not (package / "lines.ran").exists()
+
+    written = (project.folder / "connect.yaml").read_text()
+    project.write("connect.yaml", written.replace("cluster: {", f"cluster: {{worker: {{{line}}}, "))
+    listed = project("validate")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert (package / "lines.ran").exists()
+    assert project("plan").returncode in (0, 4)

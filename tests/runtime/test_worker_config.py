@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.worker_config import TopicSettings, from_project, from_properties
+from connect_runtime.worker_config import (
+    SMALL_SEGMENTS,
+    TopicSettings,
+    from_project,
+    from_properties,
+)
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Invalid
 from connect_specs.names import ClusterTopics
@@ -48,9 +53,9 @@ def test_apaches_file_is_taken_as_it_is() -> None:
     )
     assert (config.topics.assignments, config.topics.ledger) == ("g-assignments", "g-ledger")
     assert config.client["bootstrap.servers"] == "a:9092,b:9092"
-    assert config.config_topic == TopicSettings(1, 3, {})
-    assert config.offset_topic == TopicSettings(25, 3, {})
-    assert config.status_topic == TopicSettings(5, 3, {})
+    assert config.config_topic == TopicSettings(1, 3, SMALL_SEGMENTS)
+    assert config.offset_topic == TopicSettings(25, 3, SMALL_SEGMENTS)
+    assert config.status_topic == TopicSettings(5, 3, SMALL_SEGMENTS)
     assert (config.offset_flush_interval_ms, config.graceful_timeout_ms) == (60_000, 5_000)
     assert config.master == "local[64]"
     assert config.url(1234) == "http://127.0.0.1:1234"
@@ -142,8 +147,11 @@ def test_everything_wrong_is_said_at_once() -> None:
             "(did you mean offset.storage.replication.factor?)",
         ),
         ("offset.storage.cleanup.policy", "delete", "offset.storage.cleanup.policy has no effect"),
-        ("exactly.once.source.support", "disabled", "exactly.once.source.support: this runtime"),
-        ("exactly.once.source.support", "PREPARING", "exactly.once.source.support: this runtime"),
+        (
+            "exactly.once.source.support",
+            "Disabled",
+            "exactly.once.source.support=disabled: sources deliver at least once",
+        ),
     ],
 )
 def test_warnings_name_the_key(key: str, value: str, warning: str) -> None:
@@ -176,8 +184,9 @@ def test_a_warning_never_shows_a_value() -> None:
     assert "hunter2" not in " ".join(warnings)
 
 
-def test_exactly_once_enabled_is_what_happens_anyway() -> None:
-    assert from_properties({**APACHE, "exactly.once.source.support": "ENABLED"})[1] == []
+@pytest.mark.parametrize("given", ["ENABLED", "preparing"])
+def test_exactly_once_is_what_happens_anyway(given: str) -> None:
+    assert from_properties({**APACHE, "exactly.once.source.support": given})[1] == []
 
 
 def test_without_listeners_only_this_machine_can_reach_it() -> None:
@@ -219,7 +228,7 @@ def test_a_project_on_the_embedded_broker() -> None:
     config, warnings = from_project(_project(None), "127.0.0.1:1")
     assert warnings == []
     assert config.topics == ClusterTopics.of("g")
-    assert config.config_topic == TopicSettings(1, -1, {})
+    assert config.config_topic == TopicSettings(1, -1, SMALL_SEGMENTS)
     assert config.client == {"bootstrap.servers": "127.0.0.1:1"}
     assert config.properties["value.converter.schemas.enable"] == "false"
     assert config.data_folder == Path("/p/.connect")

@@ -145,6 +145,8 @@ def test_mistakes(tmp_path: Path, text: str, expected: list[str]) -> None:
         ("kafka: {bootstrap.servers: ''}", ["project.bad-kafka"]),
         ("kafka: {bootstrap.servers: }", ["config.null"]),
         ("kafka: embedded\n  target: {rest: http://h}", ["project.embedded-rest"]),
+        ("kafka: {embedded: {}}\n  target: {rest: http://h}", ["project.embedded-rest"]),
+        ("kafka: {embedded: {authentication: yes}}", ["project.bad-kafka"]),
         ("topics: [a]", ["project.bad-value"]),
         ("topics: {config: }", ["project.bad-value"]),
         ("topics: {config: ..}", ["project.bad-topic"]),
@@ -166,3 +168,21 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(Invalid) as caught:
         load_project(tmp_path / "connect.yaml")
     assert [found.code for found in caught.value.diagnostics] == ["file.unreadable"]
+
+
+@pytest.mark.parametrize(
+    ("kafka", "authentication"),
+    [
+        ("embedded", False),
+        ("{embedded: {}}", False),
+        ("{embedded: {authentication: none}}", False),
+        ("{embedded: {authentication: sasl}}", True),
+    ],
+)
+def test_the_embedded_broker_asks_for_a_login_if_told_to(
+    tmp_path: Path, kafka: str, authentication: bool
+) -> None:
+    file = tmp_path / "connect.yaml"
+    file.write_text(f"project: p\ncluster: {{group.id: g, kafka: {kafka}}}\n")
+    project = load_project(file)
+    assert (project.kafka, project.embedded_authentication) == (None, authentication)

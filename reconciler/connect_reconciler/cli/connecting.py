@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _IN_USE = "broker.in-use"
 _FOR_VERBS = "broker.for-verbs"
+_CLIENT = "client.properties"
 _TRIES_S = 0.05
 
 
@@ -44,7 +45,7 @@ def client(project: Project) -> Iterator[Mapping[str, str]]:
         yield project.kafka or {}
         return
     with own_broker(project) as broker:
-        yield {"bootstrap.servers": broker.bootstrap_servers}
+        yield broker.client_properties
 
 
 @contextlib.contextmanager
@@ -57,6 +58,7 @@ def own_broker(project: Project, *, for_up: bool = False) -> Iterator[EmbeddedBr
     with (project.data / _IN_USE).open("w") as in_use:
         fcntl.flock(in_use, fcntl.LOCK_SH)
         broker = _start(project)
+        _write_client_properties(project, broker)
         for_verbs = project.data / _FOR_VERBS
         if for_up:
             for_verbs.unlink(missing_ok=True)
@@ -99,4 +101,16 @@ def _start(project: Project) -> EmbeddedBroker:
     folder = broker_folder(project)
     if find_broker(folder) is None:
         progress("starting Kafka in .connect/ (the first time also fetches it)")
-    return EmbeddedBroker.start(folder)
+    return EmbeddedBroker.start(folder, authentication=project.embedded_authentication)
+
+
+def _write_client_properties(project: Project, broker: EmbeddedBroker) -> None:
+    """For Kafka's own tools, which need the password."""
+    from connect_runtime.private_files import write_private
+
+    file = project.data / _CLIENT
+    if not project.embedded_authentication:
+        file.unlink(missing_ok=True)
+        return
+    lines = [f"{key}={value}\n" for key, value in broker.client_properties.items()]
+    write_private(file, "".join(lines))

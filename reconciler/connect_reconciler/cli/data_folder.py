@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from connect_runtime.private_files import make_private_folder
+
 if TYPE_CHECKING:
     from connect_specs.desired import Project
 
 
 def make_data_folder(project: Project) -> None:
-    """Makes it, and keeps it out of git."""
-    project.data.mkdir(exist_ok=True)
+    """Makes it, for this user alone, and keeps it out of git."""
+    make_private_folder(project.data)
     ignore = project.data / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n")

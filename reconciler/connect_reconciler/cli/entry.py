@@ -20,8 +20,8 @@ from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
 if TYPE_CHECKING:
     from connect_specs.diagnostics import Location
 
-# As a shell tells that a process was ended by SIGTERM.
-_TERMINATED = 143
+# A shell tells so that a signal ended a process.
+_BY_SIGNAL = 128
 
 
 def run(argv: Sequence[str]) -> int:
@@ -35,8 +35,8 @@ def run(argv: Sequence[str]) -> int:
         return _draw([_usage(error)], ExitCode.INVALID, as_json)
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
-    except Terminated:
-        return _TERMINATED
+    except Terminated as terminated:
+        return _BY_SIGNAL + terminated.number
     except BrokenPipeError:
         return _broken_pipe()
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -21,9 +22,11 @@ def result_json(value: object) -> None:
 
 
 def progress(text: str) -> None:
-    """What is happening, for whoever watches; never the answer."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    """What is happening, for whoever watches; never the answer. If nobody does, that is no
+    failure."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
 
 def colour(stream: TextIO) -> bool:

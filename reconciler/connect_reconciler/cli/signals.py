@@ -1,46 +1,83 @@
-"""Ctrl-C and SIGTERM as a wish that is granted at the next good moment; twice means now."""
+"""Ctrl-C, SIGTERM and a closed terminal ask a verb to end at the next good moment; twice means now.
+
+SIGHUP is left ignored where it is, as under nohup.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
+import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TypeAlias
+
+_Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
 
 class Terminated(BaseException):
-    """SIGTERM came: whatever was started is ended on the way out."""
+    """SIGTERM or SIGHUP came: whatever was started is ended on the way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 @contextmanager
 def raised_on_sigterm() -> Iterator[None]:
-    """SIGTERM raises Terminated while the context lasts."""
+    """SIGTERM and SIGHUP raise Terminated while the context lasts."""
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        raise Terminated
+        if number == signal.SIGHUP:
+            _leave_terminal()
+        raise Terminated(number)
 
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
+    with _handled(terminate, signal.SIGTERM, signal.SIGHUP):
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
 def told_to_stop() -> Iterator[threading.Event]:
-    """Set by SIGINT and SIGTERM while the context lasts; the second one raises
+    """Set by SIGINT, SIGTERM and SIGHUP while the context lasts; the second one raises
     KeyboardInterrupt."""
     told = threading.Event()
 
     def tell(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave_terminal()
+            # a shell and the kernel both send it when a terminal is closed
+            told.set()
+            return
         if told.is_set():
             raise KeyboardInterrupt
         told.set()
 
-    before = {each: signal.signal(each, tell) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with _handled(tell, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield told
+
+
+@contextmanager
+def _handled(handler: _Handler, *numbers: signal.Signals) -> Iterator[None]:
+    before = {
+        number: signal.signal(number, handler)
+        for number in numbers
+        if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def _leave_terminal() -> None:
+    """Writes to a terminal that is gone fail, and would cut the orderly end short."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):
+            if stat.S_ISCHR(os.fstat(descriptor).st_mode):
+                os.dup2(nowhere, descriptor)
+    os.close(nowhere)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from connect_reconciler.cluster.plugins import KeyProblem, RestPlugins, Validation
 from connect_reconciler.plan.checks.config import CLASS_KEY
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.plugins import PLUGIN_MODULES, UNLISTED
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 
 _AT_ONCE = 8
@@ -74,6 +75,9 @@ def _refused(error: RequestError, config: Mapping[str, str]) -> Validation | str
     if _NO_CLASS in error.message:
         what = f"the cluster has no connector class {config[CLASS_KEY]}"
         return Validation((KeyProblem(CLASS_KEY, what),))
+    if UNLISTED in error.message:
+        what = f"the cluster's workers do not list the module of {config[CLASS_KEY]}"
+        return Validation((KeyProblem(CLASS_KEY, f"{what} in {PLUGIN_MODULES}"),))
     # Its text may hold the whole config
     return f"its validation ended with status {error.status}"
 

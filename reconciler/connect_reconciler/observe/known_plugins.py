@@ -100,7 +100,8 @@ class WhileItAnswers:
 
 
 def at_hand(project: Project) -> Definitions:
-    """What is known without asking anybody."""
+    """What is known without asking anybody. Classes of modules that connect.yaml lists count."""
+    plugins.allow_modules(project.worker)
     here, lock = Installed(), load_lock(project.folder) or PluginSet()
     return FirstThatKnows((here, lock) if project.target is None else (lock, here))
 

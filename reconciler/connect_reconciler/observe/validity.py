@@ -33,6 +33,7 @@ from connect_reconciler.plan.renames.rename import base_config, recorded_pin
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.secrets.sensitive import Veil
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.plugins import PLUGIN_MODULES, listed_modules, unlisted_module
 from connect_runtime.validation.validate import check_common, validate
 from connect_runtime.validation.without_effect import without_effect
 from connect_runtime.worker_config import WorkerConfig, from_project
@@ -151,6 +152,10 @@ def _findings(
     unknown: dict[str, _Written] = {}
     for each in written:
         answer = answers.validations.get(each.spec.name)
+        unlisted = _unlisted(project, each) if ours else None
+        if unlisted is not None:
+            errors.append(unlisted)
+            continue
         known = answer is not None or plugins.find(each.config[CLASS_KEY], CONNECTORS) is not None
         if not known:
             unknown.setdefault(each.config[CLASS_KEY], each)
@@ -300,6 +305,19 @@ def _without_effect(each: _Written) -> Iterator[Diagnostic]:
     for what in without_effect(each.config):
         place = each.place(what.partition(" ")[0])
         yield Diagnostic("config.without-effect", f"{each.spec.name}: {what}", place)
+
+
+def _unlisted(project: Project, each: _Written) -> Diagnostic | None:
+    """Nothing else can be said of a config whose class may not be imported."""
+    name = each.config[CLASS_KEY]
+    module = unlisted_module(name)
+    if module is None:
+        return None
+    listed = ",".join([*listed_modules(project.worker.get(PLUGIN_MODULES, "")), module])
+    what = f"{each.spec.name}: {name} is in a module that connect.yaml does not list"
+    why = "importing a module runs its code, so only listed modules are imported"
+    hint = f'add `{PLUGIN_MODULES}: "{listed}"` to connect.yaml, under cluster: worker:'
+    return Diagnostic("config.unlisted-module", what, each.place(CLASS_KEY), why, hint)
 
 
 def _unknown_class(project: Project, name: str, each: _Written, plugins: Definitions) -> Diagnostic:

@@ -3,11 +3,19 @@
 The stored `position` counts bytes: where to go on reading. Apache's source counts decoded
 characters but skips that many bytes when it resumes, so with any non-ASCII text before it, it
 resumes at the wrong place. For ASCII files the two agree, and either can take over from the other.
+
+A file that is truncated or replaced while it is followed is read on from its new beginning, after
+all that could still be read of the old one. If that happened while nothing followed it, what is
+left of the old one cannot be found: a position after the file's end is an error. A file that has
+grown beyond the position by then cannot be told from the old one.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -56,8 +64,13 @@ CONFIG = (
     )
 )
 
+_log = logging.getLogger(__name__)
+
 _BLOCK_BYTES: Final = 1 << 18
 _WAIT_S: Final = 0.2  # how long a poll waits for more; also how late a stop can be seen
+_MAX_REQUEST: Final = "producer.override.max.request.size"
+# No line is longer, or it would fill the memory; Kafka takes 1 MiB unless it is told otherwise.
+_LINE_BYTES: Final = 16 << 20
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a final \r may be half of \r\n
 
 
@@ -134,7 +147,9 @@ class FileStreamSourceTask(SourceTask):
         self._name: str | None = None
         self._topic = ""
         self._batch_size = 0
+        self._line_bytes = _LINE_BYTES
         self._lines = Lines()
+        self._replaced = False
 
     def version(self) -> str:
         return VERSION
@@ -144,6 +159,7 @@ class FileStreamSourceTask(SourceTask):
         self._name = config["file"] or None
         self._topic = config["topic"]
         self._batch_size = config["batch.size"]
+        self._line_bytes = max(_LINE_BYTES, _number(props.get(_MAX_REQUEST)))
         if self._name is None:
             self._file = sys.stdin.buffer
             return
@@ -168,10 +184,37 @@ class FileStreamSourceTask(SourceTask):
         """Whether there is more; waits a little if not."""
         file = self._open()
         block = b"" if file is None else file.read(_BLOCK_BYTES)
-        if not block:
-            time.sleep(_WAIT_S)
+        if block:
+            self._check_line()
+            self._lines.feed(block)
+            return True
+        if file is not None and self._begins_anew(file):
+            return True
+        time.sleep(_WAIT_S)
+        return False
+
+    def _check_line(self) -> None:
+        if self._lines.unfinished > self._line_bytes:
+            raise ConnectorError(
+                f"{self._name or 'standard input'}: the line that begins at byte"
+                f" {self._lines.position} is longer than {self._line_bytes} bytes. Such a record is"
+                f" too large for Kafka; if it is not, set {_MAX_REQUEST} to its size"
+            )
+
+    def _begins_anew(self, file: BinaryIO) -> bool:
+        """At the end of the file: whether it was truncated or replaced, so that the next read is
+        from the beginning. A replaced file is given a pause to be written to its end."""
+        how = "" if self._name is None else _changed(file, self._name)
+        if how == "replaced" and not self._replaced:
+            self._replaced = True
             return False
-        self._lines.feed(block)
+        self._replaced = False
+        if not how:
+            return False
+        _log.warning("%s was %s: it is read from its beginning", self._name, how)
+        file.close()
+        self._file = None
+        self._lines = self._lines.ended()
         return True
 
     def _open(self) -> BinaryIO | None:
@@ -180,8 +223,18 @@ class FileStreamSourceTask(SourceTask):
                 self._file = Path(self._name).open("rb", buffering=0)  # noqa: SIM115
             except FileNotFoundError:
                 return None
+            self._check_position(self._file)
             self._file.seek(self._lines.position)
         return self._file
+
+    def _check_position(self, file: BinaryIO) -> None:
+        size = _size(os.fstat(file.fileno()))
+        if size is not None and size < self._lines.position:
+            raise ConnectorError(
+                f"{self._name} has {size} bytes, and {self._lines.position} of them were read"
+                " before: it was truncated or replaced while nothing followed it, or its offset was"
+                " set beyond its end. To read it from its beginning, reset the connector's offsets"
+            )
 
     def stop(self) -> None:
         if self._file is not None and self._name is not None:
@@ -198,31 +251,65 @@ def _position(offset: SourceOffset | None) -> int:
     return position
 
 
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.strip().isdecimal() else 0
+
+
+def _size(found: os.stat_result) -> int | None:
+    """None for what has no size: terminals, pipes and other devices."""
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _changed(file: BinaryIO, name: str) -> str:
+    """What became of an open file that was read to its end: `truncated`, `replaced` or nothing."""
+    ours = os.fstat(file.fileno())
+    size = _size(ours)
+    if size is None:
+        return ""
+    if size < file.tell():
+        return "truncated"
+    try:
+        there = Path(name).stat()
+    except FileNotFoundError:
+        return ""
+    return "" if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino) else "replaced"
+
+
 class Lines:
     r"""Splits bytes that arrive in pieces into lines of text, and knows where each line ended.
 
     Lines end with `\n`, `\r\n` or `\r`, and with nothing else: `splitlines` would also split at
     form feeds and the like. `position` is the place in the file after the last line taken, the
-    same however the bytes were cut into pieces.
+    same however the bytes were cut into pieces. `unfinished` counts the bytes after the last line
+    end.
     """
 
-    __slots__ = ("_complete", "_next", "_rest", "_sizes", "position")
+    __slots__ = ("_complete", "_next", "_pieces", "_sizes", "position", "unfinished")
 
     def __init__(self, position: int = 0) -> None:
         self.position = position
         self._complete: list[str] = []  # lines not yet taken, from _next on
         self._next = 0
         self._sizes: list[int] | None = None  # bytes of each line; None: its length and 1
-        self._rest = b""
+        self._pieces: list[bytes] = []  # of the line that has no end yet, none of them empty
+        self.unfinished = 0
 
     def feed(self, block: bytes) -> None:
         """More bytes. All complete lines must have been taken before."""
-        data = self._rest + block if self._rest else block
+        self._pieces.append(block)
         self._next = 0
+        if b"\n" not in block and b"\r" not in block and not self._ends_with_return():
+            # nothing is joined before there is a line end: an endless line would be copied again
+            # and again
+            self._complete, self._sizes = [], None
+            self.unfinished += len(block)
+            return
+        data = b"".join(self._pieces) if len(self._pieces) > 1 else block
         if b"\r" in data:
             self._split_returns(data)
             return
-        head, end, self._rest = data.rpartition(b"\n")
+        head, end, rest = data.rpartition(b"\n")
+        self._keep(rest)
         # decoding at once is far cheaper than line by line, and cannot join or lose a line end
         self._complete = head.decode("utf-8", "replace").split("\n") if end else []
         self._sizes = None if head.isascii() else [len(x) + 1 for x in head.split(b"\n")]
@@ -233,7 +320,22 @@ class Lines:
             self._complete.append(data[start : end.start()].decode("utf-8", "replace"))
             self._sizes.append(end.end() - start)
             start = end.end()
-        self._rest = data[start:]
+        self._keep(data[start:])
+
+    def _ends_with_return(self) -> bool:
+        return len(self._pieces) > 1 and self._pieces[-2].endswith(b"\r")
+
+    def _keep(self, rest: bytes) -> None:
+        self._pieces = [rest] if rest else []
+        self.unfinished = len(rest)
+
+    def ended(self) -> Lines:
+        """What follows when the file began anew: a last line without an end is one now."""
+        after = Lines()
+        if self.unfinished:
+            text = b"".join(self._pieces).removesuffix(b"\r").decode("utf-8", "replace")
+            after._complete, after._sizes = [text], [0]
+        return after
 
     def take(self, most: int) -> list[str]:
         """The next complete lines; moves `position` after them."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from connect_runtime import plugins
 from connect_runtime.herder.connect_cluster import Check, ConnectCluster
 from connect_runtime.herder.herder import Candidate, Herder
 from connect_runtime.herder.launcher import Launcher
@@ -37,6 +38,7 @@ class ConnectHerder:
     """A herder and the verbs over it. `start`, then `stop`, which also closes what it opened."""
 
     def __init__(self, url: str, settings: WorkerSettings, edges: Edges) -> None:
+        plugins.allow_modules(settings.properties)
         self._edges = edges
         self._settings = settings
         self._sources = SourceOffsets(edges.logs, settings.topics.offsets)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 _SAME = frozenset(
     """
-    acks allow.auto.create.topics auto.commit.interval.ms auto.offset.reset batch.size
+    acks allow.auto.create.topics auto.commit.interval.ms batch.size
     bootstrap.servers check.crcs client.id client.rack compression.type connections.max.idle.ms
     delivery.timeout.ms enable.auto.commit enable.idempotence enable.metrics.push fetch.max.bytes
-    fetch.min.bytes group.id group.instance.id group.protocol group.remote.assignor
+    fetch.min.bytes group.id group.instance.id group.remote.assignor
     heartbeat.interval.ms isolation.level linger.ms max.in.flight.requests.per.connection
     max.partition.fetch.bytes max.poll.interval.ms metadata.max.age.ms reconnect.backoff.max.ms
     reconnect.backoff.ms request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms
@@ -101,6 +101,11 @@ def _translate(name: str, value: str, properties: Mapping[str, str]) -> dict[str
         return _key_store(value, properties)
     if name == "client.dns.lookup":
         return {name: value} if value in _DNS_LOOKUPS else {}
+    if name == "group.protocol":
+        return {name: value.strip().lower()}
+    if name == "auto.offset.reset":
+        # Java's none fails the consumer where no offset is committed, as librdkafka's error does
+        return {name: "error" if value.strip().lower() == "none" else value}
     if name == "partition.assignment.strategy":
         names = [_ASSIGNORS.get(each.strip()) for each in value.split(",")]
         known = [each for each in names if each is not None]

@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from connect_runtime.kafka.client_config import ClientConfig, client_config
+from connect_runtime.kafka.client_limits import within_limits
 from connect_runtime.kafka.errors import AUTHENTICATION, TELLING, TLS, error_of, reason
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
 
@@ -135,7 +136,8 @@ def _made(kind: Any, properties: Mapping[str, str], settings: Mapping[str, Any])
         _already_named.update(unnamed)
         _log.warning("These Kafka client properties have no effect: %s", ", ".join(sorted(unnamed)))
     try:
-        return kind({**QUICK_CONNECTING, **translated.settings, **settings}, logger=_log)
+        known = within_limits({**QUICK_CONNECTING, **translated.settings, **settings})
+        return kind(known, logger=_log)
     except KafkaException as error:
         # the text quotes the value, which may be a secret
         why = _QUOTED_VALUE.sub("Invalid value for", reason(error_of(error)))

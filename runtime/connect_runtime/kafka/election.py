@@ -2,13 +2,15 @@
 
 Kafka decides, by consumer group membership; nothing is consumed and no clocks are compared. The
 classic protocol with cooperative-sticky lets a leader stay when others join. Apache's workers use
-their group with another protocol type, so the two refuse each other.
+their group with another protocol type, so the two refuse each other; a group that they have left,
+Kafka gives to whoever joins first.
 
 A leader can always be wrong for a moment: what it writes is guarded by fencing, not by `leading`.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,12 +35,16 @@ from connect_runtime.kafka.errors import (
 )
 from connect_specs.diagnostics import Diagnostic, Unreachable
 
-# A process that was killed or frozen is replaced after the session, one whose thread is stuck
-# while its heartbeats go on after the poll interval. Between the two a leader may wait for Kafka.
+# A process that was killed or frozen is replaced after the session. One whose owner is stuck is no
+# longer served, so it is replaced when the poll interval has passed besides.
 _SESSION_S = 6.0
 _STUCK_S = 10.0
+_OWNER_S = 60.0
+_LEAVE_S = 10.0
 _CONFIRM_S = 2.0
-_SLICE_S = 0.02
+# How long one look for news takes; callbacks come at once, closing waits for the end of it.
+_SLICE_S = 0.1
+_ANSWER_S = 0.02
 _REQUEST_S = 10.0
 _ASK_AGAIN_S = 0.1
 _SETTINGS = {
@@ -52,11 +58,18 @@ _SETTINGS = {
 }
 
 
-class Election:
-    """Standing in the election until closed. Belongs to one thread; `leading` may be read by any.
+class ApacheGroup(Unreachable):
+    """Apache's Connect workers are members of the group."""
 
-    `identity` is what others find this member by, such as its URL. `term` grows each time that
-    leadership is won, so that losing and winning it within one poll does not go unnoticed.
+
+class Election:
+    """Takes part in the election until closed, on a thread of its own. Any thread may read
+    `leading` and `term`; one thread, the owner, calls `poll`.
+
+    The owner may be busy for up to a minute. One that has not called `poll` for longer is stuck:
+    it stops leading, and this member leaves the group so that another can lead. `identity` is what
+    others find this member by, such as its URL. `term` grows each time that leadership is won, so
+    that losing and winning it between two polls does not go unnoticed.
     """
 
     def __init__(
@@ -66,9 +79,12 @@ class Election:
         self._group = group
         self._topic = topic
         self._owns = False
-        self._polled = time.monotonic()
+        self._polled = self._asked = time.monotonic()
         self._answer: list[KafkaError | None] = []
-        self._consumer: Consumer | None = consumer(
+        self._error: Exception | None = None
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._consumer: Consumer = consumer(
             properties,
             {
                 **_SETTINGS,
@@ -80,44 +96,80 @@ class Election:
         self._consumer.subscribe(
             [topic], on_assign=self._won, on_revoke=self._lost, on_lost=self._lost
         )
+        self._thread = threading.Thread(target=self._take_part, name="election", daemon=True)
+        self._thread.start()
 
     @property
     def leading(self) -> bool:
-        """False also when nobody has called poll for so long that others may have taken over."""
-        return self._owns and time.monotonic() - self._polled < _SESSION_S
+        """False also when this process was frozen, or its owner stuck, for so long that others may
+        have taken over."""
+        now = time.monotonic()
+        return self._owns and now - self._polled < _SESSION_S and now - self._asked < _OWNER_S
 
     def poll(self, timeout_s: float = 0.0) -> None:
-        """Takes part; must be called every second or so. Waits up to `timeout_s` for a change.
+        """Says that the owner is alive. Waits up to `timeout_s` for a change of `leading`.
 
-        Raises Unreachable where Apache's workers use the group, or Kafka does not allow it.
+        Raises what went wrong since the last call: ApacheGroup, and Unreachable where Kafka does
+        not allow this login to join the group.
         """
         before = (self._owns, self.term)
-        deadline = time.monotonic() + timeout_s
-        while True:
-            self._serve(min(_SLICE_S, max(0.0, deadline - time.monotonic())))
-            if (self._owns, self.term) != before or time.monotonic() >= deadline:
-                return
+        with self._changed:
+            self._asked = time.monotonic()
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: self._error is not None or (self._owns, self.term) != before, timeout_s
+            )
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def close(self) -> None:
         """Leaves the group at once, so that the next one need not wait for a timeout."""
-        self._owns = False
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
+        self._closing.set()
+        self._own(owns=False)
+        self._thread.join(_LEAVE_S)
 
-    def _serve(self, timeout_s: float) -> None:
-        assert self._consumer is not None, "the election is closed"
-        message = self._consumer.poll(timeout_s)
+    # --- on the thread of the election ---
+
+    def _take_part(self) -> None:
+        try:
+            while not self._closing.is_set():
+                if self._owner_lives():
+                    self._serve_guarded()
+        finally:
+            self._own(owns=False)
+            self._consumer.close()
+
+    def _owner_lives(self) -> bool:
+        """Waits a little if not. A member that is not served leaves its group after `_STUCK_S`."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._closing.is_set() or time.monotonic() - self._asked < _OWNER_S,
+                _SLICE_S,
+            )
+
+    def _serve_guarded(self) -> None:
+        try:
+            self._serve()
+        except Exception as error:
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+            # what fails at once may go on failing
+            self._closing.wait(_SLICE_S)
+
+    def _serve(self) -> None:
+        message = self._consumer.poll(_SLICE_S)
         # After a pause as long as a session the process may have been frozen, and its answers
         # from before the freeze still be on their way: only the coordinator knows.
         if self._owns and time.monotonic() - self._polled >= _SESSION_S:
-            self._owns = self._is_still_member()
+            self._own(owns=self._is_still_member())
         self._polled = time.monotonic()
         error = None if message is None else message.error()
         if error is None or error.code() in SILENT:
             return
         if error.code() == MAX_POLL_EXCEEDED:
-            self._owns = False
+            self._own(owns=False)
         elif error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
             raise _apache_group(self._group)
         else:
@@ -125,7 +177,6 @@ class Election:
 
     def _is_still_member(self) -> bool:
         """Asks the coordinator, which takes a commit from members of this generation only."""
-        assert self._consumer is not None, "the election is closed"
         self._answer.clear()
         term = self.term
         try:
@@ -134,7 +185,7 @@ class Election:
             return False
         deadline = time.monotonic() + _CONFIRM_S
         while not self._answer and time.monotonic() < deadline:
-            self._consumer.poll(_SLICE_S)
+            self._consumer.poll(_ANSWER_S)
         return self._owns and self.term == term and self._answer == [None]
 
     def _won(self, member: Consumer, partitions: list[TopicPartition]) -> None:
@@ -142,12 +193,17 @@ class Election:
         member.incremental_assign([TopicPartition(at.topic, at.partition, 0) for at in partitions])
         member.pause(partitions)
         if any(at.partition == 0 for at in partitions):
-            self._owns = True
             self.term += 1
+            self._own(owns=not self._closing.is_set())
 
     def _lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         if any(at.partition == 0 for at in partitions):
-            self._owns = False
+            self._own(owns=False)
+
+    def _own(self, *, owns: bool) -> None:
+        with self._changed:
+            self._owns = owns
+            self._changed.notify_all()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +219,7 @@ def find_leader(
 ) -> Leader | None:
     """Who leads, None if nobody does. Waits up to `timeout_s` for an election that is under way.
 
-    Raises Unreachable where Apache's workers use the group.
+    Raises ApacheGroup where Apache's workers are members of the group.
     """
     client = admin(properties)
     deadline = time.monotonic() + timeout_s
@@ -176,6 +232,8 @@ def find_leader(
         except KafkaException as exception:
             code = error_of(exception).code()
             if code == NOT_A_CONSUMER_GROUP:
+                if _is_empty(client, group):
+                    return None
                 raise _apache_group(group) from None
             if code in COORDINATOR_BUSY and time.monotonic() < busy_until:
                 time.sleep(_ASK_AGAIN_S)
@@ -200,12 +258,23 @@ def members_of(client: AdminClient, group: str, timeout_s: float) -> tuple[str, 
         return ()
 
 
-def _apache_group(group: str) -> Unreachable:
-    return Unreachable(
+def _is_empty(client: AdminClient, group: str) -> bool:
+    """Whether nobody is in a group of another protocol type. Its successors show no such group, so
+    only this deprecated call tells."""
+    try:
+        found = client.list_groups(group, timeout=_REQUEST_S)
+    except KafkaException as exception:
+        raise as_failure(error_of(exception), "The group cannot be read", group) from None
+    return all(each.error is None and not each.members for each in found)
+
+
+def _apache_group(group: str) -> ApacheGroup:
+    return ApacheGroup(
         Diagnostic(
             "cluster.of-apache",
             "A Kafka Connect cluster of Apache's workers uses this group.id",
             group,
-            hint="Stop its workers first, or choose another group.id.",
+            hint="Stop its workers first, or choose another group.id. Killed workers leave the "
+            "group after their session.timeout.ms, 10 s by default.",
         )
     )

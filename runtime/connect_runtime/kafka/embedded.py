@@ -2,12 +2,14 @@
 
 One KRaft node in a process of its own, which outlives whoever started it. A folder holds its data
 and a record of its process, so that the next start in that folder adopts the living broker, or
-starts it again on the same data, ports and cluster id. Listens on loopback only.
+starts it again on the same data, ports and cluster id. Listens on loopback only, and only this user
+can read what it writes.
 """
 
 import contextlib
 import fcntl
 import json
+import secrets
 import socket
 import subprocess
 import time
@@ -25,10 +27,12 @@ from connect_runtime.kafka.jars import classpath
 from connect_runtime.kafka.java import find_java
 from connect_runtime.kafka.ports import LOOPBACK, free_port, is_free
 from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
+from connect_runtime.private_files import make_private_folder, tighten, write_private
 from connect_specs.diagnostics import Diagnostic, Unreachable
 
 _RECORD = "broker.json"
 _LOG = "broker.log"
+_PASSWORD = "password"
 _START_S = 30.0
 _STOP_S = 15.0
 _TRIES_S = 0.05
@@ -70,6 +74,21 @@ share.coordinator.state.topic.num.partitions=4
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 """
+
+# Both listeners ask for a login; their names stay, so that everything else does.
+_AUTHENTICATION = """\
+listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.controller.protocol=PLAIN
+sasl.mechanism.inter.broker.protocol=PLAIN
+listener.name.plaintext.plain.sasl.jaas.config={login} user_{user}="{password}";
+listener.name.controller.plain.sasl.jaas.config={login} user_{user}="{password}";
+"""
+_USER = "connect"
+_LOGIN = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    ' username="{user}" password="{password}"'
+)
 
 _LOGGING = """\
 rootLogger.level=WARN
@@ -122,9 +141,7 @@ def _read_record(folder: Path) -> BrokerRecord | None:
 
 
 def _write_record(folder: Path, record: BrokerRecord) -> None:
-    unfinished = folder / f"{_RECORD}.new"
-    unfinished.write_text(json.dumps(asdict(record), indent=2) + "\n")
-    unfinished.replace(folder / _RECORD)
+    write_private(folder / _RECORD, json.dumps(asdict(record), indent=2) + "\n")
 
 
 class EmbeddedBroker:
@@ -135,18 +152,20 @@ class EmbeddedBroker:
 
     def __init__(self, folder: Path, record: BrokerRecord, *, adopted: bool) -> None:
         self.folder = folder
+        self._password = _read_password(folder)
         self.adopted = adopted
         self._record = record
 
     @classmethod
-    def start(cls, folder: Path, *, port: int | None = None) -> Self:
+    def start(cls, folder: Path, *, port: int | None = None, authentication: bool = False) -> Self:
         """The folder's broker, adopted if it lives, else started; ready when this returns.
 
         `port` is the one that clients connect to: without it the last start's, or a free one.
+        With `authentication` nobody connects without the password that a file in the folder holds.
         Waits 30 s at most. Raises BrokerError, and JarsError if Kafka's jars cannot be had.
         """
         folder = folder.absolute()
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         with _locked(folder):
             living = find_broker(folder)
             if living is not None:
@@ -155,9 +174,15 @@ class EmbeddedBroker:
                         f"the broker in {folder} runs on port {living.port}, not {port}",
                         hint=f"Stop it first; its pid is {living.pid}.",
                     )
+                if authentication != bool(_read_password(folder)):
+                    now = "no login" if authentication else "a login"
+                    raise BrokerError(
+                        f"the broker in {folder} runs, and asks for {now}",
+                        hint=f"Stop it first, to change that; its pid is {living.pid}.",
+                    )
                 _wait_until_ready(folder, living)
                 return cls(folder, living, adopted=True)
-            started = _start_process(folder, port)
+            started = _start_process(folder, port, authentication=authentication)
             try:
                 _wait_until_ready(folder, started)
             except BaseException:
@@ -168,6 +193,11 @@ class EmbeddedBroker:
     @property
     def bootstrap_servers(self) -> str:
         return f"{LOOPBACK}:{self._record.port}"
+
+    @property
+    def client_properties(self) -> dict[str, str]:
+        """What clients need to connect, in Java's names. Holds the password, if there is one."""
+        return _client_properties(self._record, self._password)
 
     @property
     def cluster_id(self) -> str:
@@ -189,26 +219,64 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _start_process(folder: Path, port: int | None) -> BrokerRecord:
+def _read_password(folder: Path) -> str:
+    """Empty if the broker asks for none."""
+    try:
+        return (folder / _PASSWORD).read_text().strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _ensure_password(folder: Path, *, wanted: bool) -> str:
+    if not wanted:
+        (folder / _PASSWORD).unlink(missing_ok=True)
+    elif not _read_password(folder):
+        write_private(folder / _PASSWORD, f"{secrets.token_urlsafe(24)}\n")
+    return _read_password(folder)
+
+
+def _client_properties(record: BrokerRecord, password: str) -> dict[str, str]:
+    properties = {"bootstrap.servers": f"{LOOPBACK}:{record.port}"}
+    if password:
+        properties |= {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f"{_LOGIN.format(user=_USER, password=password)};",
+        }
+    return properties
+
+
+def _authentication(password: str) -> str:
+    if not password:
+        return ""
+    login = _LOGIN.format(user=_USER, password=password)
+    return _AUTHENTICATION.format(login=login, user=_USER, password=password)
+
+
+def _start_process(folder: Path, port: int | None, *, authentication: bool) -> BrokerRecord:
     java = find_java()
     if java is None:
         raise BrokerError("Kafka needs Java 17 or newer, and there is none", hint="Install Java.")
     java_command = [str(java), *_JVM_FLAGS, "-cp", classpath("broker")]
     planned = _plan_record(folder, port)
     properties = folder / "server.properties"
-    properties.write_text(
+    tighten(folder)
+    password = _ensure_password(folder, wanted=authentication)
+    write_private(
+        properties,
         _PROPERTIES.format(
             host=LOOPBACK,
             port=planned.port,
             controller_port=planned.controller_port,
             data=folder / "data",
         )
+        + _authentication(password),
     )
     logging = folder / "log4j2.properties"
-    logging.write_text(_LOGGING)
+    write_private(logging, _LOGGING)
     java_command.append(f"-Dlog4j2.configurationFile={logging}")
     _format_once(folder, java_command, properties, planned.cluster_id)
-    pid = spawn([*java_command, "kafka.Kafka", str(properties)], log=folder / _LOG)
+    pid = spawn([*java_command, "kafka.Kafka", str(properties)], log=folder / _LOG, private=True)
     started = start_time(pid)
     if started is None:
         raise BrokerError("the broker ended at once", log_tail=_log_tail(folder))
@@ -262,6 +330,7 @@ def _format_once(folder: Path, java_command: list[str], properties: Path, cluste
         check=False,
         stdin=subprocess.DEVNULL,
         timeout=_START_S,
+        umask=0o077,
     )
     if done.returncode != 0:
         tail = (done.stdout + done.stderr).strip().splitlines()[-5:]
@@ -282,7 +351,7 @@ def _wait_until_ready(folder: Path, record: BrokerRecord) -> None:
     _wait_for_port(folder, record, deadline)
     # Connecting again at once, and silent about refusals: the broker is only coming up.
     client = admin(
-        {"bootstrap.servers": f"{LOOPBACK}:{record.port}"},
+        _client_properties(record, _read_password(folder)),
         {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "log_level": 0},
     )
     while True:

@@ -16,11 +16,18 @@ from pathlib import Path
 _POLL_S = 0.02
 
 
-def spawn(command: Sequence[str], *, log: Path) -> int:
+# Sets the umask of a process that then becomes another command.
+_PRIVATELY = ("/bin/sh", "-c", 'umask 077 && exec "$@"', "sh")
+
+
+def spawn(command: Sequence[str], *, log: Path, private: bool = False) -> int:
     """Starts a process in a session of its own, so that no terminal's Ctrl-C reaches it.
 
-    `command` begins with a path. Both outputs are appended to `log`. Returns the pid.
+    `command` begins with a path. Both outputs are appended to `log`. What a `private` process
+    writes, only this user can read. Returns the pid.
     """
+    if private:
+        command = [*_PRIVATELY, *command]
     to_log = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     # Not Popen, which complains when it is collected while its process runs on, as this one may.
     return os.posix_spawn(
@@ -29,7 +36,7 @@ def spawn(command: Sequence[str], *, log: Path) -> int:
         os.environ,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, str(log), to_log, 0o644),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), to_log, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
         setsid=True,

@@ -20,6 +20,7 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext
 
+from connect_runtime.private_files import make_private_folder
 from connect_runtime.spark import sealing
 from connect_runtime.spark.jvm import Jvm
 
@@ -151,7 +152,7 @@ class _Folder:
     share."""
 
     def __init__(self, parent: Path) -> None:
-        _make(parent)
+        make_private_folder(parent)
         guard = os.open(parent, os.O_RDONLY)
         try:
             # a folder that is made and not yet locked must not be taken for a dead one's
@@ -164,7 +165,7 @@ class _Folder:
         finally:
             os.close(guard)
         for name in ("local", "leases"):
-            _make(self.path / name)
+            make_private_folder(self.path / name)
         (self.path / "log4j2.properties").write_text(_LOG4J)
 
     def remove(self) -> None:
@@ -182,11 +183,6 @@ def _remove_unlocked(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(descriptor)
-
-
-def _make(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
 
 
 def log_file(data_folder: Path) -> Path:

@@ -65,6 +65,7 @@ def _run_newest(
     orphaned: Callable[[], bool],
 ) -> Ended:
     try:
+        plugins.allow_modules(launch.worker)
         task = plugins.task(launch.config["task.class"])()
         reporter.version = task.version()
         if isinstance(task, SourceTask):

@@ -21,6 +21,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.java_text import java_text
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.kafka.client_checks import override_errors
 from connect_runtime.plugins import Plugin
 from connect_runtime.validation import rules
 from connect_runtime.validation.definitions import sink_definitions, source_definitions
@@ -81,7 +82,7 @@ def validate(config: Config, worker: WorkerConfig) -> ConfigInfos:
     keys = {**definitions.keys, **own.keys}
     groups = dict.fromkeys((*definitions.groups, *own.groups))
     infos = findings.infos(cast(str, name), keys, tuple(groups))
-    return _with(infos, [*_override_infos(config), *_option_infos(config)])
+    return _with(infos, [*_override_infos(config, worker), *_option_infos(config)])
 
 
 def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterator[tuple[str, str]]:
@@ -142,14 +143,19 @@ def _kept(findings: Findings, values: list[ConfigValue]) -> list[ConfigValue]:
     return values
 
 
-def _override_infos(config: Config) -> list[ConfigInfo]:
-    """Overrides of client properties, which this runtime allows all of."""
+def _override_infos(config: Config, worker: WorkerConfig) -> list[ConfigInfo]:
+    """Overrides of client properties, which this runtime allows all of that fit its clients."""
+    errors = dict(override_errors(config, worker.properties))
     return [
-        ConfigInfo(None, ValueInfo(key, value))
+        ConfigInfo(None, ValueInfo(key, value, errors=_error_of(key, errors)))
         for prefix in _OVERRIDES
         for key, value in config.items()
         if key.startswith(prefix) and value is not None
     ]
+
+
+def _error_of(key: str, errors: Mapping[str, str]) -> tuple[str, ...]:
+    return (f"Invalid value for configuration {key}: {errors[key]}",) if key in errors else ()
 
 
 def _option_infos(config: Config) -> list[ConfigInfo]:

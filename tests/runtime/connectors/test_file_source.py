@@ -1,6 +1,7 @@
 """FileStreamSource: lines, positions, and what its connector says."""
 
 import re
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -175,3 +176,110 @@ def test_its_config() -> None:
         "topic": ["Invalid value  for configuration topic: String must be non-empty"],
         "batch.size": [],
     }
+
+
+def test_an_endless_line_is_refused_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "in.txt"
+    with file.open("wb") as out:
+        out.write(b"short\n")
+        out.truncate(6 + (64 << 20))
+    task = started(file)
+    assert polled(task).values == ["short"]
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            ConnectorError, match=r"in\.txt: the line that begins at byte 6 is longer than 16777216"
+        ):
+            while True:
+                task.poll()
+        assert tracemalloc.get_traced_memory()[1] < 40 << 20
+    finally:
+        tracemalloc.stop()
+    task.stop()
+
+
+def test_a_long_line_passes_where_the_producer_takes_it(tmp_path: Path) -> None:
+    file = tmp_path / "in.txt"
+    file.write_bytes(b"x" * (17 << 20) + b"\n")
+    task = started(file, **{"producer.override.max.request.size": str(18 << 20)})
+    found = None
+    while found is None:
+        found = task.poll()
+    assert [len(line) for line in found.values] == [17 << 20]
+    assert found.source_offset == {"position": (17 << 20) + 1}
+    task.stop()
+
+
+def until_lines(task: FileStreamSourceTask, *wanted: str) -> list[Any]:
+    """Polls until these lines have come; the offset of each batch."""
+    found: list[str] = []
+    offsets = []
+    for _ in range(30):
+        batch = task.poll()
+        if batch is not None:
+            found += batch.values
+            offsets.append(batch.source_offset["position"])
+        if len(found) >= len(wanted):
+            break
+    assert found == list(wanted)
+    return offsets
+
+
+@pytest.mark.parametrize("rest", ["", "unfinished"])
+def test_a_truncated_file_is_read_from_its_beginning(
+    tmp_path: Path, rest: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "in.txt"
+    file.write_text(f"one\ntwo\n{rest}")
+    task = started(file)
+    assert until_lines(task, "one", "two") == [8]
+    assert task.poll() is None
+    file.write_text("new\n")
+    if rest:
+        assert until_lines(task, rest) == [0]
+    assert until_lines(task, "new") == [4]
+    assert f"{file} was truncated: it is read from its beginning" in caplog.text
+    task.stop()
+
+
+@pytest.mark.parametrize("rest", ["", "unfinished"])
+def test_a_replaced_file_is_read_to_its_end_and_then_the_new_one(tmp_path: Path, rest: str) -> None:
+    file, old = tmp_path / "in.txt", tmp_path / "in.txt.1"
+    file.write_text("one\ntwo\n")
+    task = started(file)
+    until_lines(task, "one", "two")
+    writer = file.open("a")
+    file.rename(old)
+    assert task.poll() is None, "there is no new one yet"
+    file.write_text("new, and longer than the old one\n")
+    assert task.poll() is None, "the old one may still be written to"
+    writer.write(f"three\n{rest}")
+    writer.close()
+    assert until_lines(task, "three") == [14]
+    if rest:
+        assert until_lines(task, rest) == [0]
+    assert until_lines(task, "new, and longer than the old one") == [33]
+    with file.open("a") as more:
+        more.write("more\n")
+    assert until_lines(task, "more") == [38]
+    task.stop()
+
+
+def test_a_file_shorter_than_its_position_is_an_error_at_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "in.txt"
+    file.write_text("one\n")
+    task = started(file, {"position": 5})
+    with pytest.raises(
+        ConnectorError, match=r"in\.txt has 4 bytes, and 5 of them were read before"
+    ):
+        task.poll()
+    task.stop()
+    task = started(file, {"position": 4})
+    assert task.poll() is None
+    task.stop()
+
+
+def test_what_has_no_size_is_followed(tmp_path: Path) -> None:
+    task = started(Path("/dev/null"), {"position": 7})
+    assert task.poll() is None
+    task.stop()

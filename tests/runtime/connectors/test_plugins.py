@@ -1,5 +1,7 @@
 """What a config's class name means."""
 
+import importlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,23 +30,95 @@ def test_names_of_a_built_in(name: str) -> None:
     assert (plugin.class_name, plugin.kind) == (JAVA, "source")
 
 
-def test_a_python_class_goes_by_its_own_name(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    module = tmp_path / "acme_connectors.py"
-    module.write_text(
+@pytest.fixture
+def acme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A package on the path whose modules leave a file `<module>.ran` when they are imported."""
+    monkeypatch.setattr(plugins, "_allowed", plugins._allowed)
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / tmp_path.name.replace("-", "_")
+    package.mkdir()
+    text = (
+        "from pathlib import Path\n"
+        "Path(__file__).with_suffix('.ran').touch()\n"
         "from connect_runtime.connectors.file_source import FileStreamSourceConnector\n"
+        "from connect_runtime.connectors.file_source import FileStreamSourceTask\n"
+        "from connect_runtime.data.string_converter import StringConverter\n"
         "class Lines(FileStreamSourceConnector):\n"
         "    pass\n"
+        "class Task(FileStreamSourceTask):\n"
+        "    pass\n"
+        "class Text(StringConverter):\n"
+        "    pass\n"
+        "class Trap:\n"
+        "    def __init__(self):\n"
+        "        Path(__file__).with_suffix('.trapped').touch()\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
+    for module in ("__init__", "__main__", "lines", "other"):
+        (package / f"{module}.py").write_text(text)
+    return package
 
-    assert plugins.connector("acme_connectors:Lines").class_name == "acme_connectors.Lines"
+
+def test_a_class_of_a_listed_module_goes_by_its_own_name(acme: Path) -> None:
+    plugins.allow_modules({"plugin.modules": f" {acme.name}.lines ,x"})
+    assert plugins.connector(f"{acme.name}.lines:Lines").class_name == f"{acme.name}.lines.Lines"
+    assert plugins.converter("key.converter", f"{acme.name}.lines.Text").kind == "converter"
+    name = plugins.task_class_name(plugins._load(f"{acme.name}.lines:Task"))
+    assert plugins.task(name).__name__ == "Task"
+    with pytest.raises(ConnectorError, match="is in a module that this worker does not list"):
+        plugins.connector(f"{acme.name}.other:Lines")
 
 
-@pytest.mark.parametrize(
-    "name", ["Bogus", "no.such.Module", "connect_runtime.plugins:Plugin", ":x"]
-)
+def test_a_listed_package_covers_its_modules(acme: Path) -> None:
+    plugins.allow_modules({"plugin.modules": acme.name})
+    for name in (f"{acme.name}.Lines", f"{acme.name}.other.Lines"):
+        assert plugins.connector(name).class_name == name
+    with pytest.raises(ConnectorError, match="Failed to find any class"):
+        plugins.connector(f"{acme.name}.__main__:Lines")
+    assert not (acme / "__main__.ran").exists()
+
+
+@pytest.mark.parametrize("separator", [":", "."])
+@pytest.mark.parametrize("module", ["", ".lines", ".__main__"])
+def test_a_module_that_is_not_listed_is_never_imported(
+    acme: Path, module: str, separator: str
+) -> None:
+    name = f"{acme.name}{module}{separator}"
+    for asked in (
+        lambda: plugins.connector(f"{name}Lines"),
+        lambda: plugins.converter("key.converter", f"{name}Text"),
+        lambda: plugins.task(f"{name}Task"),
+    ):
+        with pytest.raises(ConnectorError):
+            asked()
+    assert list(acme.glob("*.ran")) == []
+
+
+@pytest.mark.parametrize("name", ["venv.__main__:main", "venv:EnvBuilder", "venv.__main__.main"])
+def test_the_interpreters_own_modules_are_not_imported(name: str) -> None:
+    before = set(sys.modules)
+    for asked in (plugins.connector, plugins.task, lambda it: plugins.converter("k", it)):
+        with pytest.raises(ConnectorError):
+            asked(name)
+    assert not {module for module in set(sys.modules) - before if "venv" in module}
+
+
+def test_nothing_is_called_of_a_class_that_is_no_plugin(acme: Path) -> None:
+    plugins.allow_modules({"plugin.modules": acme.name})
+    for asked in (plugins.connector, plugins.task, lambda it: plugins.converter("k", it)):
+        with pytest.raises(ConnectorError):
+            asked(f"{acme.name}.lines:Trap")
+    assert list(acme.glob("*.trapped")) == []
+
+
+def test_a_task_class_that_tasks_could_not_import_is_refused_beforehand(acme: Path) -> None:
+    found = importlib.import_module(f"{acme.name}.other").Task
+    with pytest.raises(
+        ConnectorError, match=rf"add plugin\.modules={acme.name}\.other to the worker"
+    ):
+        plugins.task_class_name(found)
+
+
+@pytest.mark.parametrize("name", ["Bogus", "no.such.Module", ":x", "connect_runtime.data.json:No"])
 def test_an_unknown_connector(name: str) -> None:
     with pytest.raises(ConnectorError) as raised:
         plugins.connector(name)

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
+from connect_runtime.kafka import election
 from connect_runtime.kafka.election import Election, Leader, find_leader
 from connect_specs.diagnostics import Unreachable
 from support.broker import BrokerAddress, create_topic
@@ -19,6 +20,7 @@ from support.wait import wait_until
 # Polls, and says on each change whether it leads.
 _MEMBER = """
 import sys
+from connect_runtime.kafka import election
 from connect_runtime.kafka.election import Election
 servers, group, topic, identity = sys.argv[1:]
 member = Election({"bootstrap.servers": servers}, group, topic, identity)
@@ -123,12 +125,43 @@ def test_a_frozen_leader_is_replaced_and_knows_it_when_it_wakes(
             child.kill()
 
 
-def test_a_thread_that_is_stuck_stops_leading_by_itself(stand: Stand) -> None:
-    member = stand("stuck")
+def test_an_owner_that_is_busy_keeps_leading(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(election._SETTINGS, "max.poll.interval.ms", 6_000)
+    busy = stand("busy")
+    wait_until(lambda: poll_all(busy) == [True], what="the member to lead")
+    standby = stand("standby")
+    standby.poll(9)
+    assert (busy.leading, standby.leading) == (True, False)
+    assert busy.term == 1
+
+
+def test_an_owner_that_is_stuck_stops_leading_and_is_replaced(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(election, "_OWNER_S", 1.0)
+    monkeypatch.setitem(election._SETTINGS, "max.poll.interval.ms", 6_000)
+    stuck = stand("stuck")
+    wait_until(lambda: poll_all(stuck) == [True], what="the member to lead")
+    wait_until(lambda: not stuck.leading, what="the member to doubt", timeout_s=5)
+    stuck.poll()
+    assert stuck.leading, "it is still a member"
+    standby = stand("standby")
+    wait_until(lambda: poll_all(standby) == [True], what="the standby to lead")
+    for _ in range(30):
+        assert poll_all(stuck, standby) == [False, True]
+        stuck.poll(0.05)
+
+
+def test_an_error_on_the_thread_is_raised_to_the_owner_and_the_member_goes_on(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = stand("unlucky")
     wait_until(lambda: poll_all(member) == [True], what="the member to lead")
-    wait_until(lambda: not member.leading, what="the member to doubt", timeout_s=8)
-    member.poll()
-    assert member.leading, "it is still a member: the coordinator said so"
+    with monkeypatch.context() as patched:
+        patched.setattr(member, "_serve", lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            wait_until(lambda: member.poll(0.05), what="the error")
+    wait_until(lambda: not member.poll() and member.leading, what="the member to go on")
     assert member.term == 1
 
 

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.kafka.embedded import BrokerError, BrokerRecord, EmbeddedBroker, find_broker
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.process import end_process, is_alive, start_time
+from connect_specs.diagnostics import Unreachable
 from support.broker import BrokerAddress, cluster_at, create_topic, produce, read_to_end
 from support.wait import wait_until
 
@@ -128,3 +132,69 @@ def test_a_damaged_record_is_named(folder: Path) -> None:
     (folder / "broker.json").write_text("{")
     with pytest.raises(BrokerError, match=r"broker\.json"):
         find_broker(folder)
+
+
+def _open_to_others(folder: Path) -> list[str]:
+    found = (folder, *folder.rglob("*"))
+    return [str(each) for each in found if each.lstat().st_mode & 0o077]
+
+
+def test_nobody_else_can_read_what_the_broker_writes(folder: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        started = EmbeddedBroker.start(folder)
+        create_topic(started.bootstrap_servers, "secrets")
+        produce(started.bootstrap_servers, "secrets", [(b"k", b"v")])
+        assert (folder / "data" / "secrets-0").is_dir()
+        assert _open_to_others(folder) == []
+        started.stop()
+        for each in (folder, folder / "data", folder / "data" / "secrets-0"):
+            each.chmod(0o755)
+        for each in (folder / "data" / "secrets-0").iterdir():
+            each.chmod(0o644)
+        again = EmbeddedBroker.start(folder)
+        assert _open_to_others(folder) == []
+        assert len(read_to_end(again.bootstrap_servers, "secrets")) == 1
+        again.stop()
+    finally:
+        os.umask(before)
+
+
+def test_a_login_is_asked_for_if_wanted(folder: Path) -> None:
+    started = EmbeddedBroker.start(folder, authentication=True)
+    properties = started.client_properties
+    assert properties["security.protocol"] == "SASL_PLAINTEXT"
+    assert (folder / "password").stat().st_mode & 0o777 == 0o600
+    assert check_reachable(properties) == started.cluster_id
+    bare = {"bootstrap.servers": started.bootstrap_servers}
+    with pytest.raises(Unreachable):
+        check_reachable(bare, timeout_s=3)
+    password = (folder / "password").read_text().strip()
+    wrong = properties["sasl.jaas.config"].replace(password, "guessed")
+    with pytest.raises(Unreachable, match="Kafka refuses the login"):
+        check_reachable(properties | {"sasl.jaas.config": wrong})
+    assert _asked(folder) == b"", "nor does the controller's listener let anybody in"
+    with pytest.raises(BrokerError, match="asks for a login"):
+        EmbeddedBroker.start(folder)
+    assert password not in (folder / "broker.log").read_text()
+    started.stop()
+
+    again = EmbeddedBroker.start(folder, authentication=True)
+    assert again.client_properties == properties
+    again.stop()
+    without = EmbeddedBroker.start(folder)
+    assert check_reachable(without.client_properties) == started.cluster_id
+    assert not (folder / "password").exists()
+    assert _asked(folder) != b""
+    with pytest.raises(BrokerError, match="asks for no login"):
+        EmbeddedBroker.start(folder, authentication=True)
+    without.stop()
+
+
+def _asked(folder: Path) -> bytes:
+    """What the controller's listener answers to DescribeCluster without a login."""
+    port = json.loads((folder / "broker.json").read_text())["controller_port"]
+    request = struct.pack(">hhih", 60, 1, 1, -1) + b"\0" + b"\0\x02" + b"\0"
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as asked:
+        asked.sendall(struct.pack(">i", len(request)) + request)
+        return asked.recv(4)

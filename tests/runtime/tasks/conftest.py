@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
+from connect_runtime import plugins
 from connect_runtime.storage.assignments_topic import assignment_record
 from connect_runtime.storage.snapshots import Assignment, TaskId
 from connect_runtime.tasks.launch import Outcome, TaskLaunch
@@ -150,6 +151,7 @@ def install(monkeypatch: pytest.MonkeyPatch, unique: str) -> Callable[[type[Any]
     def make(cls: type[Any]) -> str:
         module = unique.replace("-", "_")
         monkeypatch.setitem(sys.modules, module, SimpleNamespace(Task=cls))  # type: ignore[arg-type]
+        plugins.allow_modules({plugins.PLUGIN_MODULES: module})
         return f"{module}:Task"
 
     return make

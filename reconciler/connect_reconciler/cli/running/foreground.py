@@ -1,4 +1,4 @@
-"""A runtime in this process, until Ctrl-C or SIGTERM.
+"""A runtime in this process, until Ctrl-C, SIGTERM or the end of its terminal (SIGHUP).
 
 Those end it in order; a second one of them ends it at once. Shows a table on a terminal, else one
 line for each change of state.
@@ -21,6 +21,7 @@ from connect_reconciler.cli.signals import told_to_stop
 from connect_reconciler.observe.known_plugins import Installed
 from connect_reconciler.observe.traces import without_secrets
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.private_files import make_private_folder
 from connect_runtime.server import Runtime
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def run_until_told(
     `sensitive`: by connector the keys that its spec calls so.
     Raises Failed if the runtime ends by itself.
     """
+    make_private_folder(config.data_folder)
     on_terminal = sys.stdout.isatty() and not as_json
     _log_to(config.data_folder / LOG if on_terminal else None)
     for warning in warnings:
@@ -96,7 +98,7 @@ def _tell_changes(
 def _log_to(file: Path | None) -> None:
     """A table on a terminal is not to be written over: then a file has the log, else stderr."""
     if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(mode=0o600)
     logging.basicConfig(
         level=logging.WARNING,
         format="%(asctime)s %(levelname)s %(message)s (%(name)s)",

@@ -49,7 +49,8 @@ def _keep(project: Project, port: int, over: threading.Event) -> None:
         try:
             if find_broker(folder) is None:
                 progress("Kafka has ended by itself: starting it again, on the same data")
-                EmbeddedBroker.start(folder, port=port)
+                authentication = project.embedded_authentication
+                EmbeddedBroker.start(folder, port=port, authentication=authentication)
                 told = ""
         except ConnectError as error:
             if str(error) != told:

@@ -91,7 +91,9 @@ def _source(project: Project) -> Iterator[PluginSource]:
     from connect_reconciler.cli.running.process import find_runtime
     from connect_reconciler.cluster.choose import rest_client
     from connect_reconciler.cluster.plugins import InstalledPlugins, RestPlugins
+    from connect_runtime.plugins import allow_modules
 
+    allow_modules(project.worker)
     # Nobody leads where the project's own Kafka does not even run
     if has_own_broker(project) and find_runtime(project) is None:
         progress("no runtime is up: these are the plugins of this installation")

@@ -95,12 +95,12 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
 
     with ExitStack() as stack:
         stack.enter_context(claimed(project))
-        bootstrap = None
+        reached = project
         if has_own_broker(project):
             broker = stack.enter_context(own_broker(project, for_up=True))
             stack.enter_context(kept_alive(project, broker))
-            bootstrap = broker.bootstrap_servers
-        config, warnings = from_project(project, bootstrap)
+            reached = replace(project, kafka=broker.client_properties)
+        config, warnings = from_project(reached, None)
         config = with_master(_with_free_port(project, config), slots, master)
         run_until_told(
             config,

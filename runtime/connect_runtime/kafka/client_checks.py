@@ -1,0 +1,116 @@
+"""Do the client properties of a worker and of its connectors make clients at all?
+
+Each kind of client that tasks use is made once, without an address, so that nothing connects: what
+does not fit is known when a worker starts or a config is validated, not when a task fails. Values
+are never shown. References such as `${file:a:b}` are not resolved here, and files may lie on other
+machines, so both are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connect_runtime.kafka import clients
+from connect_specs.diagnostics import Diagnostic, Invalid
+
+# An overridden assignor must be one of those that revoke only what moves: sinks count on it.
+_EAGER: Final = ("RangeAssignor", "RoundRobinAssignor", "StickyAssignor")
+_COOPERATIVE: Final = "CooperativeStickyAssignor"
+_STRATEGY: Final = "partition.assignment.strategy"
+_QUIET: Final = {"log_level": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A client that tasks use: `fixed` is what is set whatever the properties say."""
+
+    name: str
+    make: Callable[[Mapping[str, str], Mapping[str, Any]], Any]
+    defaults: Mapping[str, str]
+    fixed: Mapping[str, str]
+
+
+_KINDS: Final = (
+    _Kind(
+        "producer",
+        clients.producer,
+        {"transaction.timeout.ms": "60000"},
+        {"acks": "all", "enable.idempotence": "true", "transactional.id": "check"},
+    ),
+    _Kind(
+        "consumer",
+        clients.consumer,
+        {"session.timeout.ms": "10000"},
+        {"group.id": "check", "enable.auto.commit": "false"},
+    ),
+    _Kind("admin", clients.admin, {}, {}),
+)
+
+
+def check_worker_clients(worker: Mapping[str, str]) -> None:
+    """Raises Invalid that names every worker property that no client can be made with."""
+    problems = [
+        Diagnostic("worker.invalid", f"Invalid value for configuration {key}: {why}", key)
+        for kind in _KINDS
+        for key, why in _misfits(kind, {}, _prefixed(worker, f"{kind.name}."), f"{kind.name}.")
+    ]
+    if problems:
+        raise Invalid(*problems)
+
+
+def override_errors(
+    config: Mapping[str, str | None], worker: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Keys of `producer.override.`, `consumer.override.` and `admin.override.` that do not fit,
+    each with what is wrong."""
+    for kind in _KINDS:
+        prefix = f"{kind.name}.override."
+        given = _prefixed(config, prefix)
+        if given:
+            yield from _misfits(kind, _prefixed(worker, f"{kind.name}."), given, prefix)
+
+
+def _misfits(
+    kind: _Kind, base: Mapping[str, str], given: Mapping[str, str], prefix: str
+) -> Iterator[tuple[str, str]]:
+    """Each property that does not fit by itself; if none, what is wrong with all of them."""
+    if _is_eager(given.get(_STRATEGY, "")):
+        why = (
+            f"tasks of sinks need an assignor that stops only partitions that move: {_COOPERATIVE}"
+        )
+        yield f"{prefix}{_STRATEGY}", why
+        given = {key: value for key, value in given.items() if key != _STRATEGY}
+    together = _error(kind, {**base, **given})
+    if together is None:
+        return
+    alone = [(f"{prefix}{key}", _error(kind, {**base, key: given[key]})) for key in sorted(given)]
+    wrong = [(key, why) for key, why in alone if why is not None]
+    yield from wrong or [(f"{prefix}{key}", together) for key in sorted(given)[:1]]
+
+
+def _error(kind: _Kind, properties: Mapping[str, str]) -> str | None:
+    try:
+        made = kind.make({**kind.defaults, **properties, **kind.fixed}, _QUIET)
+    except Invalid as invalid:
+        return "; ".join(each.why or each.what for each in invalid.diagnostics)
+    if kind.name == "consumer":
+        made.close()
+    return None
+
+
+def _is_eager(strategy: str) -> bool:
+    return _COOPERATIVE not in strategy and any(name in strategy for name in _EAGER)
+
+
+def _prefixed(config: Mapping[str, str | None], prefix: str) -> dict[str, str]:
+    return {
+        key.removeprefix(prefix): value
+        for key, value in config.items()
+        if key.startswith(prefix)
+        and value is not None
+        and not key.startswith(f"{prefix}override.")
+        and not key.endswith((".bootstrap.servers", ".location"))
+        and "${" not in value
+    }
