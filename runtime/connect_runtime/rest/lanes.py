@@ -41,7 +41,8 @@ class Lane:
         """Runs `what` on a thread. Raises Busy instead of queueing too many, or for too long.
 
         Cancelled while it is queued, it never begins; once begun, it ends."""
-        if self._threads.statistics().tasks_waiting >= self._queued:
+        now = self._threads.statistics()
+        if now.borrowed_tokens >= now.total_tokens and now.tasks_waiting >= self._queued:
             raise Busy
         turn = object()
         try:
