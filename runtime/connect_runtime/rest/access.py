@@ -21,10 +21,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connect_runtime.rest.exchange import Reply, error_reply
+from connect_runtime.rest.password import USER
 from connect_runtime.rest.responses import response
 from connect_runtime.rest.settings import RestSettings
-
-USER: Final = "connect"
 
 _ANYBODY_MAY: Final = "/health"
 # As Jetty's CrossOriginHandler

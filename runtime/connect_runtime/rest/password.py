@@ -12,6 +12,8 @@ from typing import Final
 
 from connect_specs.diagnostics import Diagnostic, Failed
 
+USER: Final = "connect"
+
 _FILE: Final = "rest-password"
 _BYTES: Final = 24
 
@@ -27,6 +29,12 @@ def read_password(folder: Path) -> str | None:
         return password_file(folder).read_text().strip() or None
     except (OSError, ValueError):
         return None
+
+
+def login(folder: Path) -> str | None:
+    """User and password, with a colon between them; None where there is no password."""
+    password = read_password(folder)
+    return None if password is None else f"{USER}:{password}"
 
 
 def ensure_password(folder: Path) -> None:

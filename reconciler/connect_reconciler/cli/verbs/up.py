@@ -42,6 +42,7 @@ def up(
     project = invocation(context).project()
     _refuse_rest_target(project)
     check_one_master(slots, master)
+    _check_reach(project)
     if detach:
         _detach(project, slots, master, as_json=as_json)
     else:
@@ -70,6 +71,25 @@ def _refuse_rest_target(project: Project) -> None:
         what = "this project is for a Connect cluster that others run; there is nothing to start"
         hint = f"`connect plan` and `connect apply` reach it at {shown_url(project.target)}"
         raise Invalid(Diagnostic("up.rest-target", what, str(project.file), hint=hint))
+
+
+def _check_reach(project: Project) -> None:
+    """Says who can use REST. Raises Invalid where that is whoever reaches this machine."""
+    from connect_runtime.worker_config import from_project
+
+    # what Kafka's address is makes no difference here
+    config, _ = from_project(project, "localhost:9092")
+    if config.rest.open_to_others:
+        what = (
+            f"REST would answer whoever reaches this machine: it listens on {config.listener.host}"
+        )
+        hint = "add rest.authentication: basic under 'worker', or listen on 127.0.0.1"
+        raise Invalid(Diagnostic("up.open-listener", what, str(project.file), hint=hint))
+    if not config.rest.login:
+        progress(
+            "every user of this machine can use REST; with rest.authentication: basic it asks for "
+            "a password"
+        )
 
 
 def _detach(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
