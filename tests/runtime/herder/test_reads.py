@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from connect_runtime.herder import reads
-from connect_runtime.herder.view import View
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.view import View
 from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
 
 RUNNING = Status(State.RUNNING, "w:1", 1)
