@@ -13,6 +13,7 @@ from connect_reconciler.cli.output import progress, result, result_json
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
+    from connect_runtime.rest.settings import RestSettings
     from connect_runtime.worker_config import WorkerConfig
     from connect_specs.desired import Project
 
@@ -42,9 +43,10 @@ def up(
     project = invocation(context).project()
     _refuse_rest_target(project)
     check_one_master(slots, master)
-    _check_reach(project)
+    rest = _check_reach(project)
     if detach:
         _detach(project, slots, master, as_json=as_json)
+        _say_who_can_reach(rest)
     else:
         _run_here(project, slots, master, as_json=as_json)
 
@@ -73,8 +75,8 @@ def _refuse_rest_target(project: Project) -> None:
         raise Invalid(Diagnostic("up.rest-target", what, str(project.file), hint=hint))
 
 
-def _check_reach(project: Project) -> None:
-    """Says who can use REST. Raises Invalid where that is whoever reaches this machine."""
+def _check_reach(project: Project) -> RestSettings:
+    """Who can use REST. Raises Invalid where that is whoever reaches this machine."""
     from connect_runtime.worker_config import from_project
 
     # what Kafka's address is makes no difference here
@@ -85,7 +87,11 @@ def _check_reach(project: Project) -> None:
         )
         hint = "add rest.authentication: basic under 'worker', or listen on 127.0.0.1"
         raise Invalid(Diagnostic("up.open-listener", what, str(project.file), hint=hint))
-    if not config.rest.login:
+    return config.rest
+
+
+def _say_who_can_reach(rest: RestSettings) -> None:
+    if not rest.login:
         progress(
             "every user of this machine can use REST; with rest.authentication: basic it asks for "
             "a password"
@@ -122,6 +128,7 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
             bootstrap = broker.bootstrap_servers
         config, warnings = from_project(project, bootstrap)
         config = with_master(_with_free_port(project, config), slots, master)
+        _say_who_can_reach(config.rest)
         run_until_told(
             config,
             warnings,
