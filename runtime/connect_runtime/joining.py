@@ -9,6 +9,8 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
 
 from connect_runtime.kafka.client_checks import check_worker_clients
 from connect_runtime.kafka.clients import check_reachable
@@ -25,6 +27,9 @@ _FRESH_S = 1.0
 # Apache's session.timeout.ms is 10 s by default.
 _DYING_S = 12.0
 _ASK_AGAIN_S = 0.25
+# While Kafka is asked again, callers wait for it this long; then an answer this old has to do.
+_PATIENCE_S = 1.0
+_STALE_S = 10.0
 
 
 def find_cluster(config: WorkerConfig) -> str:
@@ -94,24 +99,46 @@ def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
 
 
 class Leader:
-    """Who leads a cluster, asked of Kafka when somebody wants to know; safe on any thread."""
+    """Who leads a cluster, asked of Kafka when somebody wants to know; safe on any thread.
+
+    Kafka is asked in a thread of its own, at most one at a time: a Kafka that does not answer holds
+    nobody up for more than a moment.
+    """
 
     def __init__(self, client: Mapping[str, str], group_id: str, config_topic: str) -> None:
         self._client = client
         self._group_id = group_id
         self._config_topic = config_topic
         self._lock = threading.Lock()
-        self._asked_at: float | None = None
+        self._asking: _Asking | None = None
+        self._answered_at: float | None = None
         self._found: str | None = None
 
     def __call__(self) -> str | None:
         """Its URL; None while nobody leads, or Kafka does not tell."""
         with self._lock:
-            now = time.monotonic()
-            if self._asked_at is None or now - self._asked_at > _FRESH_S:
-                self._found = self._ask()
-                self._asked_at = time.monotonic()
-            return self._found
+            if self._asking is None and self._age_s() > _FRESH_S:
+                self._asking = _Asking(time.monotonic())
+                threading.Thread(
+                    target=self._refresh, args=(self._asking,), name="find-leader", daemon=True
+                ).start()
+            asking = self._asking
+        if asking is not None:
+            asking.over.wait(max(0.0, asking.began + _PATIENCE_S - time.monotonic()))
+        with self._lock:
+            return self._found if self._age_s() <= _STALE_S else None
+
+    def _age_s(self) -> float:
+        return inf if self._answered_at is None else time.monotonic() - self._answered_at
+
+    def _refresh(self, asking: _Asking) -> None:
+        found = None
+        try:
+            found = self._ask()
+        finally:
+            with self._lock:
+                self._found, self._answered_at, self._asking = found, time.monotonic(), None
+            asking.over.set()
 
     def _ask(self) -> str | None:
         try:
@@ -120,3 +147,11 @@ class Leader:
             _log.warning("The leader is not known: %s", error)
             return None
         return None if found is None else found.identity
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """A question to Kafka that is under way."""
+
+    began: float
+    over: threading.Event = field(default_factory=threading.Event)

@@ -25,6 +25,7 @@ from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.plugins import allow_modules
 from connect_runtime.rest.app import create_app
+from connect_runtime.rest.password import ensure_password, read_password
 from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.rest.server import Bound, RestServer
 from connect_runtime.spark.launcher import SparkLauncher
@@ -82,6 +83,8 @@ class Runtime:
 
     def _start(self, closing: contextlib.ExitStack) -> None:
         config = self._config
+        if config.rest.login:
+            ensure_password(config.data_folder)
         bound = Bound.at(config.listener.host, config.listener.port)
         closing.callback(bound.close)
         self._url = config.url(bound.port)
@@ -125,6 +128,8 @@ class Runtime:
             ConnectorPlugins(self._config).routes(),
             cluster_id=self._known_cluster_id,
             commit=f"connect-reconciler-{version('connect-reconciler')}",
+            settings=self._config.rest,
+            password=lambda: read_password(self._config.data_folder),
         )
 
     def _known_cluster_id(self) -> str:

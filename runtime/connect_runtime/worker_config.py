@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from connect_runtime.rest.settings import RestSettings, rest_settings
 from connect_runtime.worker_keys import (
     DEFAULT_LISTENER,
     JSON_CONVERTER,
@@ -72,6 +73,7 @@ class WorkerConfig:
     offset_topic: TopicSettings
     status_topic: TopicSettings
     listener: Listener
+    rest: RestSettings
     advertised_host: str | None
     advertised_port: int | None
     key_converter: str
@@ -192,6 +194,7 @@ def _config(
         offset_topic=_topic("offset", values["offset.storage.partitions"], values, given),
         status_topic=_topic("status", values["status.storage.partitions"], values, given),
         listener=listener,
+        rest=rest_settings(values, listener.host),
         advertised_host=values["rest.advertised.host.name"] or None,
         advertised_port=values["rest.advertised.port"],
         key_converter=values["key.converter"],

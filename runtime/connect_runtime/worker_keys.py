@@ -20,6 +20,7 @@ from connect_runtime.api import (
     Range,
 )
 from connect_runtime.plugins import PLUGIN_MODULES, is_module_name
+from connect_runtime.rest.settings import define_rest_keys
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
 from connect_specs.fields import slip_of
 from connect_specs.names import is_topic_name
@@ -55,7 +56,7 @@ TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage."
 # Known to Apache's workers, without effect here.
 WITHOUT_EFFECT: Final = frozenset(
     """
-    access.control.allow.methods access.control.allow.origin admin.listeners config.providers
+    admin.listeners config.providers
     connect.protocol
     connector.client.config.override.policy header.converter.plugin.version heartbeat.interval.ms
     inter.worker.key.generation.algorithm inter.worker.key.size inter.worker.key.ttl.ms
@@ -138,6 +139,7 @@ def _supported() -> ConfigDef:
         "enabled",
         validator=OneOf.any_case("DISABLED", "ENABLED", "PREPARING"),
     )
+    define_rest_keys(keys)
     keys.define("offset.flush.timeout.ms", ConfigType.LONG, 5_000, validator=at_least_one)
     keys.define("topic.tracking.enable", ConfigType.BOOLEAN, True)
     keys.define("client.id", ConfigType.STRING, "")

@@ -17,9 +17,11 @@ from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.rest.app import create_app
+from connect_runtime.storage.log import WriteRefused
 from connect_runtime.storage.memory import MemoryLogs
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry, RestTarget
+from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
 from support.memory_cluster import GROUP_ID, TOPICS, MemoryGroups
 from support.wait import wait_until
@@ -120,6 +122,20 @@ def test_created_in_each_state(cluster: Cluster, herder: ConnectHerder) -> None:
         cluster.create(name, {**SOURCE, "name": name}, state)
         assert cluster.config(name) == {**SOURCE, "name": name}
         assert herder.herder.view.config.connectors[name].target is state
+
+
+def test_a_config_that_kafka_never_takes_is_not_to_be_tried_again(
+    cluster: Cluster, herder: ConnectHerder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        what = Diagnostic("write.failed", "Nothing was written", why="Message size too large")
+        raise WriteRefused(what)
+
+    monkeypatch.setattr(herder.herder, "write", refuse)
+    with pytest.raises(RequestError, match="Message size too large") as refused:
+        cluster.create("a", SOURCE, STOPPED)
+    assert refused.value.status == 400
+    assert "retried" not in refused.value.message
 
 
 def test_a_name_is_given_once(cluster: Cluster) -> None:

@@ -227,6 +227,22 @@ def test_keys_come_in_connects_order(worker: WorkerConfig) -> None:
     assert infos.groups == ("Common", "Transforms", "Predicates", "Error Handling", *of_options)
 
 
+def test_secrets_of_client_overrides_are_not_echoed(worker: WorkerConfig) -> None:
+    secrets = (
+        "producer.override.sasl.jaas.config",
+        "consumer.override.ssl.key.password",
+        "admin.override.ssl.keystore.key",
+        "consumer.override.ssl.truststore.certificates",
+        "producer.override.sasl.oauthbearer.client.credentials.client.secret",
+    )
+    config = {**SINK, **dict.fromkeys(secrets, "s3cret"), "consumer.override.client.id": "me"}
+    infos = validate(config, worker)
+    shown = {info.value.name: info.value.value for info in infos.configs if info.value}
+    assert {name: shown[name] for name in secrets} == dict.fromkeys(secrets, "[hidden]")
+    assert shown["consumer.override.client.id"] == "me"
+    assert "s3cret" not in str(infos)
+
+
 class Preflight(SourceConnector):
     """Answers what a test tells it to; raises what is an exception."""
 

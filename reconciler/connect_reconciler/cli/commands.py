@@ -42,6 +42,7 @@ VERBS: Mapping[str, Verb] = {
     "export": Verb("export", "Write connectors as JSON, .properties or for Strimzi."),
     "doctor": Verb("doctor", "Compare the cluster's topics with its REST API, and check both."),
     "up": Verb("up", "Run this project's connectors, with a Kafka of their own if need be."),
+    "password": Verb("password", "Say where the password of the REST API is, or replace it."),
     "down": Verb("down", "Stop what up started."),
     "distributed": Verb("distributed", "Run from an Apache worker.properties file."),
     "status": Verb("status", "Show connectors, their tasks and why they failed."),

@@ -14,7 +14,8 @@ from dataclasses import replace
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.in_process import InProcessCluster
 from connect_reconciler.cluster.port import Cluster
-from connect_reconciler.cluster.rest_client import RestClient, Retries
+from connect_reconciler.cluster.rest_client import LOGIN_HINT, RestClient, Retries
+from connect_reconciler.cluster.runtime_target import login_hint, runtime_target
 from connect_reconciler.ledger.lease import LeaseRefused, identity
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.herder import Herder
@@ -27,7 +28,7 @@ from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.validation.validate import check
 from connect_runtime.worker_config import from_project
-from connect_specs.desired import Project, RestTarget
+from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 
 # A leader that was killed is still named for 6 s; one that just won has yet to read its topics.
@@ -56,7 +57,7 @@ def open_cluster(
         if leader is None:
             found: Cluster | None = _lead(project, client)
         else:
-            found = _over_http(leader.identity)
+            found = _over_http(project, leader.identity)
         if found is not None:
             return found
         if time.monotonic() > deadline:
@@ -69,27 +70,27 @@ def rest_client(project: Project, client: Mapping[str, str]) -> RestClient | Non
 
     For questions beside the way to a plan: it gives up soon, and asks nothing again.
     """
-    target = project.target
+    target, hint = project.target, LOGIN_HINT
     if target is None:
         leader = _leader(project, client)
         if leader is None or not leader.identity.startswith(("http://", "https://")):
             return None
-        target = RestTarget(leader.identity)
+        target, hint = runtime_target(project, leader.identity), login_hint(project)
     short = replace(
         target, connect_s=min(target.connect_s, _ASK_S), answer_s=min(target.answer_s, _ANSWER_S)
     )
-    return RestClient(short, retries=Retries(rebalance_s=_ASK_S, read_s=0))
+    return RestClient(short, retries=Retries(rebalance_s=_ASK_S, read_s=0), login_hint=hint)
 
 
 def _leader(project: Project, client: Mapping[str, str]) -> Leader | None:
     return find_leader(client, project.group_id, project.topics.config, _ELECTION_S)
 
 
-def _over_http(url: str) -> HttpCluster | None:
+def _over_http(project: Project, url: str) -> HttpCluster | None:
     """None where nobody answers at this leader's address, or it has none."""
     if not url.startswith(("http://", "https://")):
         return None
-    cluster = HttpCluster(RestClient(RestTarget(url)))
+    cluster = HttpCluster(RestClient(runtime_target(project, url), login_hint=login_hint(project)))
     if cluster.ready():
         return cluster
     cluster.close()

@@ -9,7 +9,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -37,6 +37,9 @@ _NOT_DONE = (
 # A worker passes most changes on to its leader, which may be gone, or get it and not answer
 _NOT_PASSED_ON = "IO Error trying to forward REST request"
 _REFUSED = "Connection refused"
+# What an overloaded worker of ours answers, which began nothing.
+_BUSY = 503
+LOGIN_HINT: Final = "give the target a user and password, or headers, that may do it"
 # Answers of a proxy that had passed the request on.
 _GATEWAY = (502, 504)
 
@@ -68,11 +71,13 @@ class RestClient:
         target: RestTarget,
         *,
         retries: Retries | None = None,
+        login_hint: str = LOGIN_HINT,
         transport: httpx.BaseTransport | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._retries = retries or Retries()
+        self._login_hint = login_hint
         self._clock = clock
         self._sleep = sleep
         url = httpx.URL(target.url)
@@ -166,6 +171,8 @@ class RestClient:
         def again(response: httpx.Response) -> float:
             if response.status_code == 500 and _was_not_done(_error_text(response)):
                 return self._retries.rebalance_s
+            if response.status_code == _BUSY and "Retry-After" in response.headers:
+                return self._retries.rebalance_s
             if exists and response.status_code == 404:
                 return self._retries.follow_s
             if response.status_code != _CONFLICT or final():
@@ -226,8 +233,10 @@ class RestClient:
         status = response.status_code
         if status in _NOT_ALLOWED:
             what = f"the Connect cluster does not allow this: {status} {response.reason_phrase}"
-            hint = "give the target a user and password, or headers, that may do it"
-            raise Unreachable(Diagnostic("cluster.not-allowed", what, self._shown, hint=hint))
+            why = _error_text(response) if _is_json(response) else ""
+            raise Unreachable(
+                Diagnostic("cluster.not-allowed", what, self._shown, why, self._login_hint)
+            )
         if status in (503, *_GATEWAY) and not _is_json(response):
             what = f"what stands before the Connect cluster answers {status}"
             raise Unreachable(Diagnostic("cluster.unreachable", what, self._shown))

@@ -19,7 +19,7 @@ from connect_runtime.herder.offsets import ConnectorOffsets
 from connect_runtime.herder.restart import restart_effects, task_restart_effects
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, Runtime, TaskInfo
 from connect_runtime.storage import config_topic
-from connect_runtime.storage.log import NewRecord, WriteFailed
+from connect_runtime.storage.log import NewRecord, WriteFailed, WriteRefused
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import ClusterTopics
@@ -232,6 +232,14 @@ class ConnectCluster:
             return what()
         except NotLeader as error:
             raise NotLeader(self._leader()) from error
+        except WriteRefused as error:
+            why = "; ".join(filter(None, (each.why for each in error.diagnostics)))
+            raise RequestError(
+                400,
+                "The request makes records that Kafka does not take, and nothing was written: "
+                f"{why}. A smaller config, or a larger max.message.bytes of the topic and "
+                "max.request.size of the worker's producer, is needed",
+            ) from error
         except WriteFailed as error:
             raise RequestError(
                 500,

@@ -5,7 +5,7 @@ Any runtime can answer them. Texts are Connect's (connect-facts 4.3 to 4.5).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from connect_runtime.herder.errors import RequestError
@@ -17,7 +17,7 @@ from connect_runtime.herder.values import (
     TaskInfo,
 )
 from connect_runtime.herder.view import View
-from connect_runtime.storage.snapshots import State, Status, TaskId
+from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
 
 NOT_FOUND = "Connector {} not found"
 
@@ -52,8 +52,7 @@ def status(view: View, name: str, kind: Callable[[str], str]) -> ConnectorStatus
         connector=_instance(found),
         tasks={
             task.task: _instance(view.status.tasks[task])
-            for task in sorted(view.status.tasks)
-            if task.connector == name
+            for task in _tasks_by_connector(view.status).get(name, ())
         },
         type=kind(class_name) if state else "unknown",
     )
@@ -75,6 +74,24 @@ def restarting(
         connector=touched(found.connector),
         tasks={number: touched(part) if include_tasks else part for number, part in parts},
     )
+
+
+# The snapshot that was indexed last, and its tasks. Reading all connectors asks for one snapshot
+# again and again; threads may replace it at any time, with what is as true.
+_indexed: tuple[StatusSnapshot, Mapping[str, Sequence[TaskId]]] | None = None
+
+
+def _tasks_by_connector(status: StatusSnapshot) -> Mapping[str, Sequence[TaskId]]:
+    """Each connector's tasks, in order."""
+    global _indexed
+    newest = _indexed
+    if newest is not None and newest[0] is status:
+        return newest[1]
+    found: dict[str, list[TaskId]] = {}
+    for task in sorted(status.tasks):
+        found.setdefault(task.connector, []).append(task)
+    _indexed = (status, found)
+    return found
 
 
 def _instance(status: Status) -> InstanceStatus:

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from connect_runtime.kafka.client_config import ClientConfig, client_config
 from connect_runtime.kafka.client_limits import within_limits
 from connect_runtime.kafka.errors import AUTHENTICATION, TELLING, TLS, error_of, reason
+from connect_runtime.kafka.outages import ClusterLog
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
 
 __all__ = ["ClientConfig", "admin", "check_reachable", "client_config", "consumer", "producer"]
@@ -35,6 +36,11 @@ QUICK_CONNECTING: Mapping[str, Any] = {
 }
 _QUOTED_VALUE = re.compile(r'Invalid value ".*" for', re.DOTALL)
 _already_named: set[str] = set()
+_cluster_logs: dict[str, ClusterLog] = {}
+_cluster_logs_lock = threading.Lock()
+# A cluster that takes longer is told as failing.
+_ANSWER_S = 3.0
+_silent = logging.Logger("connect.kafka.silent", logging.CRITICAL)
 
 
 class _Admin(AdminClient):
@@ -129,6 +135,26 @@ def _silence(properties: Mapping[str, str], seen: list[KafkaError]) -> Unreachab
     )
 
 
+def _cluster_log(properties: Mapping[str, str]) -> ClusterLog:
+    """The one log of all clients of a cluster."""
+    address = properties.get("bootstrap.servers", "")
+    with _cluster_logs_lock:
+        if address not in _cluster_logs:
+            _cluster_logs[address] = ClusterLog(address, lambda: _answers(properties))
+        return _cluster_logs[address]
+
+
+def _answers(properties: Mapping[str, str]) -> bool:
+    """Whether the cluster answers now, asked by a client that logs nothing."""
+    try:
+        settings = {**client_config(properties).settings, "log_level": 0}
+        client = _Admin({**QUICK_CONNECTING, **settings}, logger=_silent)
+        client.describe_cluster(request_timeout=_ANSWER_S).result(_ANSWER_S)
+    except (KafkaException, TimeoutError):
+        return False
+    return True
+
+
 def _made(kind: Any, properties: Mapping[str, str], settings: Mapping[str, Any]) -> Any:
     translated = client_config(properties)
     unnamed = set(translated.unsupported) - _already_named
@@ -137,7 +163,7 @@ def _made(kind: Any, properties: Mapping[str, str], settings: Mapping[str, Any])
         _log.warning("These Kafka client properties have no effect: %s", ", ".join(sorted(unnamed)))
     try:
         known = within_limits({**QUICK_CONNECTING, **translated.settings, **settings})
-        return kind(known, logger=_log)
+        return kind(known, logger=_cluster_log(properties))
     except KafkaException as error:
         # the text quotes the value, which may be a secret
         why = _QUOTED_VALUE.sub("Invalid value for", reason(error_of(error)))

@@ -152,8 +152,11 @@ class KafkaLogWriter:
         if error.code() in FENCED:
             self._usable, self._fenced = False, True
             raise self._overtaken() from None
-        self._usable = self._usable and not error.fatal()
-        if error.code() in RECORD_REFUSED:
+        refused = error.code() in RECORD_REFUSED
+        # what the broker refuses leaves a gap in the producer's sequence, and its next write fails
+        left_a_gap = refused and error.txn_requires_abort()
+        self._usable = self._usable and not error.fatal() and not left_a_gap
+        if refused:
             what = "Kafka does not take this record"
             raise WriteRefused(Diagnostic("write.refused", what, self._id, reason(error))) from None
         raise WriteFailed(

@@ -6,15 +6,15 @@ Resources run on threads, because the herder makes them wait. Every answer but J
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
-import orjson
+import anyio
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -22,8 +22,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.rest import wire
+from connect_runtime.rest.access import guarded
+from connect_runtime.rest.body_limit import read_body
 from connect_runtime.rest.connectors import Connectors
-from connect_runtime.rest.exchange import NOTHING, Ask, Reply, Resource, error_reply
+from connect_runtime.rest.exchange import Ask, Reply, Resource, error_reply
+from connect_runtime.rest.lanes import Busy, Lane, Lanes
+from connect_runtime.rest.responses import JSON, response
+from connect_runtime.rest.settings import RestSettings
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
@@ -33,11 +38,17 @@ Routes = Mapping[tuple[str, str], Resource]
 # The version of Connect whose API this is; clients choose by it what they may ask.
 API_VERSION: Final = "4.1.0"
 
-_JSON: Final = "application/json"
 _PHRASES: Final = {404: "Not Found", 405: "Method Not Allowed", 415: "Unsupported Media Type"}
 _AMBIGUOUS: Final = "<html><body><h2>HTTP ERROR 400 Ambiguous URI path separator</h2></body></html>"
 _HEALTHY: Final = "Worker has completed startup and is ready to handle requests."
 _STARTING: Final = "Worker is still starting up."
+# In a path, /connectors/<name>
+_NAME_AT: Final = 2
+# Nobody reads it.
+_NOBODY: Final = Response(status_code=400)
+_BUSY_S: Final = "1"
+
+_Laned = tuple[Resource, Lane]
 
 
 def create_app(
@@ -46,15 +57,22 @@ def create_app(
     *,
     cluster_id: Callable[[], str],
     commit: str,
+    settings: RestSettings | None = None,
+    password: Callable[[], str | None] = lambda: None,
 ) -> ASGIApp:
     """The application. `verbs` gives None until there is a herder to ask; `plugins` are the
-    resources below /connector-plugins."""
+    resources below /connector-plugins; `password` is the one that counts now, if any."""
+    settings = settings or RestSettings()
 
     def started() -> Verbs:
         found = verbs()
         if found is None:
             raise RequestError(503, "This worker is starting or ending; it answers no requests now")
         return found
+
+    def exists(name: str) -> bool:
+        found = verbs()
+        return found is not None and name in found.connectors()
 
     resources: dict[tuple[str, str], Resource] = {
         ("GET", "/"): lambda ask: Reply(
@@ -66,10 +84,10 @@ def create_app(
         **plugins,
     }
     starlette = Starlette(
-        routes=_routes(resources),
+        routes=_routes(resources, settings.max_body_bytes),
         exception_handlers={HTTPException: _on_http, Exception: _on_bug},
     )
-    return _Jetty(starlette)
+    return guarded(_Jetty(starlette, exists), settings, password)
 
 
 def _health(verbs: Verbs | None) -> Reply:
@@ -81,55 +99,82 @@ def _health(verbs: Verbs | None) -> Reply:
     return Reply(200, {"status": "healthy", "message": _HEALTHY})
 
 
-def _routes(resources: Routes) -> list[Route]:
+def _routes(resources: Routes, max_body_bytes: int) -> list[Route]:
     """One route a path, so that a wrong method is told from a wrong path."""
-    by_path: dict[str, dict[str, Resource]] = {}
+    lanes = Lanes()
+    by_path: dict[str, dict[str, _Laned]] = {}
     for (method, path), resource in resources.items():
-        by_path.setdefault(path, {})[method] = resource
+        by_path.setdefault(path, {})[method] = (resource, lanes.of(method, path))
     return [
-        Route(path, _endpoint(methods), methods=[*methods, "OPTIONS"])
+        Route(path, _endpoint(methods, max_body_bytes), methods=[*methods, "OPTIONS"])
         for path, methods in by_path.items()
     ]
 
 
-def _endpoint(methods: Mapping[str, Resource]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(
+    methods: Mapping[str, _Laned], max_body_bytes: int
+) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         if request.method == "OPTIONS":
             allowed = ", ".join(sorted({*methods, "OPTIONS"}))
             return Response(allowed, media_type="text/plain", headers={"Allow": allowed})
-        body = await request.body()
-        if body and request.headers.get("content-type", "").split(";")[0].strip() != _JSON:
-            return _response(error_reply(415, "HTTP 415 Unsupported Media Type"), media_type=None)
+        try:
+            body = await read_body(request, max_body_bytes)
+        except RequestError as error:
+            return response(error_reply(error.status, error.message))
+        except ClientDisconnect:
+            return _NOBODY
+        if body and request.headers.get("content-type", "").split(";")[0].strip() != JSON:
+            return response(error_reply(415, "HTTP 415 Unsupported Media Type"), media_type=None)
         ask = Ask(
-            path=request.path_params,
+            path={key: unquote(value) for key, value in request.path_params.items()},
             query=request.query_params.multi_items(),
             body=body,
             base=f"{request.url.scheme}://{request.url.netloc}",
         )
-        resource = methods["GET" if request.method == "HEAD" else request.method]
-        return _response(await run_in_threadpool(_answer, resource, ask))
+        resource, lane = methods["GET" if request.method == "HEAD" else request.method]
+        return await _answered(request, lane, lambda: _answer(resource, ask))
 
     return endpoint
 
 
-def _answer(resource: Resource, ask: Ask) -> Reply:
+async def _answered(request: Request, lane: Lane, answer: Callable[[], Response]) -> Response:
+    """The answer; a request whose client goes while it is queued is never begun."""
+    found = _NOBODY
+    async with anyio.create_task_group() as group:
+
+        async def watch() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        try:
+            found = await lane.run(answer)
+        except Busy as error:
+            again = error_reply(error.status, error.message)
+            found = response(Reply(again.status, again.json, {"Retry-After": _BUSY_S}))
+        group.cancel_scope.cancel()
+    return found
+
+
+def _answer(resource: Resource, ask: Ask) -> Response:
     """As Connect maps errors: its own to their status, all others to 500."""
     try:
-        return resource(ask)
+        return response(resource(ask))
     except RequestError as error:
-        return error_reply(error.status, error.message)
+        return response(error_reply(error.status, error.message))
     except ConnectError as error:
-        return error_reply(500, str(error))
+        return response(error_reply(500, str(error)))
     except Exception as error:
-        _log.exception("A request failed")
-        return error_reply(500, str(error))
+        where = "".join(traceback.format_tb(error.__traceback__))
+        _log.error("A request failed with %s:\n%s", type(error).__name__, where)
+        return response(_unexpected(error))
 
 
-def _response(reply: Reply, media_type: str | None = _JSON) -> Response:
-    if reply.json is NOTHING:
-        return Response(status_code=reply.status, headers=dict(reply.headers))
-    content = orjson.dumps(reply.json)
-    return Response(content, reply.status, dict(reply.headers), media_type=media_type)
+def _unexpected(error: Exception) -> Reply:
+    """Without its text, which may hold the values of a config."""
+    return error_reply(500, f"Unexpected {type(error).__name__}; the worker's log says where")
 
 
 async def _on_http(request: Request, error: Exception) -> Response:
@@ -137,25 +182,35 @@ async def _on_http(request: Request, error: Exception) -> Response:
     phrase = _PHRASES.get(error.status_code, error.detail)
     reply = error_reply(error.status_code, f"HTTP {error.status_code} {phrase}")
     # without a content type, as in Connect
-    return _response(reply, media_type=None)
+    return response(reply, media_type=None)
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
-    return _response(error_reply(500, str(error)))
+    return response(_unexpected(error))
 
 
 class _Jetty:
-    """Before routing: an encoded slash is refused, a slash at the end does not matter."""
+    """Before routing: an encoded slash is refused, a slash at the end does not matter.
 
-    def __init__(self, app: ASGIApp) -> None:
+    But for connectors whose names hold a slash, which Apache's workers create and cannot delete.
+    Paths stay encoded until they are routed, so that such a name is one part of its path.
+    """
+
+    def __init__(self, app: ASGIApp, exists: Callable[[str], bool]) -> None:
         self._app = app
+        self._exists = exists
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             raw = scope.get("raw_path") or quote(scope["path"]).encode()
-            if b"%2f" in raw.lower():
+            parts = [unquote(part) for part in raw.decode("ascii", "replace").split("/")]
+            if any("/" in part for part in parts) and not self._is_connector(parts):
                 await HTMLResponse(_AMBIGUOUS, 400)(scope, receive, send)
                 return
-            if scope["path"] != "/":
-                scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
+            path = "/".join(quote(part, safe="") for part in parts)
+            scope = {**scope, "path": path.rstrip("/") or "/"}
         await self._app(scope, receive, send)
+
+    def _is_connector(self, parts: list[str]) -> bool:
+        elsewhere = any("/" in part for at, part in enumerate(parts) if at != _NAME_AT)
+        return not elsewhere and parts[1] == "connectors" and self._exists(parts[_NAME_AT])

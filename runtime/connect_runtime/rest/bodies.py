@@ -8,6 +8,7 @@ name a place in the body, ours may differ.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -23,6 +24,11 @@ _MAP = "java.util.LinkedHashMap<java.lang.String,java.lang.String>"
 _PLACE = "\n at [Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled);"
 _NO_CONFIG = 'Cannot invoke "java.util.Map.get(Object)" because "connectorConfig" is null'
 _NO_OFFSETS = "Partitions / offsets need to be provided for an alter offsets request"
+
+
+# Jackson's limit (StreamReadConstraints)
+_DEPTH_MOST = 1000
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 class _Number(str):
@@ -179,12 +185,30 @@ def _parsed(body: bytes, *, numbers_as_written: bool = True) -> Any:
         raise _refused(f"Invalid UTF-8 start byte 0x{byte:x}{_PLACE} line: 1, column: 1]") from None
     if not text:
         return None
+    _check_depth(text)
     number: Callable[[str], Any] | None = _Number if numbers_as_written else None
     decoder = json.JSONDecoder(parse_float=number, parse_int=number, parse_constant=_no_constant)
     try:
         return decoder.raw_decode(text)[0]
     except (ValueError, RecursionError) as error:
         raise _refused(_syntax_text(text, error)) from None
+
+
+def _check_depth(text: str) -> None:
+    """Raises RequestError where arrays and objects nest too deeply."""
+    if text.count("[") + text.count("{") <= _DEPTH_MOST:
+        return
+    depth = 0
+    for mark in _STRING.sub("", text):
+        if mark in "[{":
+            depth += 1
+            if depth > _DEPTH_MOST:
+                raise _refused(
+                    f"Document nesting depth ({depth}) exceeds the maximum allowed ({_DEPTH_MOST}, "
+                    "from `StreamReadConstraints.getMaxNestingDepth()`)"
+                )
+        elif mark in "]}":
+            depth -= 1
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -16,7 +16,7 @@ from connect_runtime.rest.exchange import Ask, Reply, Resource
 from connect_runtime.storage.snapshots import TaskId
 
 # what Java's UriBuilder leaves as it is
-_UNQUOTED = "/!$&'()*+,;=:@~"
+_UNQUOTED = "!$&'()*+,;=:@~"
 _UNSIGNED = "Internal request missing required signature"
 
 
@@ -87,6 +87,12 @@ class Connectors:
 
     def create(self, ask: Ask) -> Reply:
         request = bodies.create_request(ask.body)
+        if "/" in request.name:
+            raise RequestError(
+                400,
+                f"Connector name {request.name} holds a slash, which the paths of this API cannot "
+                "carry; choose a name without one",
+            )
         # a null value is for validation to refuse, so it has to get there
         config = cast("dict[str, str]", request.config)
         info = self._verbs.create(request.name, config, request.initial_state)

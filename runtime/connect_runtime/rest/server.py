@@ -6,6 +6,7 @@ also when any free port will do. Touches no signal handlers.
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -14,10 +15,12 @@ from dataclasses import dataclass
 import uvicorn
 from starlette.types import ASGIApp
 
+from connect_runtime.rest.limits import ConnectionLimits, bounded
 from connect_specs.diagnostics import Diagnostic, Unreachable
 
 _START_S = 10.0
 _STOP_S = 3.0
+# asyncio takes as many at once, before the limits on connections are looked at
 _BACKLOG = 128
 _POLL_S = 0.01
 
@@ -58,10 +61,15 @@ class Bound:
 class RestServer:
     """Serves `app` on a bound socket between `start` and `stop`."""
 
-    def __init__(self, app: ASGIApp, bound: Bound) -> None:
+    def __init__(self, app: ASGIApp, bound: Bound, limits: ConnectionLimits | None = None) -> None:
         self._bound = bound
         config = uvicorn.Config(
             app,
+            http=bounded(limits or ConnectionLimits()),
+            ws="none",
+            backlog=_BACKLOG,
+            # a client that sends nonsense must not be able to fill the log
+            log_level=logging.ERROR,
             access_log=False,
             lifespan="off",
             log_config=None,
@@ -86,6 +94,11 @@ class RestServer:
         self._server.should_exit = True
         self._thread.join(_STOP_S * 2)
         self._bound.close()
+
+    @property
+    def connections(self) -> int:
+        """How many connections there are."""
+        return len(self._server.server_state.connections)
 
     def _serve(self) -> None:
         self._server.run(sockets=[self._bound.socket])

@@ -107,17 +107,6 @@ class SparkLauncher:
         """Why nothing can run now."""
         return self._keeper.problem
 
-    @property
-    def active(self) -> int:
-        """How many attempts are running or waiting to."""
-        with self._lock:
-            return len(self._attempts)
-
-    @property
-    def problem(self) -> str | None:
-        """Why nothing can run now."""
-        return None
-
     def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:
         """Starts an attempt, or keeps it until Spark is there."""
         attempt = _Attempt(launch, ended, f"{launch.id}/{launch.attempt}/{next(self._numbers)}")

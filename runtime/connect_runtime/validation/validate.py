@@ -19,6 +19,7 @@ from connect_runtime.api import (
     Converter,
     SourceConnector,
 )
+from connect_runtime.api.configdef import HIDDEN
 from connect_runtime.api.java_text import java_text
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.client_checks import override_errors
@@ -36,6 +37,7 @@ from connect_runtime.validation.keys import CONVERTER_KEYS, WorkerDefaults
 from connect_runtime.validation.plugin_keys import alias_definitions
 from connect_runtime.worker_config import WorkerConfig
 from connect_specs.java_map import in_hash_map_order
+from connect_specs.secret_names import is_secret_name
 
 Config = Mapping[str, str | None]
 
@@ -144,10 +146,15 @@ def _kept(findings: Findings, values: list[ConfigValue]) -> list[ConfigValue]:
 
 
 def _override_infos(config: Config, worker: WorkerConfig) -> list[ConfigInfo]:
-    """Overrides of client properties, which this runtime allows all of that fit its clients."""
+    """Overrides of client properties, which this runtime allows all of that fit its clients.
+    Secrets stay hidden, as Connect hides what its clients define as a password."""
     errors = dict(override_errors(config, worker.properties))
+
+    def shown(key: str, value: str) -> str:
+        return HIDDEN if is_secret_name(key) else value
+
     return [
-        ConfigInfo(None, ValueInfo(key, value, errors=_error_of(key, errors)))
+        ConfigInfo(None, ValueInfo(key, shown(key, value), errors=_error_of(key, errors)))
         for prefix in _OVERRIDES
         for key, value in config.items()
         if key.startswith(prefix) and value is not None

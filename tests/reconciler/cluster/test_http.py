@@ -220,6 +220,21 @@ def test_not_allowed(ask: Over, status: int) -> None:
         cluster.delete("a")
 
 
+def test_a_refusal_says_why(ask: Over) -> None:
+    cluster, _ = ask(told(403, "This host name is not allowed here"))
+    with pytest.raises(Unreachable) as refused:
+        cluster.config("a")
+    (problem,) = refused.value.diagnostics
+    assert problem.why == "This host name is not allowed here"
+
+
+def test_a_worker_that_is_busy_is_asked_again(ask: Over) -> None:
+    busy = httpx.Response(503, json={"message": "too many"}, headers={"Retry-After": "1"})
+    cluster, transport = ask(busy, httpx.Response(204))
+    cluster.pause("a")
+    assert len(transport.requests) == 2
+
+
 def test_something_else_is_there(ask: Over) -> None:
     cluster, _ = ask(httpx.Response(200, text="<html>hello</html>"))
     with pytest.raises(Unreachable, match="not a Connect cluster"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 
 from connect_specs.desired import OffsetEntry
@@ -20,11 +22,11 @@ def client(verbs: FakeVerbs) -> Client:
 
 
 def test_create_says_where_the_connector_is(client: Client, verbs: FakeVerbs) -> None:
-    body = {"name": " a b/ü ", "config": {**SOURCE, "tasks.max": 1, "x": 1.50, "y": True}}
+    body = {"name": " a b=ü ", "config": {**SOURCE, "tasks.max": 1, "x": 1.50, "y": True}}
     found = client("POST", "/connectors", body)
     assert found.status_code == 201
-    assert found.headers["location"] == "http://connect:8083/connectors/a%20b/%C3%BC"
-    assert found.json()["config"]["name"] == "a b/ü"
+    assert found.headers["location"] == "http://connect:8083/connectors/a%20b=%C3%BC"
+    assert found.json()["config"]["name"] == "a b=ü"
 
 
 def test_scalars_of_a_config_are_the_text_that_was_sent(client: Client, verbs: FakeVerbs) -> None:
@@ -109,9 +111,38 @@ def test_json_with_a_charset_is_json(client: Client) -> None:
     assert client("PUT", "/connectors/fs/config", SOURCE, kind).status_code == 200
 
 
-def test_an_encoded_slash_is_refused(client: Client) -> None:
-    found = client("GET", "/connectors/a%2Fb")
+@pytest.mark.parametrize(
+    "path", ["/connectors/a%2Fb", "/connectors/fs%2fstatus", "/%2F", "/connectors/fs/tasks/%2F0"]
+)
+def test_an_encoded_slash_is_refused(client: Client, path: str) -> None:
+    found = client("GET", path)
     assert (found.status_code, found.headers["content-type"].split(";")[0]) == (400, "text/html")
+
+
+def test_no_name_with_a_slash_is_created(client: Client, verbs: FakeVerbs) -> None:
+    found = client("POST", "/connectors", {"name": "a/b", "config": SOURCE})
+    why = (
+        "Connector name a/b holds a slash, which the paths of this API cannot carry; choose a name "
+        "without one"
+    )
+    assert (found.status_code, found.json()) == (400, error(400, why))
+    assert client("PUT", "/connectors/a%2Fb/config", SOURCE).status_code == 400
+    assert list(verbs.known) == ["fs"]
+
+
+@pytest.mark.parametrize("name", ["a/b", "/", "a/", "/connectors/fs", "a%2Fb/ü c"])
+def test_a_name_with_a_slash_that_is_there_already_can_be_used(
+    client: Client, verbs: FakeVerbs, name: str
+) -> None:
+    """Apache's workers create such a connector."""
+    verbs.create(name, {**SOURCE, "name": name}, None)
+    path = f"/connectors/{quote(name, safe='')}"
+    assert client("GET", path).json()["name"] == name
+    assert client("GET", f"{path}/status/").json()["name"] == name
+    assert client("PUT", f"{path}/stop").status_code == 204
+    assert client("PUT", f"{path}/config", {**SOURCE, "a": "b"}).status_code == 200
+    assert client("DELETE", path).status_code == 204
+    assert list(verbs.known) == ["fs"]
 
 
 def test_options_lists_methods(client: Client) -> None:

@@ -209,7 +209,7 @@ UNREADABLE = [
     ("PATCH", "/connectors/fs/offsets", '{"offsets":[null]}', "Cannot invoke"),
     ("PATCH", "/connectors/fs/offsets", '{"key":[]}', 'Unrecognized field "key"'),
     ("PATCH", "/connectors/fs/offsets", f'{{"offsets":{"9" * 5000}}}', "Document nesting depth or"),
-    ("PATCH", "/connectors/fs/offsets", "[" * 100_000, "Document nesting depth or number"),
+    ("PATCH", "/connectors/fs/offsets", "[" * 100_000, "Document nesting depth (1001) exceeds"),
 ]
 
 

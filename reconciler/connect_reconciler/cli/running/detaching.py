@@ -89,6 +89,7 @@ def _ended(pid: int, log: Path, begin: int) -> ConnectError:
 def _tail(log: Path, begin: int) -> str:
     """The last lines of this start, not of one before it."""
     with log.open("rb") as lines:
-        lines.seek(begin)
+        # a log that was cut meanwhile has this start alone
+        lines.seek(begin if begin <= log.stat().st_size else 0)
         text = lines.read().decode(errors="replace")
     return "\n".join(text.splitlines()[-_TAIL_LINES:])

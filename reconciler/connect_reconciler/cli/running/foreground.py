@@ -7,15 +7,14 @@ line for each change of state.
 from __future__ import annotations
 
 import json
-import logging
 import sys
 import threading
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.output import progress, result
 from connect_reconciler.cli.rows import Row, changes, row_of
+from connect_reconciler.cli.running.log_file import cut_when_large, log_to
 from connect_reconciler.cli.running.process import LOG
 from connect_reconciler.cli.signals import told_to_stop
 from connect_reconciler.observe.known_plugins import Installed
@@ -46,10 +45,12 @@ def run_until_told(
     """
     make_private_folder(config.data_folder)
     on_terminal = sys.stdout.isatty() and not as_json
-    _log_to(config.data_folder / LOG if on_terminal else None)
+    log = config.data_folder / LOG
+    # a table on a terminal is not to be written over
+    log_to(log if on_terminal else None)
     for warning in warnings:
         progress(f"warning: {warning}")
-    with told_to_stop() as told:
+    with told_to_stop() as told, cut_when_large(log):
         runtime = Runtime(config)
         try:
             runtime.start()
@@ -93,14 +94,3 @@ def _tell_changes(
         for line in changes(before, after):
             result(json.dumps({"event": line}) if as_json else line)
         before = after
-
-
-def _log_to(file: Path | None) -> None:
-    """A table on a terminal is not to be written over: then a file has the log, else stderr."""
-    if file is not None:
-        file.touch(mode=0o600)
-    logging.basicConfig(
-        level=logging.WARNING,
-        format="%(asctime)s %(levelname)s %(message)s (%(name)s)",
-        filename=file,
-    )

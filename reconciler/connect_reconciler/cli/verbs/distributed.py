@@ -33,6 +33,11 @@ def distributed(
         _read(call.path(file)), data_folder=call.path(Path(".connect"))
     )
     config = with_master(config, slots, master)
+    if config.rest.open_to_others:
+        warnings.append(
+            f"listeners: REST answers whoever reaches {config.listener.host}, and with it reads "
+            "and writes the files of this process; rest.authentication=basic asks for a password"
+        )
     run_until_told(config, warnings, lambda url: None, lambda name: (), as_json=as_json)
 
 

@@ -41,7 +41,8 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
         return
     if leader is None:
         progress("no runtime is up: nothing runs now")
-    waiting = None if leader is None or project.target is not None else _waiting(leader)
+    ours = leader is not None and project.target is None
+    waiting = _waiting(project, leader) if ours and leader else None
     rows = [_row(view, name, leader, waiting, found) for name, found in statuses.items()]
     result(draw(rows) if rows else "there are no connectors")
     if said := short_of_slots(rows):
@@ -129,12 +130,13 @@ def _row(
     return row if waiting is not None else replace(row, short=None)
 
 
-def _waiting(leader: str) -> list[TaskId] | None:
+def _waiting(project: Project, leader: str) -> list[TaskId] | None:
     """The tasks that have no slot; None if the leader does not tell."""
     from connect_reconciler.cli.asking import get
+    from connect_runtime.rest.password import login
     from connect_runtime.rest.wire import runtime_from_json
 
-    answer = get(f"{leader}/runtime") if leader.startswith("http") else None
+    answer = get(f"{leader}/runtime", login(project.data)) if leader.startswith("http") else None
     runtime = None if answer is None else runtime_from_json(answer)
     return list(runtime.waiting) if runtime and runtime.slots else None
 

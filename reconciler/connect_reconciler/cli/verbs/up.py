@@ -13,6 +13,7 @@ from connect_reconciler.cli.output import progress, result, result_json
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
+    from connect_runtime.rest.settings import RestSettings
     from connect_runtime.worker_config import WorkerConfig
     from connect_specs.desired import Project
 
@@ -42,8 +43,10 @@ def up(
     project = invocation(context).project()
     _refuse_rest_target(project)
     check_one_master(slots, master)
+    rest = _check_reach(project)
     if detach:
         _detach(project, slots, master, as_json=as_json)
+        _say_who_can_reach(rest)
     else:
         _run_here(project, slots, master, as_json=as_json)
 
@@ -70,6 +73,29 @@ def _refuse_rest_target(project: Project) -> None:
         what = "this project is for a Connect cluster that others run; there is nothing to start"
         hint = f"`connect plan` and `connect apply` reach it at {shown_url(project.target)}"
         raise Invalid(Diagnostic("up.rest-target", what, str(project.file), hint=hint))
+
+
+def _check_reach(project: Project) -> RestSettings:
+    """Who can use REST. Raises Invalid where that is whoever reaches this machine."""
+    from connect_runtime.worker_config import from_project
+
+    # what Kafka's address is makes no difference here
+    config, _ = from_project(project, "localhost:9092")
+    if config.rest.open_to_others:
+        what = (
+            f"REST would answer whoever reaches this machine: it listens on {config.listener.host}"
+        )
+        hint = "add rest.authentication: basic under 'worker', or listen on 127.0.0.1"
+        raise Invalid(Diagnostic("up.open-listener", what, str(project.file), hint=hint))
+    return config.rest
+
+
+def _say_who_can_reach(rest: RestSettings) -> None:
+    if not rest.login:
+        progress(
+            "every user of this machine can use REST; with rest.authentication: basic it asks for "
+            "a password"
+        )
 
 
 def _detach(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
@@ -102,6 +128,7 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
             reached = replace(project, kafka=broker.client_properties)
         config, warnings = from_project(reached, None)
         config = with_master(_with_free_port(project, config), slots, master)
+        _say_who_can_reach(config.rest)
         run_until_told(
             config,
             warnings,

@@ -1,0 +1,118 @@
+"""An outage of a Kafka cluster is told when it starts, once a minute, and when it ends.
+
+Every client logs every connection and request that fails: in a process of many clients, thousands
+of lines that say one thing. Where outages are told, these lines are counted instead.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+_log = logging.getLogger("connect.kafka")
+
+# What librdkafka calls its lines about connections, brokers and requests that fail.
+_FAILURES: Final = frozenset({"FAIL", "ERROR", "REQTMOUT", "SESSTMOUT", "TIMEOUT"})
+_SAY_EVERY_S: Final = 60.0
+_LOOK_EVERY_S: Final = 1.0
+
+_told = threading.Event()
+
+
+def tell_outages() -> None:
+    """From now on this process tells outages instead of each client's failures."""
+    _told.set()
+
+
+@dataclass(slots=True)
+class Outage:
+    """One cluster's outages, one after the other: what is to be said, and when. No I/O, no clock.
+
+    After a line, the next start is not told for a minute, so that one broker of several that comes
+    and goes tells no more than a cluster that is down.
+    """
+
+    address: str
+    began: float | None = None
+    failures: int = 0
+    newest: str = ""
+    _failed_at: float = 0.0
+    _said_at: float | None = None
+    _is_told: bool = False
+
+    def failed(self, now: float, text: str) -> str | None:
+        """Takes note of a failure; the line to log, if there is one."""
+        if self.began is None:
+            self.began, self.failures, self._is_told = now, 0, False
+        self.failures += 1
+        self.newest, self._failed_at = text, now
+        if self._is_told or not self._may_say(now):
+            return None
+        self._is_told, self._said_at = True, now
+        return f"Kafka at {self.address} cannot be reached: {text}"
+
+    def looked(self, now: float, *, answers: bool) -> str | None:
+        """Takes note of whether Kafka answers; the line to log, if there is one."""
+        if self.began is None:
+            return None
+        lasted = now - self.began
+        if answers and now - self._failed_at >= _LOOK_EVERY_S:
+            self.began = None
+            if not self._is_told:
+                return None
+            return f"Kafka at {self.address} answers again after {lasted:.0f} s; {self._count()}"
+        if not self._may_say(now):
+            return None
+        self._is_told, self._said_at = True, now
+        return (
+            f"Kafka at {self.address} fails since {lasted:.0f} s; {self._count()}, the newest: "
+            f"{self.newest}"
+        )
+
+    def _may_say(self, now: float) -> bool:
+        return self._said_at is None or now - self._said_at >= _SAY_EVERY_S
+
+    def _count(self) -> str:
+        return f"{self.failures} connections or requests failed"
+
+
+class ClusterLog:
+    """What the clients of one cluster have to say; takes the place of their logger.
+
+    `answers` asks the cluster; it is called in a thread that lives as long as an outage.
+    """
+
+    def __init__(self, address: str, answers: Callable[[], bool]) -> None:
+        self._answers = answers
+        self._lock = threading.Lock()
+        self._outage = Outage(address)
+        self._watching = False
+
+    def log(self, level: int, text: str, *args: Any) -> None:
+        """As a logger does. librdkafka gives a line's kind, its client's name and its text."""
+        if not (_told.is_set() and level >= logging.WARNING and args and args[0] in _FAILURES):
+            _log.log(level, text, *args)
+            return
+        with self._lock:
+            line = self._outage.failed(time.monotonic(), str(args[-1]))
+            starts, self._watching = not self._watching, True
+        if line:
+            _log.warning("%s", line)
+        if starts:
+            threading.Thread(target=self._watch, name="kafka-outage", daemon=True).start()
+
+    def _watch(self) -> None:
+        over = False
+        while not over:
+            time.sleep(_LOOK_EVERY_S)
+            answers = self._answers()
+            with self._lock:
+                line = self._outage.looked(time.monotonic(), answers=answers)
+                over = self._outage.began is None
+                self._watching = not over
+            if line:
+                _log.warning("%s", line)

@@ -1,0 +1,145 @@
+"""May this request be answered at all? Judged by its Host, its Origin and its login.
+
+A web page can make its reader's browser send requests here: under a name of the page's own that
+leads to this machine (DNS rebinding: the Host tells), or from another origin (CSRF: the Origin
+tells, also of requests that no browser asks permission for).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import ipaddress
+import re
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from connect_runtime.rest.exchange import Reply, error_reply
+from connect_runtime.rest.password import USER
+from connect_runtime.rest.responses import response
+from connect_runtime.rest.settings import RestSettings
+
+_ANYBODY_MAY: Final = "/health"
+# As Jetty's CrossOriginHandler
+_CORS_AGE_S: Final = 60
+
+
+def guarded(app: ASGIApp, settings: RestSettings, password: Callable[[], str | None]) -> ASGIApp:
+    """`app` for those who may ask. `password` is looked up for each request, so that it can be
+    replaced; None admits nobody."""
+    if settings.login:
+        app = _Login(app, password)
+    if settings.origins:
+        app = CORSMiddleware(
+            app,
+            allow_origin_regex=_any_of(settings.origins),
+            allow_methods=settings.methods,
+            allow_headers=("Content-Type", "Authorization")
+            if settings.login
+            else ("Content-Type",),
+            max_age=_CORS_AGE_S,
+        )
+    return _SameSite(app, settings)
+
+
+def refusal(host: str | None, origin: str | None, settings: RestSettings) -> str | None:
+    """Why a request with these headers is refused; None if it is not."""
+    if (
+        host is not None
+        and (settings.loopback or settings.hosts)
+        and not _is_allowed_host(_name_of(host), settings)
+    ):
+        return (
+            "This host name is not allowed here; rest.allowed.hosts lists the names that this "
+            "worker answers to"
+        )
+    if origin is not None and not _is_allowed_origin(origin, host, settings):
+        return (
+            "Requests of web pages from other origins are not allowed; "
+            "access.control.allow.origin lists those that are"
+        )
+    return None
+
+
+def _is_allowed_host(name: str, settings: RestSettings) -> bool:
+    if name in settings.hosts:
+        return True
+    return settings.loopback and (name == "localhost" or _is_address(name))
+
+
+def _is_allowed_origin(origin: str, host: str | None, settings: RestSettings) -> bool:
+    pattern = _any_of(settings.origins)
+    if settings.origins and re.fullmatch(pattern, origin):
+        return True
+    return host is not None and urlsplit(origin).netloc.lower() == host.lower()
+
+
+def _any_of(origins: tuple[str, ...]) -> str:
+    """As Jetty matches them: whole, in any case."""
+    return "(?i:" + "|".join(".*" if each == "*" else f"(?:{each})" for each in origins) + ")"
+
+
+def _name_of(host: str) -> str:
+    """A Host header without its port, and an address without brackets."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class _SameSite:
+    """Refuses foreign names and origins."""
+
+    def __init__(self, app: ASGIApp, settings: RestSettings) -> None:
+        self._app = app
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        why = refusal(headers.get("host"), headers.get("origin"), self._settings)
+        if why is None:
+            await self._app(scope, receive, send)
+        else:
+            await response(error_reply(403, why))(scope, receive, send)
+
+
+class _Login:
+    """Asks for user and password (RFC 7617), but not for the state of health."""
+
+    def __init__(self, app: ASGIApp, password: Callable[[], str | None]) -> None:
+        self._app = app
+        self._password = password
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = Headers(scope=scope).get("authorization")
+        if scope["path"] == _ANYBODY_MAY or _is_login(given, self._password()):
+            await self._app(scope, receive, send)
+            return
+        found = error_reply(401, "User cannot access the resource.")
+        asked = {"WWW-Authenticate": 'Basic realm="connect", charset="UTF-8"'}
+        await response(Reply(found.status, found.json, asked))(scope, receive, send)
+
+
+def _is_login(given: str | None, password: str | None) -> bool:
+    scheme, _, encoded = (given or "").partition(" ")
+    if password is None or scheme.lower() != "basic":
+        return False
+    try:
+        login = base64.b64decode(encoded.strip(), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return hmac.compare_digest(login, f"{USER}:{password}".encode())

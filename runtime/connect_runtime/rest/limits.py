@@ -1,0 +1,144 @@
+"""A connection that a client cannot keep for nothing: every phase but ours has a deadline.
+
+uvicorn closes a connection that is idle after an answer, and bounds a request's head. It waits for
+ever for the rest of a head, for the rest of a body after its answer, and for a client that does not
+read; and it accepts connections until the process can open no more files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_log = logging.getLogger(__name__)
+
+# Far below the 1024 files that a process may open by default; Kafka's clients need them, too.
+_CONNECTIONS: Final = 200
+_HEAD_S: Final = 10.0
+_ANSWER_S: Final = 60.0
+_SAY_EVERY_S: Final = 60.0
+
+
+@dataclass(slots=True)
+class ConnectionLimits:
+    """`count`: connections at once. `head_s`: from the start of a connection, or the end of an
+    answer, to the end of the next request's head. `answer_s`: for a client to read its answer."""
+
+    count: int = _CONNECTIONS
+    head_s: float = _HEAD_S
+    answer_s: float = _ANSWER_S
+    closed: int = field(default=0, init=False)
+    _said: float | None = field(default=None, init=False)
+
+    def made_room(self) -> None:
+        """Counts a connection that was closed for another; says so once a minute."""
+        self.closed += 1
+        now = time.monotonic()
+        if self._said is None or now - self._said >= _SAY_EVERY_S:
+            self._said = now
+            _log.warning(
+                "REST has %d connections, as many as it takes: %d that waited for their client "
+                "were closed so far, to make room",
+                self.count,
+                self.closed,
+            )
+
+
+def bounded(limits: ConnectionLimits) -> type[asyncio.Protocol]:
+    """uvicorn's protocol within these limits."""
+    return type("BoundedConnection", (_BoundedConnection,), {"limits": limits})
+
+
+class _BoundedConnection(H11Protocol):
+    limits: ConnectionLimits
+    idle_since = 0.0
+    _head_timer: asyncio.TimerHandle | None = None
+    _answer_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        has_room = self._makes_room()
+        super().connection_made(transport)
+        if has_room:
+            self._await_head()
+        else:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _cancel(self._head_timer)
+        _cancel(self._answer_timer)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self.awaits_request():
+            _cancel(self._head_timer)
+
+    def on_response_complete(self) -> None:
+        self._await_head()
+        # may go on with a pipelined request
+        super().on_response_complete()
+        if not self.awaits_request():
+            _cancel(self._head_timer)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        _cancel(self._answer_timer)
+        self._answer_timer = self._later(self.limits.answer_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        _cancel(self._answer_timer)
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:
+            # the request was answered already, and its rest makes no sense
+            self.transport.abort()
+
+    def _makes_room(self) -> bool:
+        """Whether another connection may be had; closes the one that has idled longest for it."""
+        others = [
+            each
+            for each in self.connections
+            if isinstance(each, _BoundedConnection) and not each.transport.is_closing()
+        ]
+        if len(others) < self.limits.count:
+            return True
+        idle = [each for each in others if each.awaits_request() or each.cycle.more_body]
+        if not idle:
+            return False
+        min(idle, key=lambda each: each.idle_since).transport.abort()
+        self.limits.made_room()
+        return True
+
+    def awaits_request(self) -> bool:
+        """Whether the client has to send something before there is anything to do."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _await_head(self) -> None:
+        self.idle_since = time.monotonic()
+        _cancel(self._head_timer)
+        self._head_timer = self._later(self.limits.head_s, self._head_is_late)
+
+    def _head_is_late(self) -> None:
+        if self.transport.get_write_buffer_size():
+            # the client still reads the answer before it
+            self._head_timer = self._later(self.limits.answer_s, self.transport.abort)
+        else:
+            self.transport.abort()
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> asyncio.TimerHandle:
+        return self.loop.call_later(seconds, act)
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()

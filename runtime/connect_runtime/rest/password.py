@@ -1,0 +1,68 @@
+"""The password of the REST API: a file below the data folder that only its owner reads.
+
+The runtime and our own verbs read it for each use, so a new one counts at once.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+from connect_specs.diagnostics import Diagnostic, Failed
+
+USER: Final = "connect"
+
+_FILE: Final = "rest-password"
+_BYTES: Final = 24
+
+
+def password_file(folder: Path) -> Path:
+    """Where it is kept below a data folder."""
+    return folder / _FILE
+
+
+def read_password(folder: Path) -> str | None:
+    """The password; None where there is none, or it cannot be read."""
+    try:
+        return password_file(folder).read_text().strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def login(folder: Path) -> str | None:
+    """User and password, with a colon between them; None where there is no password."""
+    password = read_password(folder)
+    return None if password is None else f"{USER}:{password}"
+
+
+def ensure_password(folder: Path) -> None:
+    """Makes one where there is none. Raises Failed."""
+    if read_password(folder) is None:
+        replace_password(folder)
+        return
+    try:
+        password_file(folder).chmod(0o600)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+
+
+def replace_password(folder: Path) -> None:
+    """Makes another one, which counts from now on. Raises Failed."""
+    unfinished = folder / f".{_FILE}.{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished.unlink(missing_ok=True)
+        opened = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "w") as file:
+            file.write(secrets.token_urlsafe(_BYTES) + "\n")
+        unfinished.replace(password_file(folder))
+    except OSError as error:
+        raise _unusable(folder, error) from error
+
+
+def _unusable(folder: Path, error: OSError) -> Failed:
+    what = "the password file of the REST API cannot be written"
+    where = str(password_file(folder))
+    return Failed(Diagnostic("rest.password", what, where, error.strerror or str(error)))

@@ -1,0 +1,20 @@
+"""A reply as HTTP. Every answer but Jetty's own pages is JSON."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+from starlette.responses import Response
+
+from connect_runtime.rest.exchange import NOTHING, Reply
+
+JSON: Final = "application/json"
+
+
+def response(reply: Reply, media_type: str | None = JSON) -> Response:
+    """Errors that JAX-RS makes have no content type in Connect: then `media_type` is None."""
+    if reply.json is NOTHING:
+        return Response(status_code=reply.status, headers=dict(reply.headers))
+    content = orjson.dumps(reply.json)
+    return Response(content, reply.status, dict(reply.headers), media_type=media_type)

@@ -1,0 +1,222 @@
+"""Who may ask: names, origins of web pages, logins."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.rest.access import refusal
+from connect_runtime.rest.app import create_app
+from connect_runtime.rest.password import ensure_password, read_password, replace_password
+from connect_runtime.rest.settings import RestSettings
+from connect_runtime.worker_config import WorkerConfig, from_properties
+from connect_specs.diagnostics import Invalid
+from runtime.rest.client import SOURCE, WORKER, Client, error, running_source
+
+LOOPBACK = RestSettings(loopback=True)
+OPEN = RestSettings()
+NO_HOST = (
+    "This host name is not allowed here; rest.allowed.hosts lists the names that this worker "
+    "answers to"
+)
+NO_ORIGIN = (
+    "Requests of web pages from other origins are not allowed; access.control.allow.origin lists "
+    "those that are"
+)
+
+
+def config(**properties: str) -> WorkerConfig:
+    given = {key.replace("_", "."): value for key, value in properties.items()}
+    return from_properties({**WORKER, **given})[0]
+
+
+def client(settings: RestSettings, password: str | None = None) -> Client:
+    verbs = running_source()
+    return Client(
+        create_app(
+            lambda: verbs,
+            {},
+            cluster_id=lambda: "k",
+            commit="c",
+            settings=settings,
+            password=lambda: password,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "settings", "allowed"),
+    [
+        ("localhost:8083", LOOPBACK, True),
+        ("LOCALHOST", LOOPBACK, True),
+        ("127.0.0.1:8083", LOOPBACK, True),
+        ("[::1]:8083", LOOPBACK, True),
+        ("192.168.0.7:9", LOOPBACK, True),
+        ("evil.example:8083", LOOPBACK, False),
+        ("localhost.evil.example", LOOPBACK, False),
+        ("127.0.0.1.evil.example", LOOPBACK, False),
+        ("localhost@evil.example", LOOPBACK, False),
+        ("", LOOPBACK, False),
+        ("[", LOOPBACK, False),
+        (None, LOOPBACK, True),
+        ("evil.example", OPEN, True),
+        ("connect.example:8083", replace(OPEN, hosts=frozenset({"connect.example"})), True),
+        ("other.example:8083", replace(OPEN, hosts=frozenset({"connect.example"})), False),
+        ("127.0.0.1:8083", replace(OPEN, hosts=frozenset({"connect.example"})), False),
+        ("connect.example", replace(LOOPBACK, hosts=frozenset({"connect.example"})), True),
+    ],
+)
+def test_hosts(host: str | None, settings: RestSettings, allowed: bool) -> None:
+    assert refusal(host, None, settings) == (None if allowed else NO_HOST)
+
+
+@pytest.mark.parametrize(
+    ("origin", "origins", "allowed"),
+    [
+        ("http://here:8083", (), True),
+        ("HTTP://HERE:8083", (), True),
+        ("https://here:8083", (), True),
+        ("http://here", (), False),
+        ("http://here:8083.evil.example", (), False),
+        ("https://evil.example", (), False),
+        ("null", (), False),
+        ("", (), False),
+        ("https://evil.example", ("*",), True),
+        ("https://a.example", (r"https://(a|b)\.example",), True),
+        ("https://A.example", (r"https://(a|b)\.example",), True),
+        ("https://a.example.evil", (r"https://(a|b)\.example",), False),
+        ("https://c.example", ("https://a.example", "https://c.example"), True),
+        ("http://here:8083", ("https://a.example",), True),
+    ],
+)
+def test_origins(origin: str, origins: tuple[str, ...], allowed: bool) -> None:
+    found = refusal("here:8083", origin, replace(OPEN, origins=origins))
+    assert found == (None if allowed else NO_ORIGIN)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/connectors", {"name": "new", "config": SOURCE}),
+        ("POST", "/connectors/fs/restart", None),
+        ("PUT", "/connectors/fs/pause", None),
+        ("GET", "/connectors", None),
+        ("OPTIONS", "/connectors", None),
+        ("GET", "/nope", None),
+    ],
+)
+def test_a_foreign_page_gets_nothing(method: str, path: str, body: object) -> None:
+    ask = client(LOOPBACK)
+    for headers, why in (
+        ({"host": "evil.example:8083"}, NO_HOST),
+        ({"host": "localhost:8083", "origin": "http://evil.example"}, NO_ORIGIN),
+    ):
+        found = ask(method, path, body, headers)
+        assert (found.status_code, found.json()) == (403, error(403, why))
+        assert "access-control-allow-origin" not in found.headers
+
+
+def test_a_page_of_an_allowed_origin_is_told_so() -> None:
+    """As Jetty's CrossOriginHandler: the origin is echoed, and methods for a preflight request."""
+    origins = config(
+        access_control_allow_origin="https://a.example", access_control_allow_methods="PUT,DELETE"
+    ).rest
+    ask = client(replace(origins, loopback=False, hosts=frozenset()))
+    found = ask("GET", "/connectors", None, {"origin": "https://a.example"})
+    assert found.headers["access-control-allow-origin"] == "https://a.example"
+    assert "origin" in found.headers["vary"].lower()
+    asked = {"origin": "https://a.example", "access-control-request-method": "PUT"}
+    found = ask("OPTIONS", "/connectors/fs/pause", None, asked)
+    assert found.status_code == 200
+    assert found.headers["access-control-allow-methods"] == "PUT, DELETE"
+    assert found.headers["access-control-allow-origin"] == "https://a.example"
+
+
+def test_every_origin_is_echoed() -> None:
+    ask = client(replace(OPEN, origins=("*",)))
+    found = ask("GET", "/connectors", None, {"origin": "http://bar.example"})
+    assert found.headers["access-control-allow-origin"] == "http://bar.example"
+
+
+def basic(user: str, password: str) -> dict[str, str]:
+    return {"authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        basic("connect", "wrong"),
+        basic("other", "right"),
+        {"authorization": "Basic !"},
+        {"authorization": "Basic"},
+        {"authorization": "Bearer right"},
+        basic("connect", "rïght"),
+    ],
+)
+def test_without_the_password_there_is_no_answer(headers: dict[str, str]) -> None:
+    found = client(RestSettings(login=True), "right")("GET", "/connectors", None, headers)
+    assert (found.status_code, found.json()) == (
+        401,
+        error(401, "User cannot access the resource."),
+    )
+    assert found.headers["www-authenticate"].startswith("Basic realm=")
+
+
+def test_the_password_admits_and_health_needs_none() -> None:
+    ask = client(RestSettings(login=True), "right")
+    assert ask("GET", "/connectors", None, basic("connect", "right")).json() == ["fs"]
+    assert ask("GET", "/health").status_code == 200
+    nobody = client(RestSettings(login=True), None)
+    assert nobody("GET", "/connectors", None, basic("connect", "")).status_code == 401
+    assert nobody("GET", "/connectors", None, basic("connect", "None")).status_code == 401
+
+
+def test_the_password_is_a_file_of_its_owner(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    assert read_password(folder) is None
+    ensure_password(folder)
+    first = read_password(folder)
+    assert first is not None and len(first) >= 32
+    assert [each.name for each in folder.iterdir()] == ["rest-password"]
+    (folder / "rest-password").chmod(0o644)
+    ensure_password(folder)
+    assert read_password(folder) == first
+    assert (folder / "rest-password").stat().st_mode & 0o777 == 0o600
+    replace_password(folder)
+    assert read_password(folder) not in (None, first)
+    assert (folder / "rest-password").stat().st_mode & 0o777 == 0o600
+
+
+def test_worker_properties_say_who_may_ask() -> None:
+    found = config(listeners="http://127.0.0.1:8083").rest
+    assert found == RestSettings(loopback=True)
+    assert not found.open_to_others
+    found = config(listeners="http://:8083", rest_authentication="basic").rest
+    assert (found.loopback, found.login, found.open_to_others) == (False, True, False)
+    found = config(
+        listeners="http://localhost:1",
+        rest_advertised_host_name="Me.example",
+        rest_allowed_hosts="a.example, B.example",
+        rest_max_body_bytes="2048",
+    ).rest
+    assert found.loopback
+    assert found.hosts == {"me.example", "a.example", "b.example"}
+    assert found.max_body_bytes == 2048
+    assert config(listeners="http://:8083", rest_advertised_host_name="x").rest.hosts == set()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rest.authentication", "digest"),
+        ("rest.max.body.bytes", "10"),
+        ("access.control.allow.origin", "https://(a"),
+    ],
+)
+def test_worker_properties_that_make_no_sense_are_refused(key: str, value: str) -> None:
+    with pytest.raises(Invalid, match=key):
+        from_properties({**WORKER, key: value})

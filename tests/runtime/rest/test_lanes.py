@@ -1,0 +1,37 @@
+"""Lanes: how many run, how many queue, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from connect_runtime.rest.lanes import Busy, Lane
+
+
+def test_who_queues_for_too_long_is_sent_away() -> None:
+    release = threading.Event()
+
+    async def ask() -> None:
+        lane = Lane(threads=1, queued=1, queue_s=0.05)
+        running = asyncio.create_task(lane.run(lambda: release.wait(30)))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy):
+            await lane.run(lambda: True)
+        release.set()
+        assert await running
+        # the thread is free again
+        assert await lane.run(lambda: True)
+
+    asyncio.run(ask())
+
+
+def test_what_raises_gives_its_thread_back() -> None:
+    async def ask() -> None:
+        lane = Lane(threads=1, queued=0, queue_s=0.05)
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                await lane.run(lambda: 1 // 0)
+
+    asyncio.run(ask())

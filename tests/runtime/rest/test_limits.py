@@ -1,0 +1,254 @@
+"""What one client sends, or leaves unsent, keeps no other client waiting, on real sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from starlette.types import ASGIApp
+
+from connect_runtime.rest.app import create_app
+from connect_runtime.rest.limits import ConnectionLimits
+from connect_runtime.rest.plugins import ConnectorPlugins
+from connect_runtime.worker_config import from_properties
+from runtime.rest.client import SOURCE, WORKER, error
+from runtime.rest.serving import (
+    HeldVerbs,
+    Served,
+    is_closed,
+    read_answer,
+    resident_mb,
+    served,
+)
+from support.wait import wait_until
+
+MB = 1024 * 1024
+PIECE = b'"a":"b",' * 8192
+HEAD = b"POST /connectors HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture
+def verbs() -> Iterator[HeldVerbs]:
+    found = HeldVerbs()
+    found.release.set()
+    found.create("fs", {**SOURCE, "name": "fs"}, None)
+    found.begun.clear()
+    found.release.clear()
+    yield found
+    found.release.set()
+
+
+def app(verbs: HeldVerbs) -> ASGIApp:
+    worker, _ = from_properties(WORKER)
+    plugins = ConnectorPlugins(worker).routes()
+    return create_app(lambda: verbs, plugins, cluster_id=lambda: "k", commit="c")
+
+
+@pytest.fixture
+def rest(verbs: HeldVerbs) -> Iterator[Served]:
+    with served(app(verbs)) as found:
+        yield found
+
+
+def test_a_body_of_100_mb_is_refused_in_little_memory(rest: Served) -> None:
+    before = resident_mb()
+    with rest.connect(HEAD + b"Content-Length: %d\r\n\r\n" % (100 * MB)) as connection:
+        for _ in range(100 * MB // len(PIECE)):
+            connection.sendall(PIECE)
+        answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert resident_mb() - before < 20
+
+
+def test_the_refusal_of_a_body_says_what_to_do(rest: Served) -> None:
+    url = f"http://127.0.0.1:{rest.port}/connectors"
+    kind = {"content-type": "application/json"}
+    found = httpx.post(url, content=b" " * 2 * MB, headers=kind, timeout=10)
+    assert found.json() == error(
+        413,
+        "The request's body is larger than 1048576 bytes, which rest.max.body.bytes of this worker "
+        "allows",
+    )
+
+
+def test_a_body_of_unknown_length_is_refused_at_the_limit(rest: Served) -> None:
+    with rest.connect(HEAD + b"Transfer-Encoding: chunked\r\n\r\n") as connection:
+        chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+        with contextlib.suppress(ConnectionError):
+            for _ in range(20):
+                connection.sendall(chunk)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_client_that_waits_for_100_continue_is_refused_before_it_sends(rest: Served) -> None:
+    head = HEAD + b"Expect: 100-continue\r\nContent-Length: 104857600\r\n\r\n"
+    with rest.connect(head) as connection:
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
+
+
+def test_what_follows_a_refused_body_has_a_deadline(verbs: HeldVerbs) -> None:
+    head = HEAD + b"Content-Length: 104857600\r\n\r\n"
+    with (
+        served(app(verbs), ConnectionLimits(head_s=0.5)) as rest,
+        rest.connect(head) as connection,
+    ):
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
+
+        def closes() -> bool:
+            try:
+                connection.sendall(b"x" * 1000)
+            except ConnectionError:
+                return True
+            return False
+
+        wait_until(closes, what="the connection to close")
+
+
+def test_a_body_within_the_limit_is_taken(rest: Served, verbs: HeldVerbs) -> None:
+    verbs.release.set()
+    config = {**SOURCE, "name": "fs", "long": "x" * (900 * 1024)}
+    url = f"http://127.0.0.1:{rest.port}/connectors/fs/config"
+    assert httpx.put(url, json=config, timeout=10).status_code == 200
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_a_body_that_is_nested_too_deeply_is_refused(rest: Served, opening: str) -> None:
+    found = httpx.post(
+        f"http://127.0.0.1:{rest.port}/connectors",
+        content=opening * 100_000,
+        headers={"content-type": "application/json"},
+        timeout=10,
+    )
+    assert found.status_code == 500
+    assert found.json()["message"].startswith("Document nesting depth (1001) exceeds the maximum")
+
+
+def test_a_large_head_is_refused(rest: Served) -> None:
+    head = b"GET /connectors HTTP/1.1\r\nHost: localhost\r\n" + b"X: " + b"y" * 100_000
+    with rest.connect(head) as connection:
+        assert b" 400 " in read_answer(connection).partition(b"\r\n")[0]
+
+
+def test_half_open_requests_do_not_keep_others_out(verbs: HeldVerbs) -> None:
+    limits = ConnectionLimits(count=20)
+    with served(app(verbs), limits) as rest, contextlib.ExitStack() as stack:
+        opened = [
+            stack.enter_context(rest.connect(b"GET /connectors HTTP/1.1\r\nHost: l"))
+            for _ in range(100)
+        ]
+        assert rest.get("/health").status_code == 200
+        assert is_closed(opened[0], 5)
+        assert limits.closed >= 80
+
+
+def test_a_head_has_a_deadline(verbs: HeldVerbs) -> None:
+    with served(app(verbs), ConnectionLimits(head_s=0.3)) as rest:
+        with rest.connect(b"GET /health HTTP/1.1\r\nHo") as connection:
+            assert is_closed(connection, 5)
+        with rest.connect() as connection:
+            assert is_closed(connection, 5)
+
+
+def test_a_slow_body_makes_room_for_others(verbs: HeldVerbs) -> None:
+    limits = ConnectionLimits(count=5)
+    with served(app(verbs), limits) as rest, contextlib.ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(rest.connect(HEAD + b"Content-Length: 1000\r\n\r\n{"))
+        assert rest.get("/health").status_code == 200
+
+
+def test_a_client_that_does_not_read_is_dropped(verbs: HeldVerbs) -> None:
+    verbs.known["fs"].config["long"] = "x" * (4 * MB)
+    with served(app(verbs), ConnectionLimits(answer_s=0.5, head_s=0.5)) as rest:
+        made = socket.socket()
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        made.connect(("127.0.0.1", rest.port))
+        with made:
+            made.sendall(b"GET /connectors/fs HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5)
+            wait_until(lambda: rest.server.connections == 1, what="the connection")
+            wait_until(lambda: rest.server.connections == 0, what="no connections")
+
+
+def test_health_answers_while_writes_wait(rest: Served, verbs: HeldVerbs) -> None:
+    """The herder is frozen, and more clients wait for it than there are threads."""
+    with contextlib.ExitStack() as stack:
+        for number in range(100):
+            verb = b"POST /connectors" if number % 5 > 2 else b"PUT /connectors/fs/pause"
+            content = json.dumps({"name": f"n{number}", "config": SOURCE}).encode()
+            stack.enter_context(
+                rest.connect(
+                    verb
+                    + b" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                    + b"Content-Length: %d\r\n\r\n" % len(content)
+                    + content
+                )
+            )
+        wait_until(lambda: len(verbs.begun) == 48, what="writes that wait")
+        assert rest.get("/health", timeout_s=3).status_code == 200
+        assert rest.get("/connectors?expand=status", timeout_s=3).status_code == 200
+        verbs.release.set()
+
+
+def test_too_many_writes_are_told_to_come_back(rest: Served, verbs: HeldVerbs) -> None:
+    with contextlib.ExitStack() as stack:
+        pause = b"PUT /connectors/fs/pause HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        waiting = [stack.enter_context(rest.connect(pause)) for _ in range(110)]
+        answers: list[bytes] = []
+
+        def refused() -> bool:
+            for connection in waiting:
+                connection.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    answers.append(connection.recv(65536))
+            return bool(answers)
+
+        wait_until(refused, what="a refusal")
+        assert answers[0].startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 1" in answers[0].lower()
+        assert b'"error_code":503' in answers[0]
+        verbs.release.set()
+
+
+def test_a_queued_write_whose_client_went_is_never_begun(rest: Served, verbs: HeldVerbs) -> None:
+    pause = b"PUT /connectors/fs/pause HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        for _ in range(60):
+            stack.enter_context(rest.connect(pause))
+        wait_until(lambda: len(verbs.begun) == 32, what="writes that wait")
+    wait_until(lambda: rest.server.connections == 0, what="no connections")
+    threads = threading.active_count()
+    verbs.release.set()
+    assert rest.get("/health").status_code == 200
+    with rest.connect(pause) as connection:
+        assert connection.recv(100).startswith(b"HTTP/1.1 202 ")
+    assert len(verbs.begun) == 33
+    assert threading.active_count() <= threads + 4
+
+
+def test_nonsense_does_not_fill_the_log(rest: Served, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(50):
+        with rest.connect(b"nonsense\r\n\r\n") as connection:
+            assert b" 400 " in connection.recv(100)
+    upgrade = (
+        b"GET /health HTTP/1.1\r\nHost: l\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+    )
+    with rest.connect(upgrade) as connection:
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+    assert caplog.text == ""
+
+
+def test_nonsense_after_an_answer_does_not_fill_the_log(
+    rest: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    with rest.connect(HEAD + b"Transfer-Encoding: chunked\r\n\r\n") as connection:
+        connection.sendall(b"200000\r\n" + b"x" * 0x200000 + b"\r\n")
+        begin = connection.recv(65536)
+        connection.sendall(b"nonsense\r\n")
+        # returns when the connection is closed
+        assert (begin + read_answer(connection)).startswith(b"HTTP/1.1 413 ")
+    assert caplog.text == ""

@@ -1,0 +1,67 @@
+"""Who leads, asked of a Kafka that answers and of one that does not."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from connect_runtime import joining
+from connect_runtime.joining import Leader
+from connect_runtime.kafka.election import Leader as Member
+from connect_specs.diagnostics import Diagnostic, Unreachable
+from support.wait import wait_until
+
+
+class Kafka:
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.answers = threading.Event()
+        self.leader: Member | None = Member("http://a:1", "127.0.0.1")
+        self.asked = 0
+
+    def __call__(self, *_: object) -> Member | None:
+        self.asked += 1
+        if not self.answers.wait(30):
+            raise Unreachable(Diagnostic("test", "Kafka is frozen"))
+        return self.leader
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
+    found = Kafka()
+    monkeypatch.setattr(joining, "find_leader", found)
+    return found
+
+
+def test_an_answer_of_kafka_is_waited_for(kafka: Kafka) -> None:
+    kafka.answers.set()
+    assert Leader({}, "g", "c")() == "http://a:1"
+
+
+def test_a_frozen_kafka_holds_nobody_up(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = Leader({}, "g", "c")
+    begun = time.monotonic()
+    for _ in range(20):
+        assert leader() is None
+    assert time.monotonic() - begun < 5
+    assert kafka.asked == 1
+    kafka.answers.set()
+    wait_until(leader, what="the leader")
+    # what was known counts for a while
+    monkeypatch.setattr(joining, "_FRESH_S", 0.0)
+    kafka.answers.clear()
+    assert leader() == "http://a:1"
+    monkeypatch.setattr(joining, "_STALE_S", 0.0)
+    assert leader() is None
+    kafka.answers.set()
+
+
+def test_what_cannot_be_asked_is_not_known(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise Unreachable(Diagnostic("test", "refused"))
+
+    monkeypatch.setattr(joining, "find_leader", refuse)
+    assert Leader({}, "g", "c")() is None
