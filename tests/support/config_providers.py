@@ -18,9 +18,11 @@ class VaultProvider(ConfigProvider):
     ttl_ms: ClassVar[int | None] = None
     answer: ClassVar[Callable[[str, frozenset[str]], ConfigData] | None] = None
     asked: ClassVar[list[tuple[str, frozenset[str]]]] = []
+    made: ClassVar[int] = 0
     closed: ClassVar[int] = 0
 
     def configure(self, params: Mapping[str, str]) -> None:
+        type(self).made += 1
         if params.get("token") == "refused":
             raise ConfigError("the token 'refused' is not valid")
         self.token = params.get("token")
@@ -42,7 +44,7 @@ def reset() -> None:
     VaultProvider.asked.clear()
     VaultProvider.ttl_ms = None
     VaultProvider.answer = None
-    VaultProvider.closed = 0
+    VaultProvider.made = VaultProvider.closed = 0
 
 
 def install(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which config providers does a worker declare, and what is wrong with what it says? Pure.
+"""Which config providers does a worker declare? Pure.
 
 `config.providers=<alias>,...` with `config.providers.<alias>.class` and
 `config.providers.<alias>.param.<name>` (KIP-297).
@@ -11,37 +11,33 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connect_runtime.config_providers.references import references
-from connect_specs.diagnostics import Diagnostic, Invalid
 
 PROVIDERS: Final = "config.providers"
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A provider as the worker's properties name it. `params` may hold references to providers
-    that are declared before it."""
+    """A provider as the worker's properties name it. `class_name` is empty if it is missing;
+    `params` may hold references to providers that are declared before it."""
 
     alias: str
     class_name: str
     params: Mapping[str, str] = field(repr=False)
 
+    @property
+    def class_key(self) -> str:
+        """The worker property that names the class."""
+        return f"{PROVIDERS}.{self.alias}.class"
+
 
 def declared(worker: Mapping[str, str]) -> tuple[Declared, ...]:
-    """The providers of these worker properties, in order. Raises Invalid."""
+    """The providers of these worker properties, in order."""
     found: list[Declared] = []
-    problems: list[Diagnostic] = []
     for alias in aliases(worker):
         prefix = f"{PROVIDERS}.{alias}."
-        class_name = worker.get(f"{prefix}class", "").strip()
-        if not class_name:
-            what = f'Missing required configuration "{prefix}class" which has no default value.'
-            hint = "name a class of Apache's, such as FileConfigProvider, or one of your own"
-            problems.append(Diagnostic("worker.invalid", what, f"{prefix}class", hint=hint))
         start = f"{prefix}param."
         params = {k.removeprefix(start): v for k, v in worker.items() if k.startswith(start)}
-        found.append(Declared(alias, class_name, params))
-    if problems:
-        raise Invalid(*problems)
+        found.append(Declared(alias, worker.get(f"{prefix}class", "").strip(), params))
     return tuple(found)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -19,12 +18,12 @@ _OF_THE_RUNTIME: Final = ("admin.listeners", "listeners", "rest.", "spark.", f"{
 def resolve_launch(launch: TaskLaunch) -> TaskLaunch:
     """The launch with the values of its references, for this process alone; `given` holds them.
 
-    Raises Invalid if the worker's providers cannot be made here, ConfigError for a reference that
-    cannot be resolved.
+    Raises ConfigError for a reference that cannot be resolved here.
     """
-    providers = ConfigProviders.of(launch.worker)
+    providers = ConfigProviders(launch.worker)
     try:
-        worker = _worker(providers, launch.worker)
+        worker = providers.worker
+        _check(worker)
         connector = providers.resolve(launch.connector_config)
         task = providers.resolve(launch.config)
     finally:
@@ -39,9 +38,7 @@ def resolve_launch(launch: TaskLaunch) -> TaskLaunch:
     )
 
 
-def _worker(providers: ConfigProviders, properties: Mapping[str, str]) -> Resolved:
-    found = providers.look_up(properties)
-    problems = [each for each in found.problems if not each.key.startswith(_OF_THE_RUNTIME)]
+def _check(worker: Resolved) -> None:
+    problems = [each for each in worker.problems if not each.key.startswith(_OF_THE_RUNTIME)]
     if problems:
         raise ConfigError(" ".join(each.text for each in problems))
-    return found

@@ -1,70 +1,64 @@
-"""The config providers of one worker: made from its properties, asked for values, closed.
+"""The config providers of one worker in one process: asked for values, and closed.
 
-Apache's providers go by their class names, also without package and without `ConfigProvider`; third
-parties register under the entry point group `connect.config_providers`. A worker's properties never
-import a module that is not registered.
+Each is made when the first reference names it, so that a task without references pays for none.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import entry_points
-from typing import Any, Final
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 from connect_runtime.api import ConfigData, ConfigError, ConfigProvider
-from connect_runtime.config_providers.built_in import BUILT_IN
-from connect_runtime.config_providers.declared import PROVIDERS, Declared, declared
+from connect_runtime.config_providers.declared import Declared, declared
+from connect_runtime.config_providers.making import make
 from connect_runtime.config_providers.references import Reference, references, substitute
 from connect_runtime.config_providers.resolved import Problem, Resolved
-from connect_specs.diagnostics import Diagnostic, Invalid
+from connect_specs.diagnostics import Diagnostic
 from connect_specs.redaction import Redactor, secrets_in
-
-GROUP: Final = "connect.config_providers"
-_SUFFIX: Final = "ConfigProvider"
 
 _log = logging.getLogger(__name__)
 
 
 class ConfigProviders:
-    """Resolves references, from any thread. Once closed, it resolves none."""
+    """Resolves references, from any thread, with the providers that `worker` declares, a worker's
+    properties with references unresolved."""
 
-    def __init__(self, providers: Mapping[str, ConfigProvider], redactor: Redactor) -> None:
-        self._providers = dict(providers)
-        self._redactor = redactor
+    def __init__(self, worker: Mapping[str, str]) -> None:
+        self._properties = dict(worker)
+        self._declared = {each.alias: each for each in declared(worker)}
+        self._made: dict[str, ConfigProvider | ConfigError] = {}
+        self._lock = threading.RLock()
+        # what providers were configured with and may quote in their errors
+        self._secrets: list[str] = []
 
-    @classmethod
-    def of(cls, worker: Mapping[str, str]) -> ConfigProviders:
-        """The providers that these worker properties declare, ready for use. Raises Invalid with
-        all that is wrong."""
-        found = cls({}, Redactor())
-        problems: list[Diagnostic] = []
-        secrets: list[str] = []
-        for each in declared(worker):
-            where = f"{PROVIDERS}.{each.alias}.class"
-            try:
-                # its secrets may come from a provider that is declared before it
-                params = found.resolve(each.params)
-                secrets += (*secrets_in(params.config), *params.given.values())
-                found._redactor = Redactor(secrets)
-                found._providers[each.alias] = _configured(each, params.config)
-            except Exception as error:  # a third party's code
-                what = found._redactor.redact(_words(error))
-                problems.append(Diagnostic("worker.invalid", what, where))
-        if problems:
-            found.close()
-            raise Invalid(*problems)
-        return found
+    @cached_property
+    def worker(self) -> Resolved:
+        """The worker's own properties, with the problems told."""
+        return self.look_up(self._properties)
+
+    def problems(self) -> tuple[Diagnostic, ...]:
+        """What is wrong with providers that cannot be used in this process; makes all of them."""
+        return tuple(
+            Diagnostic("worker.invalid", str(made), each.class_key)
+            for each in self._declared.values()
+            if isinstance(made := self._provider(each.alias), ConfigError)
+        )
 
     def close(self) -> None:
-        """Closes all providers; one that throws is logged."""
-        while self._providers:
-            alias, provider = self._providers.popitem()
+        """Closes all providers; none can be used any more."""
+        with self._lock:
+            made = dict(self._made)
+            ended = ConfigError("config providers are closed: this process is ending")
+            self._made = dict.fromkeys(self._declared, ended)
+        for alias, provider in made.items():
             try:
-                provider.close()
-            except Exception as error:
-                text = self._redactor.redact(_words(error))
-                _log.warning("Config provider %s cannot be closed: %s", alias, text)
+                if isinstance(provider, ConfigProvider):
+                    provider.close()
+            except Exception as error:  # a third party's code
+                _log.warning("Config provider %s cannot be closed: %s", alias, self._words(error))
 
     def resolve(self, config: Mapping[str, str]) -> Resolved:
         """The config with the values of its references. References to providers that the worker
@@ -79,24 +73,22 @@ class ConfigProviders:
         return found
 
     def look_up(self, config: Mapping[str, str]) -> Resolved:
-        """The same with the problems told; what has no value stays as it is."""
+        """The same with the problems told; a reference without a value stays as it is."""
         places = {
-            key: [each for each in references(value) if each.provider in self._providers]
+            key: [each for each in references(value) if each.provider in self._declared]
             for key, value in config.items()
         }
         answers = self._ask([each for found in places.values() for each in found])
-        problems = [
-            Problem(key, f"The reference {each.text} in {key} cannot be resolved: {answer}.")
-            for key, found in places.items()
-            for each in dict.fromkeys(found)
-            if isinstance(answer := _answer(answers, each), Exception)
-        ]
-        given = {
-            each.text: value
-            for found in places.values()
-            for each in found
-            if isinstance(value := _answer(answers, each), str)
-        }
+        given: dict[str, str] = {}
+        problems: list[Problem] = []
+        for key, found in places.items():
+            for each in dict.fromkeys(found):
+                answer = _answer(answers, each)
+                if isinstance(answer, str):
+                    given[each.text] = answer
+                else:
+                    what = f"The reference {each.text} in {key} cannot be resolved: {answer}."
+                    problems.append(Problem(key, what))
         return Resolved(
             raw=dict(config),
             config={
@@ -108,28 +100,63 @@ class ConfigProviders:
             problems=tuple(problems),
         )
 
-    def _ask(self, wanted: list[Reference]) -> dict[tuple[str, str], ConfigData | Exception]:
+    def redactor(self, *configs: Resolved) -> Redactor:
+        """For texts about these configs: hides what providers gave, and the configs' own secrets
+        and the worker's."""
+        found = (*configs, self.worker)
+        given = (value for each in found for value in each.given.values())
+        return Redactor((*given, *(secret for each in found for secret in secrets_in(each.config))))
+
+    def _ask(self, wanted: Sequence[Reference]) -> dict[tuple[str, str], ConfigData | ConfigError]:
         """What each provider says of each path, asked once for all keys there."""
         keys: dict[tuple[str, str], set[str]] = {}
         for each in wanted:
             keys.setdefault((each.provider, each.path), set()).add(each.key)
-        answers: dict[tuple[str, str], ConfigData | Exception] = {}
-        for (provider, path), names in keys.items():
-            try:
-                answers[provider, path] = _checked(
-                    self._providers[provider].get(path, frozenset(names))
-                )
-            except Exception as error:  # a third party's code
-                # without its cause: a traceback would quote texts that are not redacted
-                answers[provider, path] = ConfigError(self._redactor.redact(_words(error)))
-        return answers
+        return {
+            (alias, path): self._asked(alias, path, frozenset(names))
+            for (alias, path), names in keys.items()
+        }
+
+    def _asked(self, alias: str, path: str, keys: frozenset[str]) -> ConfigData | ConfigError:
+        provider = self._provider(alias)
+        if isinstance(provider, ConfigError):
+            return ConfigError(f"the config provider {alias} cannot be used here: {provider}")
+        try:
+            return _checked(provider.get(path, keys))
+        except Exception as error:  # a third party's code
+            # without its cause: a traceback would quote texts that are not redacted
+            return ConfigError(self._words(error))
+
+    def _provider(self, alias: str) -> ConfigProvider | ConfigError:
+        with self._lock:
+            if alias not in self._made:
+                self._made[alias] = self._make(self._declared[alias])
+            return self._made[alias]
+
+    def _make(self, each: Declared) -> ConfigProvider | ConfigError:
+        # its own secrets may come from a provider that is declared before it
+        before = list(self._declared)[: list(self._declared).index(each.alias)]
+        later = self._declared.keys() - before
+        used = {found.provider for value in each.params.values() for found in references(value)}
+        if used & later:
+            return ConfigError(f"its params refer to {min(used & later)}, not declared before it")
+        try:
+            params = self.resolve(each.params)
+            self._secrets += (*secrets_in(params.config), *params.given.values())
+            return make(each, params.config)
+        except Exception as error:  # a third party's code
+            return ConfigError(self._words(error))
+
+    def _words(self, error: Exception) -> str:
+        text = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+        return Redactor(self._secrets).redact(text)
 
 
 def _answer(
-    answers: Mapping[tuple[str, str], ConfigData | Exception], reference: Reference
-) -> str | Exception:
+    answers: Mapping[tuple[str, str], ConfigData | ConfigError], reference: Reference
+) -> str | ConfigError:
     answer = answers[reference.provider, reference.path]
-    if isinstance(answer, Exception):
+    if isinstance(answer, ConfigError):
         return answer
     found = answer.values.get(reference.key)
     if found is not None:
@@ -138,7 +165,7 @@ def _answer(
     return ConfigError(f"the config provider {reference.provider} has no {reference.key}{at}")
 
 
-def _shortest_ttl(answers: Iterable[ConfigData | Exception]) -> int | None:
+def _shortest_ttl(answers: Iterable[ConfigData | ConfigError]) -> int | None:
     found = (answer.ttl_ms for answer in answers if isinstance(answer, ConfigData))
     return min((ttl for ttl in found if ttl is not None and ttl >= 0), default=None)
 
@@ -152,34 +179,3 @@ def _checked(answer: Any) -> ConfigData:
     if not (answer.ttl_ms is None or type(answer.ttl_ms) is int):
         raise ConfigError("the config provider answered with a time to live that is no integer")
     return answer
-
-
-def _configured(each: Declared, params: Mapping[str, str]) -> ConfigProvider:
-    provider = _class(each)()
-    provider.configure(params)
-    return provider
-
-
-def _class(each: Declared) -> Callable[[], ConfigProvider]:
-    for name, built_in in BUILT_IN.items():
-        simple = built_in.__name__
-        if each.class_name in (name, simple, simple.removesuffix(_SUFFIX)):
-            return built_in
-    known = list(BUILT_IN)
-    for entry in entry_points(group=GROUP):
-        known.append(entry.name)
-        dotted = entry.value.replace(":", ".")
-        if each.class_name.replace(":", ".") in (entry.name, dotted):
-            found = entry.load()
-            if isinstance(found, type) and issubclass(found, ConfigProvider):
-                return found
-            raise ConfigError(f"{each.class_name} is not a ConfigProvider")
-    raise ConfigError.invalid(
-        f"{PROVIDERS}.{each.alias}.class",
-        each.class_name,
-        f"Class {each.class_name} could not be found. Known are: {', '.join(known)}",
-    )
-
-
-def _words(error: Exception) -> str:
-    return str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"

@@ -62,22 +62,17 @@ class Resolved:
         same = substitute(found, lambda reference: self.given.get(reference.text)) == value
         return found if same else value
 
+    @property
+    def reload_in_s(self) -> float | None:
+        """When the connector is to be restarted because a value expires, in seconds from now;
+        None: never. `config.action.reload=none` keeps values after they expire."""
+        action = self.config.get(RELOAD, "restart").strip().lower()
+        if self.ttl_ms is None or action == "none":
+            return None
+        return max(self.ttl_ms / 1000, _SHORTEST_RELOAD_S)
+
     def fingerprint(self, salt: bytes) -> str:
         """Tells whether two configs resolve to the same, without the values: a keyed hash, of use
         only while `salt` is kept in memory."""
         text = json.dumps(dict(self.config), sort_keys=True)
         return hmac.digest(salt, text.encode(), "sha256").hex()
-
-
-def next_reload(resolved: Resolved, now: float) -> float | None:
-    """When the connector is to be restarted because a value expires, on the clock of `now`, in
-    seconds; None: never. `config.action.reload=none` keeps values after they expire."""
-    action = resolved.config.get(RELOAD, "restart").strip().lower()
-    if resolved.ttl_ms is None or resolved.ttl_ms < 0 or action == "none":
-        return None
-    return now + max(resolved.ttl_ms / 1000, _SHORTEST_RELOAD_S)
-
-
-def unresolved(config: Mapping[str, str]) -> Resolved:
-    """A config as it is, by a worker that declares no providers."""
-    return Resolved(config, config, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +14,7 @@ from connect_runtime.api import ConfigData, ConfigError
 from connect_runtime.config_providers.declared import undeclared
 from connect_runtime.config_providers.references import references
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.config_providers.resolved import Resolved, next_reload
-from connect_specs.diagnostics import Invalid
+from connect_runtime.config_providers.resolved import Resolved
 from support import config_providers
 from support.config_providers import NAME, VaultProvider
 
@@ -42,7 +42,7 @@ def _vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_apaches_names(name: str, tmp_path: Path) -> None:
     file = tmp_path / "db.properties"
     file.write_text("user=me\npassword=s3cret")
-    providers = ConfigProviders.of(
+    providers = ConfigProviders(
         {
             "config.providers": "f",
             "config.providers.f.class": name,
@@ -65,7 +65,7 @@ def test_apaches_names(name: str, tmp_path: Path) -> None:
 def test_a_third_partys_provider_with_a_secret_from_another(name: str) -> None:
     VaultProvider.secrets |= {("db", "user"): "me", ("db", "password"): "s3cret"}
     VaultProvider.ttl_ms = 1500
-    providers = ConfigProviders.of({**VAULT, "config.providers.vault.class": name})
+    providers = ConfigProviders({**VAULT, "config.providers.vault.class": name})
     found = providers.resolve({"a": "${vault:db:user}", "b": "${vault:db:password}", "c": "1"})
     assert found.config == {"a": "me", "b": "s3cret", "c": "1"}
     assert found.ttl_ms == 1500
@@ -105,13 +105,19 @@ def test_a_third_partys_provider_with_a_secret_from_another(name: str) -> None:
     ],
 )
 def test_what_a_worker_cannot_use(worker: dict[str, str], where: str, what: str) -> None:
-    with pytest.raises(Invalid, match=what) as raised:
-        ConfigProviders.of(worker)
-    assert [each.where for each in raised.value.diagnostics] == [where]
+    providers = ConfigProviders(worker)
+    (problem,) = providers.problems()
+    assert problem.where == where
+    assert re.search(what, problem.what)
+    alias = where.split(".")[2]
+    with pytest.raises(ConfigError, match=f"the config provider {alias} cannot be used here"):
+        providers.resolve({"password": f"${{{alias}:p:k}}"})
+    # what refers to none needs none
+    assert providers.resolve({"password": "s3cret"}).config == {"password": "s3cret"}
 
 
 def test_a_reference_without_a_value_is_an_error_that_names_it() -> None:
-    providers = ConfigProviders.of(ENV)
+    providers = ConfigProviders(ENV)
     config = {"password": "${env:CONNECT_TEST_NONE}", "user": "${env:CONNECT_TEST_TOKEN}"}
     with pytest.raises(ConfigError) as raised:
         providers.resolve(config)
@@ -125,7 +131,7 @@ def test_a_reference_without_a_value_is_an_error_that_names_it() -> None:
 
 
 def test_what_a_provider_throws_or_answers_wrongly() -> None:
-    providers = ConfigProviders.of(VAULT)
+    providers = ConfigProviders(VAULT)
 
     def throws(path: str, keys: frozenset[str]) -> ConfigData:
         raise ValueError("login with t0ken failed")
@@ -146,9 +152,38 @@ def test_what_a_provider_throws_or_answers_wrongly() -> None:
 
 
 def test_providers_that_are_closed_resolve_nothing() -> None:
-    providers = ConfigProviders.of(ENV)
+    providers = ConfigProviders(ENV)
     providers.close()
-    assert providers.resolve({"a": "${env:HOME}"}).config == {"a": "${env:HOME}"}
+    with pytest.raises(ConfigError, match="config providers are closed"):
+        providers.resolve({"a": "${env:HOME}"})
+
+
+def test_providers_are_made_when_a_reference_names_them() -> None:
+    providers = ConfigProviders(VAULT)
+    providers.resolve({"a": "1"})
+    providers.close()
+    assert VaultProvider.made == VaultProvider.closed == 0
+
+
+@pytest.mark.parametrize("used", ["vault", "late"])
+def test_params_refer_to_providers_declared_before(used: str) -> None:
+    worker = {
+        **VAULT,
+        "config.providers": "vault, late",
+        "config.providers.late.class": "EnvVar",
+        "config.providers.vault.param.token": f"${{{used}:k}}",
+    }
+    (problem,) = ConfigProviders(worker).problems()
+    assert problem.what == f"its params refer to {used}, not declared before it"
+
+
+def test_a_redactor_knows_the_values_the_secrets_and_the_workers() -> None:
+    worker = {**VAULT, "sasl.password": "${env:CONNECT_TEST_TOKEN}", "ssl.key.password": "kkkk"}
+    VaultProvider.secrets["db", "user"] = "someone"
+    providers = ConfigProviders(worker)
+    found = providers.resolve({"user": "${vault:db:user}", "pass.password": "pppp", "x": "xxxx"})
+    text = providers.redactor(found).redact("t0ken kkkk someone pppp xxxx")
+    assert text == "[hidden] [hidden] [hidden] [hidden] xxxx"
 
 
 def test_references_to_providers_that_are_not_declared() -> None:
@@ -189,7 +224,7 @@ def test_published_task_configs_resolve_to_what_the_task_was_given(
     VaultProvider.secrets.clear()
     VaultProvider.secrets.update({("", key): value for key, value in values.items()})
     raw = {key: text + "".join(f"${{vault:{p}}}" for p in used) for key, text in raw_texts.items()}
-    providers = ConfigProviders.of(VAULT)
+    providers = ConfigProviders(VAULT)
     found = providers.look_up(raw)
     derived = {"derived": "-".join(values.values()), **found.config}
     published = found.task_config(derived)
@@ -216,18 +251,17 @@ def test_the_fingerprint_tells_values_apart_only_with_its_salt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "ttl_ms", "at"),
+    ("action", "ttl_ms", "seconds"),
     [
-        (None, 5000, 105.0),
-        ("restart", 5000, 105.0),
+        (None, 5000, 5.0),
+        ("restart", 5000, 5.0),
         ("NONE", 5000, None),
         (None, None, None),
-        (None, -1, None),
-        (None, 0, 101.0),
+        (None, 0, 1.0),
     ],
 )
 def test_when_a_connector_is_restarted_for_new_values(
-    action: str | None, ttl_ms: int | None, at: float | None
+    action: str | None, ttl_ms: int | None, seconds: float | None
 ) -> None:
     config = {} if action is None else {"config.action.reload": action}
-    assert next_reload(Resolved(config, config, {}, ttl_ms), 100.0) == at
+    assert Resolved(config, config, {}, ttl_ms).reload_in_s == seconds
