@@ -39,9 +39,10 @@ CLIENT_KEYS: Final = frozenset(
 )
 CLIENT_PREFIXES: Final = ("sasl.", "security.", "ssl.")
 
-# Passed on to what they configure.
+# Passed on to what they configure, such as a provider's parameters.
 PASSED_PREFIXES: Final = (
     "admin.",
+    "config.providers.",
     "consumer.",
     "header.converter.",
     "key.converter.",
@@ -54,8 +55,7 @@ TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage."
 # Known to Apache's workers, without effect here.
 WITHOUT_EFFECT: Final = frozenset(
     """
-    access.control.allow.methods access.control.allow.origin admin.listeners config.providers
-    connect.protocol
+    access.control.allow.methods access.control.allow.origin admin.listeners connect.protocol
     connector.client.config.override.policy header.converter.plugin.version heartbeat.interval.ms
     inter.worker.key.generation.algorithm inter.worker.key.size inter.worker.key.ttl.ms
     inter.worker.signature.algorithm inter.worker.verification.algorithms internal.key.converter
@@ -70,7 +70,6 @@ WITHOUT_EFFECT: Final = frozenset(
 )
 WITHOUT_EFFECT_PREFIXES: Final = (
     "admin.listeners.",
-    "config.providers.",
     "listeners.https.",
     "metrics.context.",
 )
@@ -134,6 +133,7 @@ def _supported() -> ConfigDef:
     keys.define("offset.flush.timeout.ms", ConfigType.LONG, 5_000, validator=at_least_one)
     keys.define("topic.tracking.enable", ConfigType.BOOLEAN, True)
     keys.define("client.id", ConfigType.STRING, "")
+    keys.define("config.providers", ConfigType.LIST, "")
     keys.define("spark.master", ConfigType.STRING, DEFAULT_MASTER, validator=NonEmptyString())
     return keys
 

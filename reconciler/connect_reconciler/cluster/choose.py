@@ -111,7 +111,7 @@ def _taken(leader: Leader | None, group_id: str) -> ConnectError:
 def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | None:
     """Leads in this process; None if another one won the election."""
     bootstrap = client["bootstrap.servers"] if project.kafka is None else None
-    worker, _ = from_project(project, bootstrap)
+    worker, _ = from_project(project, bootstrap, resolve=False)
     who = identity(time.time_ns() // 1_000_000)
     with ExitStack() as stack:
         logs = KafkaLogs(client)

@@ -174,7 +174,8 @@ def _findings(
 def _worker(project: Project) -> WorkerConfig | None:
     """None if connect.yaml sets it up wrongly, which `check_project` says."""
     try:
-        worker, _ = from_project(project, NO_KAFKA if project.kafka is None else None)
+        bootstrap = NO_KAFKA if project.kafka is None else None
+        worker, _ = from_project(project, bootstrap, resolve=False)
     except Invalid:
         return None
     return worker
