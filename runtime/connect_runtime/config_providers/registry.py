@@ -68,8 +68,7 @@ class ConfigProviders:
         its text on, which a task would then take for the value, such as a password.
         """
         found = self.look_up(config)
-        if found.problems:
-            raise ConfigError(" ".join(problem.text for problem in found.problems))
+        found.check()
         return found
 
     def look_up(self, config: Mapping[str, str]) -> Resolved:

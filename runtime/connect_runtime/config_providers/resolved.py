@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from connect_runtime.api import ConfigError
 from connect_runtime.config_providers.references import reverse, substitute
 from connect_specs.redaction import SHORTEST
 
@@ -38,6 +39,11 @@ class Resolved:
     given: Mapping[str, str] = field(repr=False)
     ttl_ms: int | None = None
     problems: tuple[Problem, ...] = ()
+
+    def check(self) -> None:
+        """Raises ConfigError if a reference could not be resolved."""
+        if self.problems:
+            raise ConfigError(" ".join(problem.text for problem in self.problems))
 
     def task_config(self, task: Mapping[str, str]) -> dict[str, str]:
         """A task's config, as the connector answered, for the config topic.

@@ -6,8 +6,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.connect_cluster import Check, ConnectCluster
 from connect_runtime.herder.herder import Candidate, Herder
 from connect_runtime.herder.launcher import Launcher
@@ -20,7 +21,8 @@ from connect_runtime.storage.log import Logs
 @dataclass(frozen=True, slots=True)
 class Edges:
     """Everything outside: Kafka's logs, groups and election, the launcher (None: run nothing), the
-    check of configs, and who leads if not this one. Tests bring a clock and a pool of their own."""
+    check of configs, who leads if not this one, and the worker's config providers, which the caller
+    closes. Tests bring a clock and a pool of their own."""
 
     logs: Logs
     groups: Groups
@@ -30,6 +32,7 @@ class Edges:
     leader: Callable[[], str | None]
     clock: Callable[[], float] = time.monotonic
     pool: Executor | None = None
+    providers: ConfigProviders = field(default_factory=lambda: ConfigProviders({}))
 
 
 class ConnectHerder:
@@ -38,7 +41,7 @@ class ConnectHerder:
     def __init__(self, url: str, settings: WorkerSettings, edges: Edges) -> None:
         self._edges = edges
         self._sources = SourceOffsets(edges.logs, settings.topics.offsets)
-        self._worker = Worker(settings, edges.launcher, self._sources, edges.pool)
+        self._worker = Worker(settings, edges.launcher, self._sources, edges.providers, edges.pool)
         self.herder = Herder(
             url=url,
             group_id=settings.group_id,

@@ -41,13 +41,15 @@ from connect_specs.states import TargetState
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that a decision may look at. `slots` None: this leader runs nothing (no launcher)."""
+    """All that a decision may look at. `slots` None: this leader runs nothing (no launcher).
+    `published` holds, by connector, the fingerprint of what its tasks' configs resolve to."""
 
     config: ConfigSnapshot = field(default_factory=ConfigSnapshot)
     status: StatusSnapshot = field(default_factory=StatusSnapshot)
     assignments: AssignmentSnapshot = field(default_factory=AssignmentSnapshot)
     instances: Mapping[str, Instance] = field(default_factory=dict)
     runs: Mapping[TaskId, Run] = field(default_factory=dict)
+    published: Mapping[str, str] = field(default_factory=dict)
     slots: int | None = None
     worker_id: str = ""
     term: int = 0
@@ -94,7 +96,7 @@ def _connector(
         yield from _at_rest(view, name, ids)
         return
     if state.target is TargetState.RUNNING:
-        yield from _instance(view, state)
+        yield from _instance(view, state, now)
     yield from _live_status(view, state)
     yield from _tasks(view, state, ids, now)
 
@@ -161,23 +163,26 @@ def _ended_status(
 # --- running and paused connectors ---
 
 
-def _instance(view: View, state: ConnectorState) -> Iterator[Effect]:
-    """A running connector has an instance with the newest config, and its answer is published."""
+def _instance(view: View, state: ConnectorState, now: float) -> Iterator[Effect]:
+    """A running connector has an instance with the newest config and values that have not expired,
+    and its answer is published."""
     instance = view.instances.get(state.name)
     if instance is None:
         yield StartInstance(state.name)
         return
     if instance.phase in (InstancePhase.STARTING, InstancePhase.STOPPING):
         return
-    if instance.config != state.config:
+    expired = instance.reload_at is not None and now >= instance.reload_at
+    if expired or instance.config != state.config:
         yield StopInstance(state.name)
-    elif instance.phase is InstancePhase.STARTED and _unpublished(state, instance):
+    elif instance.phase is InstancePhase.STARTED and _unpublished(view, state, instance):
         yield PublishTasks(state.name, instance.task_configs)
 
 
-def _unpublished(state: ConnectorState, instance: Instance) -> bool:
+def _unpublished(view: View, state: ConnectorState, instance: Instance) -> bool:
     return (
         state.inconsistent
+        or view.published.get(state.name, instance.fingerprint) != instance.fingerprint
         or state.applied_config != state.config
         or state.task_count != len(instance.task_configs)
         or state.task_configs != instance.task_configs

@@ -240,7 +240,7 @@ class Herder:
                     answer.set_exception(error)
                 self._settle(self._clock())
             case InstanceStarted() | InstanceFailed() | InstanceStopped():
-                self._worker.instance_changed(event)
+                self._worker.instance_changed(event, self._clock())
                 self._refresh()
             case TaskEnded(outcome=outcome):
                 self._worker.task_ended(outcome, self._clock())
@@ -275,6 +275,7 @@ class Herder:
             assignments=self._log.assignments,
             instances=self._worker.instances,
             runs=self._worker.runs,
+            published=self._worker.published,
             slots=self._worker.slots,
             worker_id=self._worker.settings.worker_id,
             term=self._term,

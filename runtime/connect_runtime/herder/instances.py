@@ -7,10 +7,11 @@ for each instance.
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Literal, cast
 
 from connect_runtime import plugins
@@ -21,6 +22,8 @@ from connect_runtime.api import (
     SourceOffset,
     SourcePartition,
 )
+from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.config_providers.resolved import Resolved
 from connect_runtime.herder.events import (
     Event,
     InstanceFailed,
@@ -30,10 +33,20 @@ from connect_runtime.herder.events import (
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.plugins import Plugin
 from connect_runtime.storage import offsets_topic
+from connect_runtime.traces import trace_text
 
 _log = logging.getLogger(__name__)
 
 _THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """A started connector, with the config that it was started with."""
+
+    plugin: Plugin
+    connector: SourceConnector | SinkConnector
+    config: Resolved
 
 
 class Instances:
@@ -44,14 +57,17 @@ class Instances:
         self,
         report: Callable[[Event], None],
         sources: SourceOffsets,
+        providers: ConfigProviders,
         pool: Executor | None = None,
     ) -> None:
         self._report = report
         self._sources = sources
+        self._providers = providers
+        self._salt = secrets.token_bytes(32)
         self._pool = pool or ThreadPoolExecutor(_THREADS, thread_name_prefix="connector")
         # Those that are starting, and whether they were asked to stop meanwhile.
         self._starting: dict[tuple[str, int], bool] = {}
-        self._live: dict[tuple[str, int], tuple[Plugin, SourceConnector | SinkConnector]] = {}
+        self._live: dict[tuple[str, int], _Live] = {}
         self._lock = threading.Lock()
 
     def start(self, name: str, serial: int, config: Mapping[str, str]) -> None:
@@ -74,54 +90,70 @@ class Instances:
 
     def _start(self, name: str, serial: int, config: dict[str, str]) -> None:
         version: str | None = None
+        resolved = Resolved(config, config, {})
         try:
-            plugin = plugins.connector(config.get("connector.class", ""))
+            resolved = self._providers.look_up(config)
+            resolved.check()
+            plugin = plugins.connector(resolved.config.get("connector.class", ""))
             version = plugin.version
             connector = cast(SourceConnector | SinkConnector, plugin.cls())
             context = _Context(
-                reconfigure=lambda: self._reconfigure(name, serial, config),
-                fail=lambda error: self._fail(name, serial, error, version),
+                reconfigure=lambda: self._reconfigure(name, serial),
+                fail=lambda error: self._fail(name, serial, error, version, resolved),
                 reader=_Reader(name, self._sources),
             )
             connector.initialize(context)
-            connector.start(config)
+            connector.start(dict(resolved.config))
+            live = _Live(plugin, connector, resolved)
             with self._lock:
                 unwanted = self._starting[name, serial]
                 if not unwanted:
-                    self._live[name, serial] = (plugin, connector)
+                    self._live[name, serial] = live
             if unwanted:
                 # Whoever asked was told at once: a start may hang for ever.
-                _stop(name, connector)
+                self._stop_plugin(name, live)
                 return
-            self._ask_tasks(name, serial, config)
+            self._ask_tasks(name, serial)
         except Exception as error:
-            self._fail(name, serial, error, version)
+            self._fail(name, serial, error, version, resolved)
         finally:
             with self._lock:
                 del self._starting[name, serial]
 
-    def _fail(self, name: str, serial: int, error: Exception, version: str | None) -> None:
-        trace = "".join(traceback.format_exception(error))
-        self._report(InstanceFailed(name, serial, trace, version))
+    def _fail(
+        self, name: str, serial: int, error: Exception, version: str | None, config: Resolved
+    ) -> None:
+        trace = trace_text(error, self._providers.redactor(config))
+        self._report(InstanceFailed(name, serial, trace, version, config.reload_in_s))
 
-    def _ask_tasks(self, name: str, serial: int, config: dict[str, str]) -> None:
+    def _ask_tasks(self, name: str, serial: int) -> None:
         with self._lock:
             live = self._live.get((name, serial))
         if live is None:
             return
-        plugin, connector = live
-        configs = task_configs(name, connector, config)
-        kind: Literal["sink", "source"] = "sink" if plugin.kind == "sink" else "source"
-        self._report(InstanceStarted(name, serial, kind, plugin.version, configs))
+        configs = task_configs(name, live.connector, live.config)
+        kind: Literal["sink", "source"] = "sink" if live.plugin.kind == "sink" else "source"
+        self._report(
+            InstanceStarted(
+                name,
+                serial,
+                kind,
+                live.plugin.version,
+                configs,
+                live.config.fingerprint(self._salt),
+                live.config.reload_in_s,
+            )
+        )
 
-    def _reconfigure(self, name: str, serial: int, config: dict[str, str]) -> None:
+    def _reconfigure(self, name: str, serial: int) -> None:
         def again() -> None:
             with self._lock:
                 live = self._live.get((name, serial))
             try:
-                self._ask_tasks(name, serial, config)
+                self._ask_tasks(name, serial)
             except Exception as error:
-                self._fail(name, serial, error, live[0].version if live else None)
+                if live is not None:
+                    self._fail(name, serial, error, live.plugin.version, live.config)
 
         self._pool.submit(again)
 
@@ -131,16 +163,16 @@ class Instances:
             if (name, serial) in self._starting:
                 self._starting[name, serial] = True
         if live is not None:
-            _stop(name, live[1])
+            self._stop_plugin(name, live)
         self._report(InstanceStopped(name, serial))
 
-
-def _stop(name: str, connector: SourceConnector | SinkConnector) -> None:
-    try:
-        connector.stop()
-    except Exception:
-        # A stopped connector is STOPPED, whatever its stop method thought of it (KIP-875).
-        _log.exception("Connector %s threw while it was stopped", name)
+    def _stop_plugin(self, name: str, live: _Live) -> None:
+        try:
+            live.connector.stop()
+        except Exception as error:
+            # A stopped connector is STOPPED, whatever its stop method thought of it (KIP-875).
+            trace = trace_text(error, self._providers.redactor(live.config))
+            _log.error("Connector %s threw while it was stopped: %s", name, trace)
 
 
 class _Context:
@@ -181,13 +213,15 @@ class _Reader:
 def task_configs(
     name: str,
     connector: SourceConnector | SinkConnector,
-    config: Mapping[str, str],
+    config: Resolved,
 ) -> tuple[Mapping[str, str], ...]:
     """The connector's answer as the config topic holds it: with `task.class`, and the topics of a
-    sink. Raises ValueError when there are more than `tasks.max` allows."""
-    most = int(config.get("tasks.max", "1"))
+    sink, and references in the place of what config providers gave. Raises ValueError when there
+    are more than `tasks.max` allows."""
+    given = config.config
+    most = int(given.get("tasks.max", "1"))
     found = connector.task_configs(most)
-    if len(found) > most and config.get("tasks.max.enforce", "true").lower() != "false":
+    if len(found) > most and given.get("tasks.max.enforce", "true").lower() != "false":
         raise ValueError(
             f"The connector {name} has generated {len(found)} tasks, which is greater than {most}, "
             "the maximum number of tasks it is configured to create. This behaviour should be "
@@ -195,6 +229,6 @@ def task_configs(
             "reconfiguring the connector with 'tasks.max.enforce' set to false; however, this "
             "option will be removed in a future release of Kafka Connect."
         )
-    added = {key: config[key] for key in ("topics", "topics.regex") if key in config}
+    added = {key: config.raw[key] for key in ("topics", "topics.regex") if key in config.raw}
     task_class = plugins.task_class_name(connector.task_class())
-    return tuple({**task, "task.class": task_class, **added} for task in found)
+    return tuple({**config.task_config(task), "task.class": task_class, **added} for task in found)

@@ -28,7 +28,8 @@ class InstancePhase(Enum):
 @dataclass(frozen=True, slots=True)
 class Instance:
     """A connector's plugin object. `config` is what it was started with, `serial` tells two
-    instances of one name apart, `task_configs` is its answer once STARTED."""
+    instances of one name apart, `task_configs` is its answer once STARTED. `fingerprint` stands for
+    what its config resolved to; at `reload_at` (seconds of the herder's clock) a value expires."""
 
     serial: int
     phase: InstancePhase
@@ -37,6 +38,8 @@ class Instance:
     version: str | None = None
     task_configs: tuple[Mapping[str, str], ...] = ()
     trace: str | None = None
+    fingerprint: str = ""
+    reload_at: float | None = None
 
 
 class RunPhase(Enum):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import assert_never
 
+from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.decide import View
 from connect_runtime.herder.effects import (
     ConnectorStatusIs,
@@ -71,16 +72,18 @@ class Worker:
         settings: WorkerSettings,
         launcher: Launcher | None,
         sources: SourceOffsets,
+        providers: ConfigProviders,
         pool: Executor | None = None,
     ) -> None:
         self.settings = settings
         self._launcher = launcher
         self._report: Callable[[Event], None] = lambda event: None
-        self._hosted = Instances(lambda event: self._report(event), sources, pool)
+        self._hosted = Instances(lambda event: self._report(event), sources, providers, pool)
         self._serials = count(1)
         self.term = 0
         self.instances: dict[str, Instance] = {}
         self.runs: dict[TaskId, Run] = {}
+        self.published: dict[str, str] = {}
 
     def report_to(self, report: Callable[[Event], None]) -> None:
         """Where events go; from any thread."""
@@ -93,7 +96,9 @@ class Worker:
 
     # --- news ---
 
-    def instance_changed(self, event: InstanceStarted | InstanceFailed | InstanceStopped) -> None:
+    def instance_changed(
+        self, event: InstanceStarted | InstanceFailed | InstanceStopped, now: float
+    ) -> None:
         """Takes note, unless the news is about an instance that was replaced since."""
         instance = self.instances.get(event.name)
         if instance is None or instance.serial != event.serial:
@@ -113,10 +118,18 @@ class Worker:
                     kind=event.kind,
                     version=event.version,
                     task_configs=event.task_configs,
+                    fingerprint=event.fingerprint,
+                    reload_at=_reload_at(instance, event, now),
                 )
+                # a leader's tasks start after their connector, with the values of that time
+                self.published = {event.name: event.fingerprint, **self.published}
             case InstanceFailed():
                 changed[event.name] = replace(
-                    instance, phase=InstancePhase.FAILED, trace=event.trace, version=event.version
+                    instance,
+                    phase=InstancePhase.FAILED,
+                    trace=event.trace,
+                    version=event.version,
+                    reload_at=_reload_at(instance, event, now),
                 )
         self.instances = changed
 
@@ -147,6 +160,7 @@ class Worker:
             self._hosted.stop(name, instance.serial)
         self.instances = {}
         self.runs = {}
+        self.published = {}
 
     def close(self) -> None:
         """Stops all instances."""
@@ -169,6 +183,8 @@ class Worker:
                 self._start_instance(name, view)
             case StopInstance(name=name):
                 self._stop_instance(name)
+                if name not in view.config.connectors:
+                    self.published = {k: v for k, v in self.published.items() if k != name}
             case Launch(task=task):
                 self._launch(effect, view, now, attempts[task], offsets[str(task).encode()])
             case Reassign(task=task, state=state):
@@ -182,7 +198,9 @@ class Worker:
                     self._launcher.kill(task, self.runs[task].attempt)
             case ForgetRun(task=task):
                 self._drop(task)
-            case PublishTasks() | Fence() | Unassign() | ConnectorStatusIs() | TaskStatusIs():
+            case PublishTasks(name=name):
+                self.published = {**self.published, name: self.instances[name].fingerprint}
+            case Fence() | Unassign() | ConnectorStatusIs() | TaskStatusIs():
                 pass
             case _:
                 assert_never(effect)
@@ -236,3 +254,12 @@ class Worker:
 
     def _set(self, run: Run) -> None:
         self.runs = {**self.runs, run.id: run}
+
+
+def _reload_at(
+    instance: Instance, event: InstanceStarted | InstanceFailed, now: float
+) -> float | None:
+    """The first answer counts: later ones come from the values that were resolved before it."""
+    if instance.reload_at is not None or event.reload_in_s is None:
+        return instance.reload_at
+    return now + event.reload_in_s
