@@ -161,7 +161,7 @@ def _findings(
         warnings += slipped
         warnings += [warn for warn in _unread(each, answer, plugins) if warn.where not in told]
         if ours:
-            warnings += _without_effect(each)
+            warnings += _without_effect(each, project.worker)
         references = [key for key, value in each.config.items() if holds_reference(value)]
         if references:
             unchecked.append(f"{each.spec.name} ({', '.join(sorted(references))})")
@@ -296,9 +296,9 @@ def _slips(each: _Written, answer: Validation | None, plugins: Definitions) -> I
         yield Diagnostic("config.slip", what, each.spec.where, hint=f"did you mean {near!r}?")
 
 
-def _without_effect(each: _Written) -> Iterator[Diagnostic]:
+def _without_effect(each: _Written, worker: Mapping[str, str]) -> Iterator[Diagnostic]:
     """What our runtime takes, and does not act on."""
-    for what in without_effect(each.config):
+    for what in without_effect(each.config, worker):
         place = each.place(what.partition(" ")[0])
         yield Diagnostic("config.without-effect", f"{each.spec.name}: {what}", place)
 
