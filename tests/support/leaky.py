@@ -1,0 +1,47 @@
+"""A source that needs a password, tells the test which one it got, and quotes it where it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from connect_runtime.api import ConnectorError, SourceTask
+from support.connectors import ObedientSource, ObedientSourceTask
+
+LEAKY = f"{__name__}.LeakySource"
+
+
+class LeakySource(ObedientSource):
+    """`leak` names where it throws with the password in the text: start, stop or task."""
+
+    started: ClassVar[list[Mapping[str, str]]] = []
+
+    def start(self, props: Mapping[str, str]) -> None:
+        super().start(props)
+        self.started.append(dict(props))
+        if props.get("leak") == "start":
+            raise _refused(props)
+
+    def stop(self) -> None:
+        super().stop()
+        if self.props.get("leak") == "stop":
+            raise _refused(self.props)
+
+    def task_class(self) -> type[SourceTask]:
+        return LeakySourceTask
+
+
+class LeakySourceTask(ObedientSourceTask):
+    """Its configs as they were given."""
+
+    started: ClassVar[list[Mapping[str, str]]] = []
+
+    def start(self, props: Mapping[str, str]) -> None:
+        super().start(props)
+        self.started.append(dict(props))
+        if props.get("leak") == "task":
+            raise _refused(props)
+
+
+def _refused(props: Mapping[str, str]) -> ConnectorError:
+    return ConnectorError(f"login of {props['name']} with '{props['pass.word']}' refused")
