@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from connect_runtime.api import ConnectorError, SourceTask
 from support.connectors import ObedientSource, ObedientSourceTask
@@ -12,7 +12,8 @@ LEAKY = f"{__name__}.LeakySource"
 
 
 class LeakySource(ObedientSource):
-    """`leak` names where it throws with the password in the text: start, stop or task."""
+    """`leak` names where it throws with the password in the text: start, stop, task, or refuse and
+    throw of `alter_offsets`."""
 
     started: ClassVar[list[Mapping[str, str]]] = []
 
@@ -26,6 +27,15 @@ class LeakySource(ObedientSource):
         super().stop()
         if self.props.get("leak") == "stop":
             raise _refused(self.props)
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:
+        match config.get("leak"):
+            case "refuse":
+                raise _refused(config)
+            case "throw":
+                raise ValueError(str(_refused(config)))
+            case _:
+                return config["pass.word"].startswith("s3cret")
 
     def task_class(self) -> type[SourceTask]:
         return LeakySourceTask

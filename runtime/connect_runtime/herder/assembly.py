@@ -52,7 +52,7 @@ class ConnectHerder:
             clock=edges.clock,
         )
         offsets = ConnectorOffsets(
-            self.herder, settings.topics, self._sources, edges.groups, settings.properties
+            self.herder, settings.topics, self._sources, edges.groups, edges.providers
         )
         self.verbs = ConnectCluster(
             self.herder, settings.topics, offsets, check=edges.check, leader=edges.leader

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage.snapshots import State
+from connect_specs.desired import OffsetEntry
 from support import config_providers
 from support.broker import BrokerAddress, read_to_end
 from support.config_providers import NAME, VaultProvider
@@ -185,3 +187,32 @@ def test_a_failed_connector_is_started_again_when_its_value_expires(
     secrets.cluster.wait_for(unique, State.FAILED)
     VaultProvider.secrets["db", "leak"] = "nowhere"
     secrets.cluster.wait_for(unique, State.RUNNING, State.RUNNING)
+
+
+@pytest.mark.parametrize(
+    ("leak", "answer"),
+    [
+        ("nowhere", "The offsets for this connector have been altered successfully"),
+        ("refuse", "login of {} with '[hidden]' refused"),
+        ("throw", "Failed to modify offsets for source connector {}"),
+    ],
+)
+def test_alter_offsets_gets_resolved_values_and_tells_none(
+    secrets: Secrets, unique: str, leak: str, answer: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    secrets.create(unique, leak=leak)
+    secrets.cluster.wait_for(unique, State.RUNNING, State.RUNNING)
+    secrets.cluster.stop_connector(unique)
+    entries = [OffsetEntry({"table": "t0", "schema": "s"}, {"position": 1})]
+    try:
+        found = secrets.cluster.verbs.alter_offsets(unique, entries)
+    except RequestError as error:
+        found = error.message
+    assert found == answer.format(unique)
+    assert PASSWORD not in caplog.text
+    if leak == "nowhere":
+        secrets.file.unlink()
+        with pytest.raises(RequestError, match=r"in pass\.word cannot be resolved"):
+            secrets.cluster.verbs.alter_offsets(unique, entries)
+        # reading offsets needs no password
+        assert len(secrets.cluster.verbs.offsets(unique)) == 1
