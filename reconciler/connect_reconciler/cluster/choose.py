@@ -16,6 +16,7 @@ from connect_reconciler.cluster.in_process import InProcessCluster
 from connect_reconciler.cluster.port import Cluster
 from connect_reconciler.cluster.rest_client import RestClient, Retries
 from connect_reconciler.ledger.lease import LeaseRefused, identity
+from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.worker import WorkerSettings
@@ -116,6 +117,9 @@ def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | Non
     with ExitStack() as stack:
         logs = KafkaLogs(client)
         stack.callback(logs.close)
+        # made only if a connector whose offsets move holds a reference
+        providers = ConfigProviders(worker.properties)
+        stack.callback(providers.close)
         ensure_topics(worker, logs)
         herder = ConnectHerder(
             who,
@@ -127,6 +131,7 @@ def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | Non
                 launcher=None,
                 check=lambda name, config: check(config, worker),
                 leader=lambda: None,
+                providers=providers,
             ),
         )
         stack.callback(herder.stop)

@@ -20,7 +20,6 @@ from connect_reconciler.observe.pin_checks import check_pins, refused_pin
 from connect_reconciler.observe.project_checks import NO_KAFKA, OF_NULL
 from connect_reconciler.plan.checks.config import (
     CLASS_KEY,
-    holds_reference,
     keys_of,
     unknown_keys,
     wrong_values,
@@ -32,6 +31,7 @@ from connect_reconciler.plan.live import Kind, Live
 from connect_reconciler.plan.renames.rename import base_config, recorded_pin
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.secrets.sensitive import Veil
+from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.validation.validate import check_common, validate
 from connect_runtime.validation.without_effect import without_effect
@@ -155,7 +155,9 @@ def _findings(
         if not known:
             unknown.setdefault(each.config[CLASS_KEY], each)
         problems = _problems(each, answer, plugins, worker, project.group_id)
-        errors += _refusals(each, problems, answer, plugins)
+        # our runtime's leader runs the connector, so what it cannot resolve cannot run
+        resolved = ours and answer is not None
+        errors += _refusals(each, problems, answer, plugins, resolved=resolved)
         slipped = tuple(_slips(each, answer, plugins))
         told = {slip.where for slip in slipped}
         warnings += slipped
@@ -163,7 +165,7 @@ def _findings(
         if ours:
             warnings += _without_effect(each, project.worker)
         references = [key for key, value in each.config.items() if holds_reference(value)]
-        if references:
+        if references and not resolved:
             unchecked.append(f"{each.spec.name} ({', '.join(sorted(references))})")
     warnings += [_unknown_class(project, name, each, plugins) for name, each in unknown.items()]
     if unchecked:
@@ -226,15 +228,18 @@ def _refusals(
     problems: Iterable[KeyProblem],
     answer: Validation | None,
     plugins: Definitions,
+    *,
+    resolved: bool,
 ) -> Iterator[Diagnostic]:
-    """Each text once. What is wrong with a reference is not known before it is resolved."""
+    """Each text once. What is wrong with a reference is not known before it is `resolved`."""
     texts: set[str] = set()
     keys: set[str] = set()
     for problem in problems:
         value = each.config.get(problem.key, "")
         # A value that could not be parsed is then judged as null
         follows = problem.key in keys and problem.error.startswith(OF_NULL)
-        if follows or problem.error in texts or any(map(holds_reference, (value, problem.error))):
+        unknown = not resolved and any(map(holds_reference, (value, problem.error)))
+        if follows or unknown or problem.error in texts:
             continue
         texts.add(problem.error)
         keys.add(problem.key)
