@@ -12,9 +12,10 @@ from glob import escape
 
 from connect_reconciler.plan.live import Live, LiveConnector
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.secrets.sensitive import is_mask, is_sensitive
+from connect_reconciler.plan.secrets.sensitive import is_mask
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
+from connect_specs.secret_values import is_sensitive
 from connect_specs.states import TargetState
 
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
 
+from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.herder import Herder
@@ -42,6 +43,7 @@ class Runtime:
     def __init__(self, config: WorkerConfig) -> None:
         allow_modules(config.properties)
         self._config = config
+        self._providers = ConfigProviders(config.properties)
         self._cluster_id = ""
         self._url: str | None = None
         self._connect: ConnectHerder | None = None
@@ -94,6 +96,7 @@ class Runtime:
         self._cluster_id = find_cluster(config)
         logs = KafkaLogs(config.client)
         closing.callback(logs.close)
+        closing.callback(self._providers.close)
         launcher = SparkLauncher(config.master, config.data_folder, settings=config.spark)
         launcher.start()
         closing.callback(launcher.close)
@@ -113,8 +116,9 @@ class Runtime:
                 groups=SinkGroups(config.client),
                 election=Election(config.client, config.group_id, topics.config, self.url),
                 launcher=launcher,
-                check=lambda name, given: _check(name, given, config),
+                check=lambda name, given: _check(name, given, config, self._providers),
                 leader=Leader(config.client, config.group_id, topics.config),
+                providers=self._providers,
             ),
         )
         connect.start()
@@ -125,7 +129,7 @@ class Runtime:
     def _app(self) -> ASGIApp:
         return create_app(
             lambda: self._connect.verbs if self._connect and self._serving else None,
-            ConnectorPlugins(self._config).routes(),
+            ConnectorPlugins(self._config, self._providers).routes(),
             cluster_id=self._known_cluster_id,
             commit=f"connect-reconciler-{version('connect-reconciler')}",
             settings=self._config.rest,
@@ -142,8 +146,10 @@ class Runtime:
         return self._connect
 
 
-def _check(name: str, given: Mapping[str, str], config: WorkerConfig) -> None:
+def _check(
+    name: str, given: Mapping[str, str], config: WorkerConfig, providers: ConfigProviders
+) -> None:
     """Refuses an invalid config; says in the log what a valid one asks for in vain."""
-    check(given, config)
-    for what in without_effect(given):
+    check(given, config, providers)
+    for what in without_effect(given, config.properties):
         _log.warning("Connector %s: %s", name, what)

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from connect_runtime.config_providers.references import holds_reference
+from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.config_providers.resolved import Resolved
 from connect_runtime.rest.settings import RestSettings, rest_settings
 from connect_runtime.worker_keys import (
     DEFAULT_LISTENER,
@@ -25,6 +28,7 @@ from connect_runtime.worker_keys import (
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.names import ClusterTopics
+from connect_specs.redaction import Redactor
 
 STANDALONE_GROUP: Final = "connect-standalone"
 # Compaction never touches a topic's newest segment, and whoever starts reads all of it: at most
@@ -60,7 +64,8 @@ class WorkerConfig:
     """One runtime's settings.
 
     `client` holds the properties, in Java's names, of clients of our own topics; `properties` all
-    worker properties with the defaults of those that tasks read, for `TaskLaunch.worker`. Topics
+    worker properties with the defaults of those that tasks read, for `TaskLaunch.worker`, with
+    references to config providers unresolved; all else is resolved. Topics
     are created by `config_topic`, `offset_topic` and `status_topic`. `spark` holds further Spark
     settings. Everything that the runtime writes on this machine goes below `data_folder`.
     """
@@ -103,7 +108,7 @@ def from_properties(
     standalone: bool = False,
     data_folder: Path = Path(".connect"),
 ) -> tuple[WorkerConfig, list[str]]:
-    """Settings from Apache's worker properties, and warnings. Raises Invalid.
+    """Settings from Apache's worker properties, and warnings. Resolves references. Raises Invalid.
 
     A standalone worker names no group and no topics: they get names here, and its offsets live in
     Kafka, not in a file.
@@ -112,13 +117,20 @@ def from_properties(
     warnings = _warnings(given, standalone=standalone)
     if standalone:
         given = _standalone(given) | given
-    topics = ClusterTopics.of(given.get("group.id", ""))
-    return _config(given, topics, data_folder, warnings), warnings
+    resolved = _resolved(given)
+    topics = ClusterTopics.of(resolved.config.get("group.id", ""))
+    return _config(resolved, topics, data_folder, warnings), warnings
 
 
-def from_project(project: Project, bootstrap: str | None) -> tuple[WorkerConfig, list[str]]:
+def from_project(
+    project: Project, bootstrap: str | None, *, resolve: bool = True
+) -> tuple[WorkerConfig, list[str]]:
     """Settings from connect.yaml, and warnings. `bootstrap` is the embedded broker's address, for a
-    project that names no Kafka. Raises Invalid."""
+    project that names no Kafka. Raises Invalid.
+
+    `resolve` False: for a process that is not the worker. Values that hold references are then not
+    checked, and defaults take their places.
+    """
     kafka = dict(project.kafka or {})
     if bootstrap is not None:
         kafka["bootstrap.servers"] = bootstrap
@@ -131,9 +143,32 @@ def from_project(project: Project, bootstrap: str | None) -> tuple[WorkerConfig,
         # in connect.yaml one map is for every client
         if key != "bootstrap.servers":
             given |= {f"{client}.{key}": value for client in ("admin", "consumer", "producer")}
-    given |= {key: value.strip() for key, value in project.worker.items()}
+    worker = {key: value.strip() for key, value in project.worker.items()}
     warnings = _warnings(dict(project.worker), standalone=False, of_project=True)
-    return _config(given, project.topics, project.data, warnings), warnings
+    if resolve:
+        resolved = _resolved(given | worker)
+    else:
+        resolved = Resolved(given | worker, given | _without_references(worker), {})
+    return _config(resolved, project.topics, project.data, warnings), warnings
+
+
+def _resolved(given: dict[str, str]) -> Resolved:
+    """With what config providers give for references, in this process. Raises Invalid."""
+    providers = ConfigProviders(given)
+    try:
+        problems = providers.problems() or tuple(
+            Diagnostic("worker.unresolved", each.text, each.key)
+            for each in providers.worker.problems
+        )
+        if problems:
+            raise Invalid(*problems)
+        return providers.worker
+    finally:
+        providers.close()
+
+
+def _without_references(given: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in given.items() if not holds_reference(value)}
 
 
 def _project_defaults(project: Project) -> dict[str, str]:
@@ -165,8 +200,9 @@ def _standalone(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _config(
-    given: dict[str, str], topics: ClusterTopics, data_folder: Path, warnings: list[str]
+    resolved: Resolved, topics: ClusterTopics, data_folder: Path, warnings: list[str]
 ) -> WorkerConfig:
+    given = resolved.config
     found = SUPPORTED.validate(given)
     problems = [
         Diagnostic("worker.invalid", error, value.name) for value in found for error in value.errors
@@ -176,7 +212,8 @@ def _config(
     if not any(problem.where == "listeners" for problem in problems):
         listener = _listener(values["listeners"], warnings, problems)
     if problems or listener is None:
-        raise Invalid(*problems)
+        redactor = Redactor(resolved.given.values())
+        raise Invalid(*(replace(each, what=redactor.redact(each.what)) for each in problems))
     if str(values["exactly.once.source.support"]).lower() == "disabled":
         warnings.append("exactly.once.source.support=disabled: sources deliver at least once")
     return WorkerConfig(
@@ -189,7 +226,7 @@ def _config(
         ),
         client={key: value for key, value in given.items() if is_client_key(key)}
         | {"bootstrap.servers": ",".join(values["bootstrap.servers"])},
-        properties=_task_properties(given, values),
+        properties=_task_properties(resolved.raw, values),
         config_topic=_topic("config", 1, values, given),
         offset_topic=_topic("offset", values["offset.storage.partitions"], values, given),
         status_topic=_topic("status", values["status.storage.partitions"], values, given),

@@ -41,9 +41,10 @@ CLIENT_KEYS: Final = frozenset(
 )
 CLIENT_PREFIXES: Final = ("sasl.", "security.", "ssl.")
 
-# Passed on to what they configure.
+# Passed on to what they configure, such as a provider's parameters.
 PASSED_PREFIXES: Final = (
     "admin.",
+    "config.providers.",
     "consumer.",
     "header.converter.",
     "key.converter.",
@@ -56,8 +57,7 @@ TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage."
 # Known to Apache's workers, without effect here.
 WITHOUT_EFFECT: Final = frozenset(
     """
-    admin.listeners config.providers
-    connect.protocol
+    admin.listeners connect.protocol
     connector.client.config.override.policy header.converter.plugin.version heartbeat.interval.ms
     inter.worker.key.generation.algorithm inter.worker.key.size inter.worker.key.ttl.ms
     inter.worker.signature.algorithm inter.worker.verification.algorithms internal.key.converter
@@ -72,7 +72,6 @@ WITHOUT_EFFECT: Final = frozenset(
 )
 WITHOUT_EFFECT_PREFIXES: Final = (
     "admin.listeners.",
-    "config.providers.",
     "listeners.https.",
     "metrics.context.",
 )
@@ -144,6 +143,7 @@ def _supported() -> ConfigDef:
     keys.define("topic.tracking.enable", ConfigType.BOOLEAN, True)
     keys.define("client.id", ConfigType.STRING, "")
     keys.define(PLUGIN_MODULES, ConfigType.LIST, "", validator=Described(_modules, "module names"))
+    keys.define("config.providers", ConfigType.LIST, "")
     keys.define("spark.master", ConfigType.STRING, DEFAULT_MASTER, validator=NonEmptyString())
     return keys
 

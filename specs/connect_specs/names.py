@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
+# The key that names a sink's consumer group
+GROUP_KEY: Final = "consumer.override.group.id"
 _TOPIC = re.compile(r"(?!\.\.?\Z)[a-zA-Z0-9._-]{1,249}")
 
 
@@ -66,7 +69,5 @@ def sink_group(
     """The consumer group of a sink connector: the connector's override, else the worker's, else
     `connect-<name>`."""
     return (
-        config.get("consumer.override.group.id")
-        or (worker or {}).get("consumer.group.id")
-        or f"connect-{connector}"
+        config.get(GROUP_KEY) or (worker or {}).get("consumer.group.id") or f"connect-{connector}"
     )

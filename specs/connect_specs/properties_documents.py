@@ -40,6 +40,16 @@ def parse_properties(text: str, file: str, lines: Sequence[int] = ()) -> Parsed:
     return Parsed((Map(kept, places.at(0)),), (*problems, *duplicates))
 
 
+def read_properties(text: str) -> dict[str, str]:
+    """All keys and values; the last value of a key that is given twice counts, as in Java. Raises
+    ValueError for an escape that Java does not read either."""
+    found: dict[str, str] = {}
+    for characters, _ in _logical_lines(text):
+        key_end, value_start = _separator(characters)
+        found[_unescaped(characters[:key_end])] = _unescaped(characters[value_start:])
+    return found
+
+
 def _logical_lines(text: str) -> Iterator[tuple[str, list[int]]]:
     """Each line with the lines that continue it, and the offset of each of its characters; one
     offset more stands for its end."""

@@ -12,10 +12,10 @@ from connect_reconciler.importing import choose, importable, spec_of
 from connect_reconciler.plan.actions import Adopt
 from connect_reconciler.plan.live import LedgerState, Live, LiveConnector, Owned
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.secrets.sensitive import is_sensitive
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Invalid, Location
 from connect_specs.loader import load_connectors
+from connect_specs.secret_values import is_sensitive
 from connect_specs.states import TargetState
 from connect_specs.writing import spec_text
 

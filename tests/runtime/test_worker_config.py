@@ -255,3 +255,58 @@ def test_a_projects_worker_properties_win() -> None:
 def test_a_project_without_kafka_cannot_run() -> None:
     with pytest.raises(Invalid):
         from_project(_project(None), None)
+
+
+ENV = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"}
+
+
+def test_references_are_resolved_for_this_process_and_kept_for_tasks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (("KAFKA", "k:1"), ("GROUP", "mine"), ("PASSWORD", "s3cret")):
+        monkeypatch.setenv(f"CONNECT_TEST_{name}", value)
+    given = {
+        **APACHE,
+        **ENV,
+        "bootstrap.servers": "${env:CONNECT_TEST_KAFKA}",
+        "group.id": "${env:CONNECT_TEST_GROUP}",
+        "ssl.key.password": "${env:CONNECT_TEST_PASSWORD}",
+    }
+    config, warnings = from_properties(given)
+    assert warnings == []
+    assert config.group_id == "mine"
+    assert config.topics.assignments == "mine-assignments"
+    assert config.client["bootstrap.servers"] == "k:1"
+    assert config.client["ssl.key.password"] == "s3cret"
+    assert {key: config.properties[key] for key in given} == given
+    assert "s3cret" not in str(config.properties)
+
+
+def test_a_reference_that_cannot_be_resolved_and_a_value_in_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CONNECT_TEST_PASSWORD", "s3cret")
+    with pytest.raises(Invalid) as raised:
+        from_properties({**APACHE, **ENV, "ssl.key.password": "${env:CONNECT_TEST_NONE}"})
+    assert [str(each.where) for each in raised.value.diagnostics] == ["ssl.key.password"]
+    assert "has no CONNECT_TEST_NONE" in str(raised.value)
+    with pytest.raises(Invalid) as raised:
+        from_properties({**APACHE, **ENV, "rest.advertised.port": "${env:CONNECT_TEST_PASSWORD}"})
+    assert "Invalid value [hidden] for configuration rest.advertised.port" in str(raised.value)
+    with pytest.raises(Invalid, match="Class Bogus could not be found"):
+        from_properties({**APACHE, **ENV, "config.providers.env.class": "Bogus"})
+
+
+def test_a_process_that_is_not_the_worker_checks_no_references() -> None:
+    worker = {
+        **ENV,
+        "listeners": "http://127.0.0.1:${env:CONNECT_TEST_NONE}",
+        "key.converter": "${vault:any:thing}",
+        "offset.flush.interval.ms": "${env:CONNECT_TEST_NONE}",
+    }
+    config, _ = from_project(_project(None, worker), "127.0.0.1:1", resolve=False)
+    assert config.listener.port == 8083
+    assert config.offset_flush_interval_ms == 60_000
+    assert config.properties["key.converter"] == "${vault:any:thing}"
+    with pytest.raises(Invalid, match="has no CONNECT_TEST_NONE"):
+        from_project(_project(None, worker), "127.0.0.1:1")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.worker import WorkerSettings
@@ -76,6 +77,7 @@ def thread_cluster(
     config, _ = from_properties(properties | dict(settings or {}))
     logs = KafkaLogs(config.client)
     launcher = ThreadLauncher()
+    providers = ConfigProviders(config.properties)
     ensure_topics(config, logs)
     connect = ConnectHerder(
         "http://ours:8083",
@@ -89,6 +91,7 @@ def thread_cluster(
             launcher=launcher,
             check=lambda name, given: None,
             leader=lambda: None,
+            providers=providers,
         ),
     )
     connect.start()
@@ -99,3 +102,4 @@ def thread_cluster(
         connect.stop()
         launcher.close()
         logs.close()
+        providers.close()

@@ -17,6 +17,7 @@ from connect_reconciler.cluster.port import Cluster
 from connect_reconciler.cluster.rest_client import LOGIN_HINT, RestClient, Retries
 from connect_reconciler.cluster.runtime_target import login_hint, runtime_target
 from connect_reconciler.ledger.lease import LeaseRefused, identity
+from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.worker import WorkerSettings
@@ -111,11 +112,14 @@ def _taken(leader: Leader | None, group_id: str) -> ConnectError:
 
 def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | None:
     """Leads in this process; None if another one won the election."""
-    worker, _ = from_project(replace(project, kafka=client), None)
+    worker, _ = from_project(replace(project, kafka=client), None, resolve=False)
     who = identity(time.time_ns() // 1_000_000)
     with ExitStack() as stack:
         logs = KafkaLogs(client)
         stack.callback(logs.close)
+        # made only if a connector whose offsets move holds a reference
+        providers = ConfigProviders(worker.properties)
+        stack.callback(providers.close)
         ensure_topics(worker, logs)
         herder = ConnectHerder(
             who,
@@ -127,6 +131,7 @@ def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | Non
                 launcher=None,
                 check=lambda name, config: check(config, worker),
                 leader=lambda: None,
+                providers=providers,
             ),
         )
         stack.callback(herder.stop)

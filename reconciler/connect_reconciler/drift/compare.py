@@ -14,9 +14,10 @@ from connect_reconciler.plan.diff import managed_state, written_config
 from connect_reconciler.plan.live import Live, LiveConnector, Owned
 from connect_reconciler.plan.renames.rename import rename_of
 from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.secrets.sensitive import Veil, fingerprint, is_mask, is_sensitive
+from connect_reconciler.plan.secrets.sensitive import Veil, fingerprint, is_mask
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.secret_values import is_sensitive
 from connect_specs.states import TargetState
 
 _THERE = Plain("there")

@@ -35,7 +35,7 @@ def _wrong_values(project: Project) -> Iterator[Diagnostic]:
     if project.target is not None:
         return
     try:
-        from_project(project, NO_KAFKA if project.kafka is None else None)
+        from_project(project, NO_KAFKA if project.kafka is None else None, resolve=False)
     except Invalid as invalid:
         for found in invalid.diagnostics:
             key = str(found.where)

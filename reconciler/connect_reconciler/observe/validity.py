@@ -20,7 +20,6 @@ from connect_reconciler.observe.pin_checks import check_pins, refused_pin
 from connect_reconciler.observe.project_checks import NO_KAFKA, OF_NULL
 from connect_reconciler.plan.checks.config import (
     CLASS_KEY,
-    holds_reference,
     keys_of,
     unknown_keys,
     wrong_values,
@@ -32,6 +31,7 @@ from connect_reconciler.plan.live import Kind, Live
 from connect_reconciler.plan.renames.rename import base_config, recorded_pin
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.secrets.sensitive import Veil
+from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import PLUGIN_MODULES, listed_modules, unlisted_module
 from connect_runtime.validation.validate import check_common, validate
@@ -160,15 +160,17 @@ def _findings(
         if not known:
             unknown.setdefault(each.config[CLASS_KEY], each)
         problems = _problems(each, answer, plugins, worker, project.group_id)
-        errors += _refusals(each, problems, answer, plugins)
+        # our runtime's leader runs the connector, so what it cannot resolve cannot run
+        resolved = ours and answer is not None
+        errors += _refusals(each, problems, answer, plugins, resolved=resolved)
         slipped = tuple(_slips(each, answer, plugins))
         told = {slip.where for slip in slipped}
         warnings += slipped
         warnings += [warn for warn in _unread(each, answer, plugins) if warn.where not in told]
         if ours:
-            warnings += _without_effect(each)
+            warnings += _without_effect(each, project.worker)
         references = [key for key, value in each.config.items() if holds_reference(value)]
-        if references:
+        if references and not resolved:
             unchecked.append(f"{each.spec.name} ({', '.join(sorted(references))})")
     warnings += [_unknown_class(project, name, each, plugins) for name, each in unknown.items()]
     if unchecked:
@@ -179,7 +181,8 @@ def _findings(
 def _worker(project: Project) -> WorkerConfig | None:
     """None if connect.yaml sets it up wrongly, which `check_project` says."""
     try:
-        worker, _ = from_project(project, NO_KAFKA if project.kafka is None else None)
+        bootstrap = NO_KAFKA if project.kafka is None else None
+        worker, _ = from_project(project, bootstrap, resolve=False)
     except Invalid:
         return None
     return worker
@@ -230,15 +233,18 @@ def _refusals(
     problems: Iterable[KeyProblem],
     answer: Validation | None,
     plugins: Definitions,
+    *,
+    resolved: bool,
 ) -> Iterator[Diagnostic]:
-    """Each text once. What is wrong with a reference is not known before it is resolved."""
+    """Each text once. What is wrong with a reference is not known before it is `resolved`."""
     texts: set[str] = set()
     keys: set[str] = set()
     for problem in problems:
         value = each.config.get(problem.key, "")
         # A value that could not be parsed is then judged as null
         follows = problem.key in keys and problem.error.startswith(OF_NULL)
-        if follows or problem.error in texts or any(map(holds_reference, (value, problem.error))):
+        unknown = not resolved and any(map(holds_reference, (value, problem.error)))
+        if follows or unknown or problem.error in texts:
             continue
         texts.add(problem.error)
         keys.add(problem.key)
@@ -300,9 +306,9 @@ def _slips(each: _Written, answer: Validation | None, plugins: Definitions) -> I
         yield Diagnostic("config.slip", what, each.spec.where, hint=f"did you mean {near!r}?")
 
 
-def _without_effect(each: _Written) -> Iterator[Diagnostic]:
+def _without_effect(each: _Written, worker: Mapping[str, str]) -> Iterator[Diagnostic]:
     """What our runtime takes, and does not act on."""
-    for what in without_effect(each.config):
+    for what in without_effect(each.config, worker):
         place = each.place(what.partition(" ")[0])
         yield Diagnostic("config.without-effect", f"{each.spec.name}: {what}", place)
 

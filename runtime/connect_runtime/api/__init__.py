@@ -5,6 +5,7 @@ to the runtime as `package.module:Class` in `connector.class`, or under the entr
 `connect.connectors`.
 """
 
+from connect_runtime.api.config_providers import ConfigData, ConfigProvider
 from connect_runtime.api.configdef import (
     NO_DEFAULT,
     ConfigDef,
@@ -113,9 +114,11 @@ __all__ = [
     "TIMESTAMP",
     "AllOf",
     "Column",
+    "ConfigData",
     "ConfigDef",
     "ConfigError",
     "ConfigKey",
+    "ConfigProvider",
     "ConfigType",
     "ConfigValue",
     "Connector",

@@ -6,9 +6,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connect_runtime import plugins
+from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.connect_cluster import Check, ConnectCluster
 from connect_runtime.herder.herder import Candidate, Herder
 from connect_runtime.herder.launcher import Launcher
@@ -22,7 +23,8 @@ from connect_specs.names import task_transactional_id
 @dataclass(frozen=True, slots=True)
 class Edges:
     """Everything outside: Kafka's logs, groups and election, the launcher (None: run nothing), the
-    check of configs, and who leads if not this one. Tests bring a clock and a pool of their own."""
+    check of configs, who leads if not this one, and the worker's config providers, which the caller
+    closes. Tests bring a clock and a pool of their own."""
 
     logs: Logs
     groups: Groups
@@ -32,6 +34,7 @@ class Edges:
     leader: Callable[[], str | None]
     clock: Callable[[], float] = time.monotonic
     pool: Executor | None = None
+    providers: ConfigProviders = field(default_factory=lambda: ConfigProviders({}))
 
 
 class ConnectHerder:
@@ -42,7 +45,9 @@ class ConnectHerder:
         self._edges = edges
         self._settings = settings
         self._sources = SourceOffsets(edges.logs, settings.topics.offsets)
-        self._worker = Worker(settings, edges.launcher, self._sources, self._fence, edges.pool)
+        self._worker = Worker(
+            settings, edges.launcher, self._sources, edges.providers, self._fence, edges.pool
+        )
         self.herder = Herder(
             url=url,
             group_id=settings.group_id,
@@ -57,7 +62,7 @@ class ConnectHerder:
             settings.topics,
             self._sources,
             edges.groups,
-            settings.properties,
+            edges.providers,
             self._fence,
         )
         self.verbs = ConnectCluster(

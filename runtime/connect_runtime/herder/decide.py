@@ -56,7 +56,7 @@ def decide(view: View, now: float) -> tuple[Effect, ...]:
 def next_look(view: View) -> float:
     """When to decide again although nothing has changed, in seconds of the herder's clock."""
     runs = (run.deadline for run in view.runs.values() if run.phase in _TIMED)
-    instances = (instance.deadline for instance in view.instances.values())
+    instances = (min(each.deadline, each.reload_at) for each in view.instances.values())
     failures = (failure.retry_at for failure in view.failures.values())
     return min((*runs, *instances, *failures), default=math.inf)
 
@@ -181,20 +181,21 @@ def _holds_on(view: View, state: ConnectorState | None, task: TaskId) -> bool:
 
 
 def _instance(view: View, state: ConnectorState, now: float) -> Iterator[Effect]:
-    """A running connector has an instance with the newest config, and its answer is published."""
+    """A running connector has an instance with the newest config and values that have not expired,
+    and its answer is published."""
     instance = view.instances.get(state.name)
     if instance is None:
         yield StartInstance(state.name)
     elif instance.phase is InstancePhase.STOPPING:
         if now >= instance.deadline:
             yield ForgetInstance(state.name)
-    elif instance.config != state.config:
+    elif instance.config != state.config or now >= instance.reload_at:
         # also one that is still starting: it may never return
         yield StopInstance(state.name)
     elif instance.phase is InstancePhase.STARTING:
         if now >= instance.deadline:
             yield FailInstance(state.name, "The connector did not start in time")
-    elif instance.phase is InstancePhase.STARTED and _unpublished(state, instance):
+    elif instance.phase is InstancePhase.STARTED and _unpublished(view, state, instance):
         if instance.published == state.generation:
             what = "The task configs that the connector returned are not read back as they were"
             yield Fail(state.name, f"{what} written")
@@ -202,9 +203,10 @@ def _instance(view: View, state: ConnectorState, now: float) -> Iterator[Effect]
             yield PublishTasks(state.name, instance.task_configs)
 
 
-def _unpublished(state: ConnectorState, instance: Instance) -> bool:
+def _unpublished(view: View, state: ConnectorState, instance: Instance) -> bool:
     return (
         state.inconsistent
+        or view.published.get(state.name, instance.fingerprint) != instance.fingerprint
         or state.applied_config != state.config
         or state.task_count != len(instance.task_configs)
         or state.task_configs != instance.task_configs

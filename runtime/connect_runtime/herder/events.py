@@ -21,13 +21,19 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class InstanceStarted:
-    """A connector instance answered with its task configs."""
+    """A connector instance answered with its task configs.
+
+    `fingerprint` tells whether its config resolves to the same as another instance's; after
+    `reload_in_s` seconds a value from a config provider expires.
+    """
 
     name: str
     serial: int
     kind: Literal["source", "sink"]
     version: str | None
     task_configs: tuple[Mapping[str, str], ...]
+    fingerprint: str = ""
+    reload_in_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,7 @@ class InstanceFailed:
     serial: int
     trace: str
     version: str | None = None
+    reload_in_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

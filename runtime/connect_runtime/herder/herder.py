@@ -267,7 +267,7 @@ class Herder:
                     answer.set_exception(error)
                 self._settle(self._clock())
             case InstanceStarted() | InstanceFailed() | InstanceStopped():
-                self._worker.instance_changed(event)
+                self._worker.instance_changed(event, self._clock())
                 self._refresh()
             case Identified():
                 self._worker.identified(event)
@@ -311,6 +311,7 @@ class Herder:
             kinds=self._worker.kinds,
             fencings=self._worker.fencings,
             failures=self._worker.failures.all,
+            published=self._worker.published,
             exactly_once=self._worker.settings.exactly_once,
             slots=self._worker.slots,
             occupied=self._worker.occupied,

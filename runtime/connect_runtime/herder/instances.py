@@ -8,9 +8,9 @@ earlier one.
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass
@@ -25,6 +25,8 @@ from connect_runtime.api import (
     SourceOffset,
     SourcePartition,
 )
+from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.config_providers.resolved import Resolved
 from connect_runtime.herder.calls import Calls
 from connect_runtime.herder.events import (
     Event,
@@ -37,6 +39,7 @@ from connect_runtime.herder.runs import Kind
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.plugins import Plugin
 from connect_runtime.storage import offsets_topic
+from connect_runtime.traces import trace_text
 
 _log = logging.getLogger(__name__)
 
@@ -47,12 +50,12 @@ _Key: TypeAlias = tuple[str, int]
 
 @dataclass(slots=True)
 class _Live:
-    """A plugin object that has started. `asking`: it is being asked for task configs; `again`: that
-    was asked for once more meanwhile."""
+    """A plugin object that has started, with what its config resolved to. `asking`: it is being
+    asked for task configs; `again`: that was asked for once more meanwhile."""
 
     plugin: Plugin
     connector: SourceConnector | SinkConnector
-    config: Mapping[str, str]
+    config: Resolved
     asking: bool = False
     again: bool = False
 
@@ -65,10 +68,13 @@ class Instances:
         self,
         report: Callable[[Event], None],
         sources: SourceOffsets,
+        providers: ConfigProviders,
         pool: Executor | None = None,
     ) -> None:
         self._report = report
         self._sources = sources
+        self._providers = providers
+        self._salt = secrets.token_bytes(32)
         self._pool = pool or Calls()
         # Those that are starting, and whether they were asked to stop meanwhile.
         self._starting: dict[_Key, bool] = {}
@@ -99,35 +105,41 @@ class Instances:
 
     def _start(self, name: str, serial: int, config: dict[str, str]) -> None:
         version: str | None = None
+        resolved = Resolved(config, config, {})
         try:
-            plugin = plugins.connector(config.get("connector.class", ""))
+            resolved = self._providers.look_up(config)
+            resolved.check()
+            plugin = plugins.connector(resolved.config.get("connector.class", ""))
             version = plugin.version
             connector = cast(SourceConnector | SinkConnector, plugin.cls())
             context = _Context(
                 reconfigure=lambda: self._reconfigure(name, serial),
-                fail=lambda error: self._fail(name, serial, error, version),
+                fail=lambda error: self._fail(name, serial, error, version, resolved),
                 reader=_Reader(name, self._sources),
             )
             connector.initialize(context)
-            connector.start(config)
+            connector.start(dict(resolved.config))
+            live = _Live(plugin, connector, resolved)
             with self._lock:
                 unwanted = self._starting[name, serial]
                 if not unwanted:
-                    self._live[name, serial] = _Live(plugin, connector, config)
+                    self._live[name, serial] = live
             if unwanted:
                 # Whoever asked was told at once: a start may hang for ever.
-                _stop(name, connector)
+                self._stop_plugin(name, live)
                 return
             self._ask_tasks(name, serial)
         except BaseException as error:  # a plugin may also call sys.exit
-            self._fail(name, serial, error, version)
+            self._fail(name, serial, error, version, resolved)
         finally:
             with self._lock:
                 del self._starting[name, serial]
 
-    def _fail(self, name: str, serial: int, error: BaseException, version: str | None) -> None:
-        trace = "".join(traceback.format_exception(error))
-        self._report(InstanceFailed(name, serial, trace, version))
+    def _fail(
+        self, name: str, serial: int, error: BaseException, version: str | None, config: Resolved
+    ) -> None:
+        trace = trace_text(error, self._providers.redactor(config))
+        self._report(InstanceFailed(name, serial, trace, version, config.reload_in_s))
 
     def _reconfigure(self, name: str, serial: int) -> None:
         self._pool.submit(self._ask_tasks, name, serial)
@@ -155,10 +167,20 @@ class Instances:
             try:
                 configs = task_configs(name, live.connector, live.config)
             except BaseException as error:
-                self._fail(name, serial, error, live.plugin.version)
+                self._fail(name, serial, error, live.plugin.version, live.config)
                 continue
             kind: Literal["sink", "source"] = "sink" if live.plugin.kind == "sink" else "source"
-            self._report(InstanceStarted(name, serial, kind, live.plugin.version, configs))
+            self._report(
+                InstanceStarted(
+                    name,
+                    serial,
+                    kind,
+                    live.plugin.version,
+                    configs,
+                    live.config.fingerprint(self._salt),
+                    live.config.reload_in_s,
+                )
+            )
 
     def _stop(self, name: str, serial: int) -> None:
         with self._lock:
@@ -166,16 +188,16 @@ class Instances:
             if (name, serial) in self._starting:
                 self._starting[name, serial] = True
         if live is not None:
-            _stop(name, live.connector)
+            self._stop_plugin(name, live)
         self._report(InstanceStopped(name, serial))
 
-
-def _stop(name: str, connector: SourceConnector | SinkConnector) -> None:
-    try:
-        connector.stop()
-    except BaseException:
-        # A stopped connector is STOPPED, whatever its stop method thought of it (KIP-875).
-        _log.exception("Connector %s threw while it was stopped", name)
+    def _stop_plugin(self, name: str, live: _Live) -> None:
+        try:
+            live.connector.stop()
+        except BaseException as error:
+            # A stopped connector is STOPPED, whatever its stop method thought of it (KIP-875).
+            trace = trace_text(error, self._providers.redactor(live.config))
+            _log.error("Connector %s threw while it was stopped: %s", name, trace)
 
 
 class _Context:
@@ -216,13 +238,15 @@ class _Reader:
 def task_configs(
     name: str,
     connector: SourceConnector | SinkConnector,
-    config: Mapping[str, str],
+    config: Resolved,
 ) -> tuple[Mapping[str, str], ...]:
     """The connector's answer as the config topic holds it: with `task.class`, and the topics of a
-    sink. Raises ValueError when there are more than `tasks.max` allows, or what is no text."""
-    most = int(config.get("tasks.max", "1"))
+    sink, and references in the place of what config providers gave. Raises ValueError when there
+    are more than `tasks.max` allows, or what is no text."""
+    given = config.config
+    most = int(given.get("tasks.max", "1"))
     found = list(connector.task_configs(most))
-    if len(found) > most and config.get("tasks.max.enforce", "true").lower() != "false":
+    if len(found) > most and given.get("tasks.max.enforce", "true").lower() != "false":
         raise ValueError(
             f"The connector {name} has generated {len(found)} tasks, which is greater than {most}, "
             "the maximum number of tasks it is configured to create. This behaviour should be "
@@ -230,10 +254,10 @@ def task_configs(
             "reconfiguring the connector with 'tasks.max.enforce' set to false; however, this "
             "option will be removed in a future release of Kafka Connect."
         )
-    added = {key: config[key] for key in ("topics", "topics.regex") if key in config}
+    added = {key: config.raw[key] for key in ("topics", "topics.regex") if key in config.raw}
     task_class = plugins.task_class_name(connector.task_class())
     return tuple(
-        {**_texts(number, task), "task.class": task_class, **added}
+        {**config.task_config(_texts(number, task)), "task.class": task_class, **added}
         for number, task in enumerate(found)
     )
 

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from connect_runtime import plugins
-from connect_runtime.api import ConnectorError, SinkConnector, SourceConnector, TopicPartition
+from connect_runtime.api import (
+    ConfigError,
+    ConnectorError,
+    SinkConnector,
+    SourceConnector,
+    TopicPartition,
+)
+from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.config_providers.resolved import Resolved
 from connect_runtime.herder import requests
 from connect_runtime.herder.calls import within
 from connect_runtime.herder.errors import RequestError
@@ -29,9 +37,10 @@ from connect_runtime.plugins import Plugin
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import ConnectorState
+from connect_runtime.traces import trace_text
 from connect_specs.desired import Offset, OffsetEntry, Partition
 from connect_specs.diagnostics import ConnectError
-from connect_specs.names import ClusterTopics, sink_group
+from connect_specs.names import GROUP_KEY, ClusterTopics, sink_group
 
 _log = logging.getLogger(__name__)
 
@@ -78,14 +87,14 @@ class ConnectorOffsets:
         topics: ClusterTopics,
         sources: SourceOffsets,
         groups: Groups,
-        worker: Mapping[str, str],
+        providers: ConfigProviders,
         fence: FenceTasks,
     ) -> None:
         self._herder = herder
         self._topics = topics
         self._sources = sources
         self._groups = groups
-        self._worker = worker
+        self._providers = providers
         self._fence = fence
         self._busy: set[str] = set()
 
@@ -97,7 +106,8 @@ class ConnectorOffsets:
         """GET offsets: in any state, by any runtime."""
         state = requests.known(self._herder.view.config, name, NOT_FOUND)
         if _kind(state) == "sink":
-            group = sink_group(name, state.config, self._worker)
+            # of the references only one in the group's name matters
+            group = self._group(name, self._resolved(_group_keys(state.config)))
             try:
                 found = self._groups.offsets(group)
             except ConnectError as error:
@@ -120,11 +130,12 @@ class ConnectorOffsets:
             )
         state = self._herder.ask(lambda: self._begin(change))
         try:
-            plugin = _plugin(state)
+            resolved = self._resolved(state.config)
+            plugin = _plugin(resolved.config)
             if plugin.kind == "sink":
-                handled = self._change_sink(change, state, plugin)
+                handled = self._change_sink(change, resolved, plugin)
             else:
-                handled = self._change_source(change, state, plugin)
+                handled = self._change_source(change, resolved, plugin)
         finally:
             # also where the herder answers no more: the connector must not stay busy
             self._busy.discard(name)
@@ -180,11 +191,11 @@ class ConnectorOffsets:
 
     # --- on the asker's thread ---
 
-    def _change_source(self, change: Change, state: ConnectorState, plugin: Plugin) -> bool:
+    def _change_source(self, change: Change, resolved: Resolved, plugin: Plugin) -> bool:
         try:
             fenced = self._herder.ask(lambda: self._to_fence(change))
             if fenced.count:
-                self._fence(change.name, state.config, fenced.count)
+                self._fence(change.name, resolved.config, fenced.count)
         except RequestError:
             raise
         except ConnectError as error:
@@ -207,25 +218,27 @@ class ConnectorOffsets:
         else:
             wanted = parse_source_offsets(change.entries)
         connector = cast(SourceConnector, plugin.cls())
-        handled = _ask_hook(
-            change, lambda: connector.alter_offsets(dict(state.config), wanted), "source"
+        config = dict(resolved.config)
+        handled = self._ask_hook(
+            change, lambda: connector.alter_offsets(config, wanted), "source", resolved
         )
         records = offsets_topic.offset_records(self._topics.offsets, change.name, wanted, snapshot)
         if fenced.records or records:
             self._herder.ask(lambda: self._write(change, fenced, records))
         return handled
 
-    def _change_sink(self, change: Change, state: ConnectorState, plugin: Plugin) -> bool:
-        group = sink_group(change.name, state.config, self._worker)
+    def _change_sink(self, change: Change, resolved: Resolved, plugin: Plugin) -> bool:
+        group = self._group(change.name, resolved)
         wanted: Mapping[tuple[str, int], int | None]
         if change.entries is None:
             wanted = dict.fromkeys(self._offsets_before_reset(change, group))
         else:
             wanted = parse_sink_offsets(change.entries)
         connector = cast(SinkConnector, plugin.cls())
+        config = dict(resolved.config)
         named = {TopicPartition(*key): offset for key, offset in wanted.items()}
-        handled = _ask_hook(
-            change, lambda: connector.alter_offsets(dict(state.config), named), "sink"
+        handled = self._ask_hook(
+            change, lambda: connector.alter_offsets(config, named), "sink", resolved
         )
         if any(offset is not None and offset < 0 for offset in wanted.values()):
             raise RequestError(500, f"Failed to modify offsets for sink connector {change.name}")
@@ -240,6 +253,40 @@ class ConnectorOffsets:
             text = f"Failed to {what} consumer group offsets for {kind}connector {change.name}"
             raise RequestError(500, text) from error
         return handled
+
+    def _resolved(self, config: Mapping[str, str]) -> Resolved:
+        """The config that the connector's own code gets. Raises RequestError."""
+        try:
+            return self._providers.resolve(config)
+        except ConfigError as error:
+            raise RequestError(500, str(error)) from error
+
+    def _group(self, name: str, resolved: Resolved) -> str:
+        return sink_group(name, resolved.config, self._providers.worker.config)
+
+    def _ask_hook(
+        self, change: Change, hook: Callable[[], bool], kind: str, resolved: Resolved
+    ) -> bool:
+        """Asks the connector; its refusals become Connect's answers, without secrets."""
+        try:
+            return bool(within(_HOOK_S, hook))
+        except TimeoutError:
+            text = f"alterOffsets of connector {change.name} has not returned in {_HOOK_S} s"
+            raise RequestError(500, text) from None
+        except NotImplementedError:
+            text = (
+                f"Failed to modify offsets for connector {change.name} because it doesn't support "
+                "external modification of offsets"
+            )
+            raise RequestError(500, text) from None
+        except ConnectorError as error:
+            text = self._providers.redactor(resolved).redact(str(error))
+            raise RequestError(500, text) from None
+        except Exception as error:
+            trace = trace_text(error, self._providers.redactor(resolved))
+            _log.error("The alter_offsets method of connector %s threw: %s", change.name, trace)
+            text = f"Failed to modify offsets for {kind} connector {change.name}"
+            raise RequestError(500, text) from None
 
     def _offsets_before_reset(self, change: Change, group: str) -> Group:
         try:
@@ -263,35 +310,18 @@ class ConnectorOffsets:
             self._groups.forget(group, forgotten)
 
 
-def _ask_hook(change: Change, hook: Callable[[], bool], kind: str) -> bool:
-    """Asks the connector; its refusals become Connect's answers."""
-    try:
-        return bool(within(_HOOK_S, hook))
-    except TimeoutError as error:
-        text = f"The alterOffsets method of connector {change.name} has not returned in {_HOOK_S} s"
-        raise RequestError(500, text) from error
-    except NotImplementedError as error:
-        text = (
-            f"Failed to modify offsets for connector {change.name} because it doesn't support "
-            "external modification of offsets"
-        )
-        raise RequestError(500, text) from error
-    except ConnectorError as error:
-        raise RequestError(500, str(error)) from error
-    except Exception as error:
-        _log.exception("The alter_offsets method of connector %s threw", change.name)
-        text = f"Failed to modify offsets for {kind} connector {change.name}"
-        raise RequestError(500, text) from error
+def _group_keys(config: Mapping[str, str]) -> Mapping[str, str]:
+    return {key: value for key, value in config.items() if key == GROUP_KEY}
 
 
-def _plugin(state: ConnectorState) -> Plugin:
-    return plugins.connector(state.config.get("connector.class", ""))
+def _plugin(config: Mapping[str, str]) -> Plugin:
+    return plugins.connector(config.get("connector.class", ""))
 
 
 def _kind(state: ConnectorState) -> str:
     """What the plugin says; without it, sinks are those that name topics to read."""
     try:
-        return _plugin(state).kind
+        return _plugin(state.config).kind
     except ConnectorError:
         return "sink" if {"topics", "topics.regex"} & state.config.keys() else "source"
 

@@ -33,7 +33,8 @@ class Instance:
     """A connector's plugin object. `config` is what it was started with, `serial` tells two
     instances of one name apart, `task_configs` is its answer once STARTED, and `published` the
     generation under which that answer was published. `deadline` is when one that is STARTING or
-    STOPPING has taken too long (seconds of the herder's clock)."""
+    STOPPING has taken too long, `reload_at` when a value that a config provider gave expires (both
+    in seconds of the herder's clock). `fingerprint` stands for what its config resolved to."""
 
     serial: int
     phase: InstancePhase
@@ -43,7 +44,9 @@ class Instance:
     task_configs: tuple[Mapping[str, str], ...] = ()
     published: int | None = None
     trace: str | None = None
+    fingerprint: str = ""
     deadline: float = math.inf
+    reload_at: float = math.inf
 
 
 class RunPhase(Enum):

@@ -20,7 +20,8 @@ from connect_runtime.storage.snapshots import (
 class View:
     """One moment. Instances, fencings and failures by connector, runs by task.
 
-    `kinds` by connector class; None while it is being found out. `slots` None: this leader runs
+    `kinds` by connector class; None while it is being found out. `published`, by connector, stands
+    for what its published task configs resolve to. `slots` None: this leader runs
     nothing (no launcher). `exactly_once`: sources write in transactions, and earlier attempts can
     be fenced. `occupied` counts the slots that attempts hold, also those of an earlier term that
     have not ended; `obstacle` says why nothing can run now.
@@ -34,6 +35,7 @@ class View:
     kinds: Mapping[str, Kind | None] = field(default_factory=dict)
     fencings: Mapping[str, Fencing] = field(default_factory=dict)
     failures: Mapping[str, Failure] = field(default_factory=dict)
+    published: Mapping[str, str] = field(default_factory=dict)
     exactly_once: bool = True
     slots: int | None = None
     occupied: int = 0

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import assert_never
 
+from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.calls import Calls
 from connect_runtime.herder.effects import (
     ConnectorStatusIs,
@@ -102,6 +103,7 @@ class Worker:
         settings: WorkerSettings,
         launcher: Launcher | None,
         sources: SourceOffsets,
+        providers: ConfigProviders,
         fence: FenceTasks,
         pool: Executor | None = None,
     ) -> None:
@@ -110,7 +112,7 @@ class Worker:
         self._fence = fence
         self._pool = pool or Calls()
         self._report: Callable[[Event], None] = lambda event: None
-        self._hosted = Instances(lambda event: self._report(event), sources, self._pool)
+        self._hosted = Instances(lambda event: self._report(event), sources, providers, self._pool)
         self._serials = count(1)
         self.term = 0
         self.instances: dict[str, Instance] = {}
@@ -118,6 +120,8 @@ class Worker:
         self.kinds: dict[str, Kind | None] = {}
         self.fencings: dict[str, Fencing] = {}
         self.failures = Failures()
+        # By connector: the fingerprint of what its tasks' configs resolve to.
+        self.published: dict[str, str] = {}
         # Attempts of earlier terms that have not ended, and when they are killed.
         self._former: dict[tuple[TaskId, int], float] = {}
 
@@ -142,7 +146,7 @@ class Worker:
 
     # --- news ---
 
-    def instance_changed(self, event: InstanceEvent) -> None:
+    def instance_changed(self, event: InstanceEvent, now: float) -> None:
         """Takes note, unless the news is about an instance that was replaced since."""
         instance = self.instances.get(event.name)
         if instance is None or instance.serial != event.serial:
@@ -164,7 +168,11 @@ class Worker:
                     task_configs=event.task_configs,
                     published=None,
                     deadline=math.inf,
+                    fingerprint=event.fingerprint,
+                    reload_at=_reload_at(instance, event, now),
                 )
+                # a leader's tasks start after their connector, with the values of that time
+                self.published = {event.name: event.fingerprint, **self.published}
             case InstanceFailed():
                 changed[event.name] = replace(
                     instance,
@@ -172,6 +180,7 @@ class Worker:
                     trace=storable_trace(event.trace),
                     version=event.version,
                     deadline=math.inf,
+                    reload_at=_reload_at(instance, event, now),
                 )
         self.instances = changed
 
@@ -227,6 +236,7 @@ class Worker:
         self.runs = {}
         self.fencings = {}
         self.failures.clear()
+        self.published = {}
 
     def kill_former(self, now: float) -> None:
         """Kills attempts of earlier terms that should have ended long ago."""
@@ -257,10 +267,13 @@ class Worker:
                 self._start_instance(name, view, now)
             case StopInstance(name=name):
                 self._stop_instance(name, now)
+                if name not in view.config.connectors:
+                    self.published = {k: v for k, v in self.published.items() if k != name}
             case ForgetInstance(name=name):
                 self.instances = {key: i for key, i in self.instances.items() if key != name}
             case FailInstance(name=name, trace=trace):
-                self.instance_changed(InstanceFailed(name, self.instances[name].serial, trace))
+                failed = InstanceFailed(name, self.instances[name].serial, trace)
+                self.instance_changed(failed, now)
             case Identify(class_name=class_name):
                 self.kinds = {**self.kinds, class_name: None}
                 self._hosted.identify(class_name)
@@ -268,6 +281,7 @@ class Worker:
                 state = view.config.connectors[name]
                 published = replace(self.instances[name], published=state.generation)
                 self.instances = {**self.instances, name: published}
+                self.published = {**self.published, name: published.fingerprint}
             case Fence():
                 self._begin_fencing(effect, view)
             case RecordFencing(name=name):
@@ -362,3 +376,10 @@ class Worker:
 
     def _set(self, run: Run) -> None:
         self.runs = {**self.runs, run.id: run}
+
+
+def _reload_at(instance: Instance, event: InstanceStarted | InstanceFailed, now: float) -> float:
+    """The first answer counts: later ones come from the values that were resolved before it."""
+    if instance.reload_at != math.inf or event.reload_in_s is None:
+        return instance.reload_at
+    return now + event.reload_in_s

@@ -7,6 +7,7 @@ from typing import Any
 
 from connect_runtime import plugins
 from connect_runtime.api import ConfigKey, ConnectorError
+from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import Plugin
 from connect_runtime.rest import bodies
@@ -26,8 +27,9 @@ _BAD_REQUEST = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException
 class ConnectorPlugins:
     """The resources, by method and path."""
 
-    def __init__(self, worker: WorkerConfig) -> None:
+    def __init__(self, worker: WorkerConfig, providers: ConfigProviders | None = None) -> None:
         self._worker = worker
+        self._providers = providers
 
     def routes(self) -> dict[tuple[str, str], Resource]:
         """`{plugin}` is a class's name or alias."""
@@ -57,7 +59,7 @@ class ConnectorPlugins:
         except RequestError as error:
             # Connect does not unwrap the cause here
             raise RequestError(500, f"{_BAD_REQUEST}: {error.message}") from error
-        return Reply(200, _infos_json(validate(config, self._worker)))
+        return Reply(200, _infos_json(validate(config, self._worker, self._providers)))
 
 
 def plugins_json(*, connectors_only: bool) -> list[Json]:

@@ -6,7 +6,7 @@ Both cross process borders as JSON, so that a Spark executor needs nothing but t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from connect_runtime.storage.snapshots import TaskId
@@ -21,7 +21,8 @@ class TaskLaunch:
     this attempt is at or after it. `leader_term` is the status generation to write. `config` is the
     task's config, `connector_config` the connector's (converters and client overrides come from
     it), both with references unresolved. `worker` holds worker properties in Apache's names;
-    `worker_id` is the runtime's advertised host:port for status records.
+    `worker_id` is the runtime's advertised host:port for status records. `given` holds what config
+    providers gave for references: empty until `resolve_launch`, in the process that runs the task.
     """
 
     id: TaskId
@@ -35,6 +36,7 @@ class TaskLaunch:
     config: Mapping[str, str]
     connector_config: Mapping[str, str]
     worker: Mapping[str, str]
+    given: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 class Ended(StrEnum):

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException
 
 from connect_runtime import plugins
 from connect_runtime.api import SourceTask
+from connect_runtime.config_providers.launches import resolve_launch
 from connect_runtime.storage.log import Fenced
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
@@ -31,6 +32,13 @@ def run_task(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
     """
     # Spark's workers are forked with the collector off; cycles would pile up over months.
     gc.enable()
+    try:
+        launch = resolve_launch(launch)
+    except Exception as error:  # a config provider may be a third party's
+        # the leader writes the status: how to reach Kafka may be what cannot be resolved
+        trace = trace_of(error, launch)
+        _log.error("Task %s failed: %s", launch.id, trace)
+        return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)
     reporter = Reporter(launch)
     try:
         return Outcome(launch.id, launch.attempt, _run(launch, reporter, orphaned))

@@ -7,24 +7,22 @@ rarely, and an idle client for each of hundreds of tasks costs more.
 
 from __future__ import annotations
 
-import re
 import time
-import traceback
 from collections.abc import Iterable
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from connect_runtime.api import Password
 from connect_runtime.kafka import clients
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import State, Status
 from connect_runtime.storage.status_topic import task_record, topic_in_use_record
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.traces import trace_text
+from connect_specs.redaction import Redactor, secrets_in
 
 _WRITE_TIMEOUT_S: Final = 10.0
-_SECRET_KEY: Final = re.compile(r"passw|secret|token|credential|jaas|\.key$|private", re.IGNORECASE)
 
 
 class Reporter:
@@ -94,14 +92,8 @@ class Reporter:
 
 
 def trace_of(error: BaseException, launch: TaskLaunch) -> str:
-    """The traceback's text without the secrets that the task's config holds.
-
-    Secrets are known by their keys' names; a message that changes a secret before it shows it gets
-    past this.
-    """
-    text = "".join(traceback.format_exception(error)).rstrip()
+    """The traceback's text without the secrets of the task's configs and without what config
+    providers gave. What other code derives from a secret gets past this."""
     configs = (launch.config, launch.connector_config, launch.worker)
-    secrets = {v for c in configs for k, v in c.items() if _SECRET_KEY.search(k) and len(v) > 3}
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, str(Password(secret)))
-    return text
+    secrets = (secret for config in configs for secret in secrets_in(config))
+    return trace_text(error, Redactor((*launch.given, *secrets)))

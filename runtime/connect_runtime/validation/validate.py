@@ -21,6 +21,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.configdef import HIDDEN
 from connect_runtime.api.java_text import java_text
+from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.client_checks import override_errors
 from connect_runtime.plugins import Plugin
@@ -35,6 +36,7 @@ from connect_runtime.validation.infos import (
 )
 from connect_runtime.validation.keys import CONVERTER_KEYS, WorkerDefaults
 from connect_runtime.validation.plugin_keys import alias_definitions
+from connect_runtime.validation.references import as_written, referring_keys, unchecked
 from connect_runtime.worker_config import WorkerConfig
 from connect_specs.java_map import in_hash_map_order
 from connect_specs.secret_names import is_secret_name
@@ -50,9 +52,9 @@ _ENDPOINT = (
 )
 
 
-def check(config: Config, worker: WorkerConfig) -> None:
-    """Raises RequestError 400 with all that is wrong."""
-    found = validate(config, worker)
+def check(config: Config, worker: WorkerConfig, providers: ConfigProviders | None = None) -> None:
+    """Raises RequestError 400 with all that is wrong. `providers` as for `validate`."""
+    found = validate(config, worker, providers)
     if found.error_count:
         lines = "".join(f"\n{error}" for error in found.errors)
         raise RequestError(
@@ -62,8 +64,31 @@ def check(config: Config, worker: WorkerConfig) -> None:
         )
 
 
-def validate(config: Config, worker: WorkerConfig) -> ConfigInfos:
-    """All keys. Raises RequestError 400 when the class is missing or unknown."""
+def validate(
+    config: Config, worker: WorkerConfig, providers: ConfigProviders | None = None
+) -> ConfigInfos:
+    """All keys. Raises RequestError 400 when the class is missing or unknown.
+
+    `providers` resolve references, in the process that runs the connector; without them, values
+    that hold references are not checked. A connector validates resolved values only: its own checks
+    are skipped if there are others.
+    """
+    referring = referring_keys(config, worker.properties)
+    if not referring:
+        return _validate(config, worker)
+    if providers is None:
+        return unchecked(_validate(config, worker, ask=False), referring)
+    resolved = providers.look_up({k: v for k, v in config.items() if v is not None})
+    redactor = providers.redactor(resolved)
+    try:
+        found = _validate({**config, **resolved.config}, worker, ask=not resolved.problems)
+    except RequestError as error:
+        # without its cause, which may quote values
+        raise RequestError(error.status, redactor.redact(error.message)) from None
+    return as_written(found, config, referring, resolved.problems, redactor)
+
+
+def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> ConfigInfos:
     name = config.get("connector.class")
     plugin = connector_plugin(config)
     connector = plugin.cls()
@@ -79,7 +104,7 @@ def validate(config: Config, worker: WorkerConfig) -> ConfigInfos:
     else:
         rules.check_source(cast(SourceConnector, connector), config, findings)
     rules.check_nulls(config, findings)
-    own = _own(connector, config, findings)
+    own = _own(connector, config, findings, ask=ask)
     # where both define a key, the connector's definition counts, in Connect's place
     keys = {**definitions.keys, **own.keys}
     groups = dict.fromkeys((*definitions.groups, *own.groups))
@@ -126,11 +151,12 @@ def _defaults(worker: WorkerConfig) -> WorkerDefaults:
     return WorkerDefaults(worker.key_converter, worker.value_converter, worker.header_converter)
 
 
-def _own(connector: Connector, config: Config, findings: Findings) -> ConfigDef:
-    """The connector's own keys, with its own idea of what is wrong."""
+def _own(connector: Connector, config: Config, findings: Findings, *, ask: bool) -> ConfigDef:
+    """The connector's own keys, with its own idea of what is wrong if it is asked."""
     try:
         own = connector.config()
-        findings.take(_kept(findings, connector.validate(config)))
+        found = connector.validate(config) if ask else own.validate(config)
+        findings.take(_kept(findings, found))
     except Exception as error:
         raise RequestError(500, str(error)) from error
     return own

@@ -5,9 +5,10 @@ Connect defines them, so a config that holds them is valid; whoever relies on th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
+
+from connect_runtime.config_providers.declared import PROVIDERS, undeclared
 
 # Each with the values that ask for nothing: Connect's defaults.
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
@@ -28,15 +29,19 @@ UNHEEDED: Final = (
     "offsets.storage.topic",
     "topic.creation.*",
 )
-_REFERENCE: Final = re.compile(r"\$\{[^}]*?:[^}]*?\}")
 
 
-def without_effect(config: Mapping[str, str]) -> tuple[str, ...]:
-    """A sentence for each such key, by name; values are never told."""
-    found = []
-    for key, value in sorted(config.items()):
-        if key.startswith(_PREFIXES) or value.lower() not in _KEYS.get(key, {value.lower()}):
-            found.append(f"{key} has no effect in this runtime yet")
-        elif _REFERENCE.search(value):
-            found.append(f"{key} holds a reference, which this runtime does not resolve yet")
+def without_effect(config: Mapping[str, str], worker: Mapping[str, str]) -> tuple[str, ...]:
+    """A sentence for each such key, by name, and for each reference that this worker, by its
+    properties, does not resolve; values are never told."""
+    found = [
+        f"{key} has no effect in this runtime yet"
+        for key, value in sorted(config.items())
+        if key.startswith(_PREFIXES) or value.lower() not in _KEYS.get(key, {value.lower()})
+    ]
+    for key, provider in sorted(undeclared(config, worker)):
+        found.append(
+            f"{key} refers to the config provider {provider}, which the worker's "
+            f"{PROVIDERS} does not name: its text is passed on as it is"
+        )
     return tuple(found)

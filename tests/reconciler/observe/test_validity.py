@@ -221,6 +221,34 @@ def test_what_a_reference_stands_for_is_neither_judged_nor_shown(
     assert "resolved-" not in repr(live)
 
 
+def test_what_our_own_leader_says_of_references_counts(tmp_path: Path, answered: Any) -> None:
+    """It runs the connector: what it cannot resolve could not run."""
+    what = "The reference ${env:TASKS} in tasks.max cannot be resolved: the config provider env has"
+    answered(Worker({"tasks.max": [what]}))
+    text = SPEC.replace("many", "${env:TASKS}")
+    live = checked(Live(), project(tmp_path, None), desired(tmp_path, text), {})
+    assert said(live.errors) == [("a.yaml:5:3", f"a: {what}")]
+    assert said(live.warnings, "config.not-checkable") == []
+
+
+def test_without_a_runtime_references_are_not_checked(tmp_path: Path) -> None:
+    text = SPEC.replace("many", "${env:TASKS}").replace("com.example.OrdersSink", "FileStreamSink")
+    ours = replace(
+        project(tmp_path, None),
+        worker={"config.providers": "env", "config.providers.env.class": "EnvVar"},
+    )
+    errors, warnings = check_specs(ours, desired(tmp_path, text))
+    assert said(errors) == []
+    (note,) = said(warnings, "config.not-checkable")
+    assert note[1].endswith("not checked: a (tasks.max)")
+    assert said(warnings, "config.without-effect") == []
+    _, warnings = check_specs(project(tmp_path, None), desired(tmp_path, text))
+    assert [what for _, what in said(warnings, "config.without-effect")] == [
+        "a: tasks.max refers to the config provider env, which the worker's config.providers does "
+        "not name: its text is passed on as it is"
+    ]
+
+
 def test_only_what_is_to_be_written_is_asked_about(tmp_path: Path, answered: Any) -> None:
     worker = answered(Worker({"tasks.max": ["wrong"]}))
     specs = desired(tmp_path)

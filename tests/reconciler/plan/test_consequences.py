@@ -235,7 +235,7 @@ def test_what_a_new_group_delivers_again_is_counted(tmp_path: Path) -> None:
 )
 def test_what_our_runtime_does_not_heed_does_nothing(tmp_path: Path, key: str, value: str) -> None:
     """The plan and its warning say the same."""
-    assert without_effect({key: value})
+    assert without_effect({key: value}, {})
     found = changed(tmp_path, SOURCE, key, None, value, ours=True)
     assert found == {key: ("restart", "this runtime does not act on it yet")}
 

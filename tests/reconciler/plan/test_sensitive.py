@@ -9,15 +9,13 @@ from connect_reconciler.plan.secrets.sensitive import (
     config_fingerprint,
     fingerprint,
     is_mask,
-    is_reference,
-    is_sensitive,
     key_id,
     reveal,
-    secret_parts,
     veil,
 )
 from connect_reconciler.plan.values import Plain, Secret
 from connect_specs.diagnostics import Stale
+from connect_specs.secret_values import is_reference, is_sensitive, secret_parts
 
 SECRET = [
     ("connection.password", "x"),

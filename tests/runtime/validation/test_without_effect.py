@@ -18,14 +18,14 @@ from connect_runtime.validation.without_effect import without_effect
         ("topic.creation.default.partitions", "3", "has no effect"),
         ("admin.override.client.id", "a", "has no effect"),
         ("header.converter", "anything", "has no effect"),
-        ("connection.password", "${file:/run/secrets:db}", "does not resolve"),
-        ("connection.url", "${env:URL}", "does not resolve"),
+        ("connection.password", "${file:/run/secrets:db}", "the config provider file, which"),
+        ("connection.url", "${env:URL}", None),
         ("file", "/tmp/$x{y}", None),
         ("topic", "lines", None),
     ],
 )
 def test_what_is_told(key: str, value: str, told: str | None) -> None:
-    found = without_effect({"name": "c", key: value})
+    found = without_effect({"name": "c", key: value}, {"config.providers": "env"})
     if told is None:
         assert found == ()
     else:

@@ -131,7 +131,7 @@ def _chosen(
     show_secrets: bool,
 ) -> Sequence[DesiredConnector]:
     """The connectors of these names, or all. Raises Invalid."""
-    from connect_reconciler.plan.secrets.sensitive import is_sensitive
+    from connect_specs.secret_values import is_sensitive
 
     known = {each.name for each in connectors}
     problems = [

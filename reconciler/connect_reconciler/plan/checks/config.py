@@ -5,7 +5,6 @@ No more than can be told without the plugin's code; values that hold a reference
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -15,6 +14,7 @@ from connect_reconciler.plan.checks.dynamic_keys import dynamic_prefixes
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.api.configdef import ConfigType, parse_value
 from connect_runtime.api.errors import ConfigError
+from connect_runtime.config_providers.references import holds_reference
 from connect_specs.fields import slip_of
 from connect_specs.plugin_definitions import (
     CONNECTORS,
@@ -28,7 +28,6 @@ CLASS_KEY: Final = "connector.class"
 
 Keys = Mapping[str, KeyDefinition]
 
-_REFERENCE: Final = re.compile(r"\$\{[^{}]*?:[^{}]*?\}")
 _CHECKED: Final = (
     ConfigType.BOOLEAN,
     ConfigType.INT,
@@ -50,11 +49,6 @@ class Finding:
     key: str
     what: str
     hint: str = ""
-
-
-def holds_reference(value: str) -> bool:
-    """Whether a config provider would put something else there, so that it cannot be checked."""
-    return bool(_REFERENCE.search(value))
 
 
 def keys_of(config: Mapping[str, str], definitions: Definitions) -> Keys | None:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from connect_reconciler.plan.checks.config import Finding, holds_reference
+from connect_reconciler.plan.checks.config import Finding
+from connect_runtime.config_providers.references import holds_reference
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
 from connect_specs.fields import slip_of
 from connect_specs.names import is_topic_name

@@ -1,8 +1,7 @@
-"""Which config values are secret, and what may be shown and stored in their place.
+"""What may be shown and stored in the place of secret config values.
 
-A value is secret by its key's name, by a password inside it, by its ConfigDef type, or because the
-spec says so. A value that is nothing but `${provider:path:key}` is a reference, and is shown.
-Secrets leave this module only as fingerprints, keyed per project, bound to connector and key.
+Which values are secret is decided in `connect_specs.secret_values`. Secrets leave this
+module only as fingerprints, keyed per project, bound to connector and key.
 """
 
 from __future__ import annotations
@@ -13,64 +12,22 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from urllib.parse import unquote
 
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.diagnostics import Diagnostic, Stale
-from connect_specs.secret_names import is_secret_name
+from connect_specs.secret_values import is_sensitive, secret_parts
 
 SENSITIVE = "(sensitive)"
 
-_REFERENCE = re.compile(r"\$\{[^{}]+\}")
-_SECRET_VALUE = re.compile(
-    r"://[^/@\s:]*:[^/@\s]+@"
-    r"|(password|passwd|pwd|secret|token|accountkey|sharedaccesskey|sig)=\s*[^\s;&]"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----",
-    re.IGNORECASE,
-)
-# The secret itself inside a URL, a connection string or a JAAS entry
-_SECRET_PART = re.compile(
-    r"://[^/@\s:]*:(?P<url>[^/\s]+)@"
-    r"|(?:password|passwd|pwd|secret|token|accountkey|sharedaccesskey|sig)=\s*"
-    r"(?:\"(?P<double>[^\"]+)\"|'(?P<single>[^']+)'|(?P<bare>[^\s;&\"']+))",
-    re.IGNORECASE,
-)
 # What others show in a secret's place: Connect itself, hosted clusters, and we
 _MASK = re.compile(r"\*{3,}|•{3,}|[\[(<](hidden|redacted|masked|sensitive)[\])>]", re.IGNORECASE)
 # Empty where there was no key to make one with
 _FINGERPRINT = re.compile("[0-9a-f]{64}|")
-_GLOB = frozenset("*?[")
-
-
-def is_reference(value: str) -> bool:
-    """Whether the value consists of `${provider:path:key}` alone."""
-    return bool(value) and not _REFERENCE.sub("", value)
 
 
 def is_mask(value: str) -> bool:
     """Whether this stands in a secret's place, as all or as its secret part, and is none itself."""
     return all(map(_MASK.fullmatch, secret_parts(value) or (value.strip(),)))
-
-
-def secret_parts(value: str) -> tuple[str, ...]:
-    """The passwords inside a URL, a connection string or a JAAS entry; references are none."""
-    text = _REFERENCE.sub("", value)
-    found = (match[match.lastgroup or 0] for match in _SECRET_PART.finditer(text))
-    return tuple(dict.fromkeys(each for part in found for each in (part, unquote(part))))
-
-
-def is_sensitive(config_key: str, value: str, named: Collection[str] = ()) -> bool:
-    """Whether the value must never be shown. `named` holds keys known to be sensitive, or globs."""
-    if not value or is_reference(value):
-        return False
-    if config_key in named or any(
-        fnmatchcase(config_key, glob) for glob in named if not _GLOB.isdisjoint(glob)
-    ):
-        return True
-    if _SECRET_VALUE.search(_REFERENCE.sub("", value)):
-        return True
-    return value.lower() not in ("true", "false") and is_secret_name(config_key)
 
 
 def fingerprint(key: bytes | None, connector: str, config_key: str, value: str) -> str:

@@ -1,0 +1,133 @@
+"""The config providers that Apache Kafka has: properties files, folders of files, the environment.
+
+Error texts name paths and keys, never values. A file is read only if it is a regular one of at most
+`BYTES_MAX`: a config must not be able to block or fill this process with a pipe or a device.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from connect_runtime.api import ConfigData, ConfigError, ConfigProvider
+from connect_specs.properties_documents import read_properties
+
+BYTES_MAX: Final = 1024 * 1024
+ALLOWED_PATHS: Final = "allowed.paths"
+ALLOWLIST_PATTERN: Final = "allowlist.pattern"
+
+
+class _Allowed:
+    """The folders and files below which a provider may read; everything if none are named.
+
+    Unlike Apache's it follows symbolic links, so that none leads out.
+    """
+
+    def __init__(self, params: Mapping[str, str]) -> None:
+        given = params.get(ALLOWED_PATHS, "").split(",")
+        self._below = [self._real(each) for each in given if each.strip()]
+
+    def check(self, path: Path) -> None:
+        """Raises ConfigError unless `path` may be read."""
+        real = Path(os.path.realpath(path))
+        if self._below and not any(real.is_relative_to(each) for each in self._below):
+            raise ConfigError(f"The path {path} is not below the worker's {ALLOWED_PATHS}")
+
+    @staticmethod
+    def _real(text: str) -> Path:
+        path = Path(text.strip())
+        if not path.is_absolute() or not path.exists():
+            raise ConfigError(f"Path {path} is not valid. The path should be absolute and exist")
+        return Path(os.path.realpath(path))
+
+
+class FileConfigProvider(ConfigProvider):
+    """`${file:/run/db.properties:password}`: a key of a Java properties file in UTF-8."""
+
+    def configure(self, params: Mapping[str, str]) -> None:
+        self._allowed = _Allowed(params)
+
+    def get(self, path: str, keys: frozenset[str]) -> ConfigData:
+        if not path:
+            return ConfigData({})
+        file = Path(path)
+        self._allowed.check(file)
+        try:
+            found = read_properties(_text(file))
+        except ValueError as error:
+            raise _unreadable(path, str(error)) from None
+        return ConfigData({key: found[key] for key in keys & found.keys()})
+
+
+class DirectoryConfigProvider(ConfigProvider):
+    """`${dir:/run/secrets:password}`: the whole text of a file, whose name is the key."""
+
+    def configure(self, params: Mapping[str, str]) -> None:
+        self._allowed = _Allowed(params)
+
+    def get(self, path: str, keys: frozenset[str]) -> ConfigData:
+        if not path:
+            return ConfigData({})
+        folder = Path(path)
+        self._allowed.check(folder)
+        if not folder.is_dir():
+            raise ConfigError(f"The path {path} is not a directory")
+        values: dict[str, str] = {}
+        for key in keys:
+            file = folder / key
+            if file.name == key and file.is_file():
+                self._allowed.check(file)
+                values[key] = _text(file)
+        return ConfigData(values)
+
+
+class EnvVarConfigProvider(ConfigProvider):
+    """`${env:NAME}`: a variable of this process's environment."""
+
+    def configure(self, params: Mapping[str, str]) -> None:
+        pattern = params.get(ALLOWLIST_PATTERN, ".*")
+        try:
+            self._allowed = re.compile(pattern)
+        except re.error as error:
+            raise ConfigError.invalid(ALLOWLIST_PATTERN, pattern, str(error)) from None
+
+    def get(self, path: str, keys: frozenset[str]) -> ConfigData:
+        if path:
+            raise ConfigError(
+                f"Path is not supported for EnvVarConfigProvider, invalid value '{path}'"
+            )
+        # found anywhere in the name, as in Apache: a pattern for whole names needs ^ and $
+        allowed = {key for key in keys if self._allowed.search(key)}
+        return ConfigData({key: os.environ[key] for key in allowed & os.environ.keys()})
+
+
+BUILT_IN: Final[Mapping[str, type[ConfigProvider]]] = {
+    f"org.apache.kafka.common.config.provider.{cls.__name__}": cls
+    for cls in (FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider)
+}
+
+
+def _text(file: Path) -> str:
+    try:
+        if not file.is_file():
+            # also said of a file that is missing, or in a folder that is closed to us
+            file.stat()
+            raise _unreadable(str(file), "not a regular file")
+        with file.open("rb") as stream:
+            data = stream.read(BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else None
+        raise _unreadable(str(file), why or type(error).__name__) from None
+    if len(data) > BYTES_MAX:
+        raise _unreadable(str(file), f"larger than {BYTES_MAX} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise _unreadable(str(file), "not UTF-8") from None
+
+
+def _unreadable(path: str, why: str) -> ConfigError:
+    return ConfigError(f"Could not read properties from file {path}: {why}")

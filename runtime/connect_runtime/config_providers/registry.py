@@ -1,0 +1,180 @@
+"""The config providers of one worker in one process: asked for values, and closed.
+
+Each is made when the first reference names it, so that a task without references pays for none.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from connect_runtime.api import ConfigData, ConfigError, ConfigProvider
+from connect_runtime.config_providers.declared import Declared, declared
+from connect_runtime.config_providers.making import make
+from connect_runtime.config_providers.references import Reference, references, substitute
+from connect_runtime.config_providers.resolved import Problem, Resolved
+from connect_specs.diagnostics import Diagnostic
+from connect_specs.redaction import Redactor, secrets_in
+
+_log = logging.getLogger(__name__)
+
+
+class ConfigProviders:
+    """Resolves references, from any thread, with the providers that `worker` declares, a worker's
+    properties with references unresolved."""
+
+    def __init__(self, worker: Mapping[str, str]) -> None:
+        self._properties = dict(worker)
+        self._declared = {each.alias: each for each in declared(worker)}
+        self._made: dict[str, ConfigProvider | ConfigError] = {}
+        self._lock = threading.RLock()
+        # what providers were configured with and may quote in their errors
+        self._secrets: list[str] = []
+
+    @cached_property
+    def worker(self) -> Resolved:
+        """The worker's own properties, with the problems told."""
+        return self.look_up(self._properties)
+
+    def problems(self) -> tuple[Diagnostic, ...]:
+        """What is wrong with providers that cannot be used in this process; makes all of them."""
+        return tuple(
+            Diagnostic("worker.invalid", str(made), each.class_key)
+            for each in self._declared.values()
+            if isinstance(made := self._provider(each.alias), ConfigError)
+        )
+
+    def close(self) -> None:
+        """Closes all providers; none can be used any more."""
+        with self._lock:
+            made = dict(self._made)
+            ended = ConfigError("config providers are closed: this process is ending")
+            self._made = dict.fromkeys(self._declared, ended)
+        for alias, provider in made.items():
+            try:
+                if isinstance(provider, ConfigProvider):
+                    provider.close()
+            except Exception as error:  # a third party's code
+                _log.warning("Config provider %s cannot be closed: %s", alias, self._words(error))
+
+    def resolve(self, config: Mapping[str, str]) -> Resolved:
+        """The config with the values of its references. References to providers that the worker
+        does not declare stay as they are, as in Apache.
+
+        Raises ConfigError for a reference that a declared provider has no value for. Apache passes
+        its text on, which a task would then take for the value, such as a password.
+        """
+        found = self.look_up(config)
+        found.check()
+        return found
+
+    def look_up(self, config: Mapping[str, str]) -> Resolved:
+        """The same with the problems told; a reference without a value stays as it is."""
+        places = {
+            key: [each for each in references(value) if each.provider in self._declared]
+            for key, value in config.items()
+        }
+        answers = self._ask([each for found in places.values() for each in found])
+        given: dict[str, str] = {}
+        problems: list[Problem] = []
+        for key, found in places.items():
+            for each in dict.fromkeys(found):
+                answer = _answer(answers, each)
+                if isinstance(answer, str):
+                    given[each.text] = answer
+                else:
+                    what = f"The reference {each.text} in {key} cannot be resolved: {answer}."
+                    problems.append(Problem(key, what))
+        return Resolved(
+            raw=dict(config),
+            config={
+                key: substitute(value, lambda each: given.get(each.text))
+                for key, value in config.items()
+            },
+            given=given,
+            ttl_ms=_shortest_ttl(answers.values()),
+            problems=tuple(problems),
+        )
+
+    def redactor(self, *configs: Resolved) -> Redactor:
+        """For texts about these configs: hides what providers gave, and the configs' own secrets
+        and the worker's."""
+        found = (*configs, self.worker)
+        given = (value for each in found for value in each.given.values())
+        return Redactor((*given, *(secret for each in found for secret in secrets_in(each.config))))
+
+    def _ask(self, wanted: Sequence[Reference]) -> dict[tuple[str, str], ConfigData | ConfigError]:
+        """What each provider says of each path, asked once for all keys there."""
+        keys: dict[tuple[str, str], set[str]] = {}
+        for each in wanted:
+            keys.setdefault((each.provider, each.path), set()).add(each.key)
+        return {
+            (alias, path): self._asked(alias, path, frozenset(names))
+            for (alias, path), names in keys.items()
+        }
+
+    def _asked(self, alias: str, path: str, keys: frozenset[str]) -> ConfigData | ConfigError:
+        provider = self._provider(alias)
+        if isinstance(provider, ConfigError):
+            return ConfigError(f"the config provider {alias} cannot be used here: {provider}")
+        try:
+            return _checked(provider.get(path, keys))
+        except Exception as error:  # a third party's code
+            # without its cause: a traceback would quote texts that are not redacted
+            return ConfigError(self._words(error))
+
+    def _provider(self, alias: str) -> ConfigProvider | ConfigError:
+        with self._lock:
+            if alias not in self._made:
+                self._made[alias] = self._make(self._declared[alias])
+            return self._made[alias]
+
+    def _make(self, each: Declared) -> ConfigProvider | ConfigError:
+        # its own secrets may come from a provider that is declared before it
+        before = list(self._declared)[: list(self._declared).index(each.alias)]
+        later = self._declared.keys() - before
+        used = {found.provider for value in each.params.values() for found in references(value)}
+        if used & later:
+            return ConfigError(f"its params refer to {min(used & later)}, not declared before it")
+        try:
+            params = self.resolve(each.params)
+            self._secrets += (*secrets_in(params.config), *params.given.values())
+            return make(each, params.config)
+        except Exception as error:  # a third party's code
+            return ConfigError(self._words(error))
+
+    def _words(self, error: Exception) -> str:
+        text = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+        return Redactor(self._secrets).redact(text)
+
+
+def _answer(
+    answers: Mapping[tuple[str, str], ConfigData | ConfigError], reference: Reference
+) -> str | ConfigError:
+    answer = answers[reference.provider, reference.path]
+    if isinstance(answer, ConfigError):
+        return answer
+    found = answer.values.get(reference.key)
+    if found is not None:
+        return found
+    at = f" at {reference.path}" if reference.path else ""
+    return ConfigError(f"the config provider {reference.provider} has no {reference.key}{at}")
+
+
+def _shortest_ttl(answers: Iterable[ConfigData | ConfigError]) -> int | None:
+    found = (answer.ttl_ms for answer in answers if isinstance(answer, ConfigData))
+    return min((ttl for ttl in found if ttl is not None and ttl >= 0), default=None)
+
+
+def _checked(answer: Any) -> ConfigData:
+    """The answer of a third party's code, if it is one. Its values are not told."""
+    if not isinstance(answer, ConfigData):
+        raise ConfigError(f"the config provider answered with {type(answer).__name__}")
+    if not all(isinstance(value, str) for value in answer.values.values()):
+        raise ConfigError("the config provider answered with a value that is no text")
+    if not (answer.ttl_ms is None or type(answer.ttl_ms) is int):
+        raise ConfigError("the config provider answered with a time to live that is no integer")
+    return answer

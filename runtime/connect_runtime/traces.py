@@ -1,0 +1,12 @@
+"""An exception as text for statuses and logs, without secrets."""
+
+from __future__ import annotations
+
+import traceback
+
+from connect_specs.redaction import Redactor
+
+
+def trace_text(error: BaseException, redactor: Redactor) -> str:
+    """The traceback with causes and contexts, redacted."""
+    return redactor.redact("".join(traceback.format_exception(error)).rstrip())

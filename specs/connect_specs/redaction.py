@@ -1,0 +1,66 @@
+"""Texts such as errors and traces without the secrets that they may quote. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+from connect_specs.secret_values import is_sensitive, secret_parts
+
+# What Connect shows for a password
+MASK: Final = "[hidden]"
+# Shorter ones, such as numbers, are part of too many words
+SHORTEST: Final = 4
+
+
+class Redactor:
+    """Replaces secrets in texts by `mask`: as they are, line by line, and as JSON, URLs and Python
+    write them. Secrets shorter than `shortest` characters stay, and so does what other code
+    derives from a secret, such as a hash."""
+
+    def __init__(
+        self, secrets: Iterable[str] = (), *, mask: str = MASK, shortest: int = SHORTEST
+    ) -> None:
+        shapes = {
+            shape for secret in secrets for shape in _shapes(secret) if len(shape) >= shortest
+        }
+        # In one pass, the longest first: one may be part of another, or of the mask.
+        longest_first = sorted(shapes, key=lambda shape: (-len(shape), shape))
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if shapes else None
+        self._mask = mask
+
+    def redact(self, text: str) -> str:
+        """`text` without the secrets."""
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda match: self._mask, text)
+
+
+def secrets_in(config: Mapping[str, str], named: Collection[str] = ()) -> Iterator[str]:
+    """The secrets of a config: values that are one, and the passwords inside them. `named` holds
+    keys known to be sensitive, or globs."""
+    for key, value in config.items():
+        if is_sensitive(key, value, named):
+            yield value
+            yield from secret_parts(value)
+
+
+def _shapes(secret: str) -> Iterator[str]:
+    """As written, as Connect trims it, line by line because a trace may break it, and as encodings
+    change it."""
+    for each in dict.fromkeys((secret, secret.strip(), *secret.splitlines())):
+        if not each.strip():
+            continue
+        yield each
+        yield json.dumps(each)[1:-1]
+        yield json.dumps(each, ensure_ascii=False)[1:-1]
+        yield repr(each)[1:-1]
+        # with both kinds of quotes in the text, repr escapes one of them
+        yield repr(f'"{each}')[2:-1]
+        for encode in (lambda text: quote(text, safe=""), quote, quote_plus):
+            encoded = encode(each.encode("utf-8", "surrogatepass"))
+            yield encoded
+            yield re.sub("%..", lambda match: match[0].lower(), encoded)
