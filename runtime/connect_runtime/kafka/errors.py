@@ -15,6 +15,8 @@ END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
 MAX_POLL_EXCEEDED = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001
 # A client is not in the state for what was called, such as a producer whose transaction failed.
 WRONG_STATE = KafkaError._STATE  # noqa: SLF001
+# What a producer answers to all calls after a failure, whatever that was.
+SAYS_NOTHING = frozenset({WRONG_STATE, KafkaError._FATAL})  # noqa: SLF001
 
 # What describing a group of Apache's Connect workers is answered with.
 NOT_A_CONSUMER_GROUP = KafkaError._INVALID_ARG  # noqa: SLF001
@@ -76,6 +78,13 @@ SILENT = frozenset(
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
         KafkaError._NOENT,  # noqa: SLF001 - no partition asked about has a leader
         KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+# Records that were dropped because of what another record, or the transaction, failed on.
+PURGED = frozenset(
+    {
+        KafkaError._PURGE_QUEUE,  # noqa: SLF001
+        KafkaError._PURGE_INFLIGHT,  # noqa: SLF001
     }
 )
 # What passes by itself, however long that takes: whoever was told this may try again later. The

@@ -17,7 +17,8 @@ from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
 from connect_runtime.tasks.sink import run_sink
 from connect_runtime.tasks.source import run_source
 from connect_runtime.tasks.start_reader import StartReader
-from connect_runtime.tasks.status import Reporter, trace_of
+from connect_runtime.tasks.status import Reporter
+from connect_runtime.tasks.traces import trace_of
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
@@ -34,7 +35,11 @@ def run_task(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
     gc.enable()
     reporter = Reporter(launch)
     try:
-        return Outcome(launch.id, launch.attempt, _run(launch, reporter, orphaned))
+        try:
+            ended = _run(launch, reporter, orphaned)
+        finally:
+            reporter.close()
+        return Outcome(launch.id, launch.attempt, ended)
     except Fenced:
         return Outcome(launch.id, launch.attempt, Ended.FENCED)
     except Interrupted as error:
@@ -79,8 +84,7 @@ def _run_newest(
     except (Fenced, Interrupted):
         raise
     except Exception as error:
-        if reporter.trace is None:
-            _say_failed(launch, orders, reporter, error)
+        _say_failed(launch, orders, reporter, error)
         raise
 
 
