@@ -15,6 +15,8 @@ END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
 MAX_POLL_EXCEEDED = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001
 # A client is not in the state for what was called, such as a producer whose transaction failed.
 WRONG_STATE = KafkaError._STATE  # noqa: SLF001
+# What a producer answers to all calls after a failure, whatever that was.
+SAYS_NOTHING = frozenset({WRONG_STATE, KafkaError._FATAL})  # noqa: SLF001
 
 # What describing a group of Apache's Connect workers is answered with.
 NOT_A_CONSUMER_GROUP = KafkaError._INVALID_ARG  # noqa: SLF001
@@ -85,6 +87,43 @@ SILENT = frozenset(
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
         KafkaError._NOENT,  # noqa: SLF001 - no partition asked about has a leader
         KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+# Records that were dropped because of what another record, or the transaction, failed on.
+PURGED = frozenset(
+    {
+        KafkaError._PURGE_QUEUE,  # noqa: SLF001
+        KafkaError._PURGE_INFLIGHT,  # noqa: SLF001
+    }
+)
+# What passes by itself, however long that takes: whoever was told this may try again later. The
+# producer's state is made anew by the next `init_transactions`.
+PASSING = (
+    SILENT
+    | COORDINATOR_BUSY
+    | STALE_LEADER
+    | {
+        KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
+        KafkaError._WAIT_COORD,  # noqa: SLF001
+        KafkaError._RETRY,  # noqa: SLF001
+        KafkaError._INTR,  # noqa: SLF001
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.TRANSACTION_COORDINATOR_FENCED,
+        KafkaError.TRANSACTION_ABORTABLE,
+        KafkaError.INVALID_TXN_STATE,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.UNKNOWN_PRODUCER_ID,
+        KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
     }
 )
 # Reasons worth telling: the others only say that nothing works.

@@ -80,7 +80,7 @@ def offset_of(
     own = held.get(offset_key_bytes(connector, partition))
     if own is not None:
         return own.offset
-    sought = _canonical(partition)
+    sought = canonical_source_partition(partition)
     for found in reversed(list(held.values())):
         if canonical_partition(found.partition) == sought:
             return found.offset
@@ -105,7 +105,7 @@ def offset_records(
         check_map(offset)
         value = offset_value_bytes(offset)
         own = (offset_key_bytes(connector, partition),)
-        for key in keys.get(_canonical(partition), own):
+        for key in keys.get(canonical_source_partition(partition), own):
             records.append(NewRecord(topic, key, value))
     return tuple(records)
 
@@ -164,8 +164,9 @@ def _unfit_kind(content: object) -> str | None:
     return type(content).__name__
 
 
-def _canonical(partition: Mapping[str, JsonScalar | bytes]) -> str:
-    # Bytes come back from the topic as base64 text, so that is what they compare as.
+def canonical_source_partition(partition: Mapping[str, JsonScalar | bytes]) -> str:
+    """One text for equal partitions. Bytes come back from the topic as base64 text, so that is
+    what they compare as."""
     return canonical_partition(
         {
             field: base64.b64encode(content).decode() if isinstance(content, bytes) else content

@@ -22,8 +22,9 @@ _CONNECTION: Final = (
     "security.",
     "ssl.",
 )
-_LONGEST_POLL_TRANSACTION_MS: Final = 10_000
+_TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's default
 _INTERVAL_SLACK_MS: Final = 60_000
+_EXACTLY_ONCE: Final = {"enable.idempotence": "true", "acks": "all"}
 
 
 def control(launch: TaskLaunch, purpose: str) -> dict[str, str]:
@@ -36,30 +37,63 @@ def control(launch: TaskLaunch, purpose: str) -> dict[str, str]:
 def source_producer(launch: TaskLaunch) -> dict[str, str]:
     """The transactional producer of a source task.
 
-    A killed task's open transaction holds up readers until it times out, so that is short unless
-    the connector asks for long transactions.
+    Its transactions may last as long as Kafka's default allows, and a minute longer than an
+    interval that the connector asks for: slow polls and suspended machines are no failures.
     """
     config = launch.connector_config
-    timeout_ms = _LONGEST_POLL_TRANSACTION_MS
+    timeout_ms = _TRANSACTION_TIMEOUT_MS
     if config.get("transaction.boundary", "poll").lower() != "poll":
         timeout_ms = boundary_interval_ms(launch) + _INTERVAL_SLACK_MS
     return (
-        _defaults(launch, f"connector-producer-{launch.id}")
+        _source_defaults(launch)
+        | {"transaction.timeout.ms": str(timeout_ms)}
+        | _source_settings(launch)
+        | _EXACTLY_ONCE
         | {
-            "transaction.timeout.ms": str(timeout_ms),
-            # librdkafka's 100 ms, and a race that it loses, would delay each start
-            "reconnect.backoff.ms": "1",
-        }
-        | _prefixed(launch.worker, "producer.")
-        | _prefixed(config, "producer.override.")
-        | {
-            "enable.idempotence": "true",
-            "acks": "all",
             "transactional.id": task_transactional_id(
                 launch.group_id, launch.id.connector, launch.id.task
             ),
         }
     )
+
+
+def plain_source_producer(launch: TaskLaunch) -> dict[str, str]:
+    """The producer of a source task with `exactly.once.source.support=disabled`.
+
+    It tries for ever unless told otherwise, as Connect's does, and repeats no record within one
+    attempt unless that is turned off or other `acks` forbid it.
+    """
+    settings = _source_settings(launch)
+    settings.pop("transactional.id", None)
+    settings.pop("transaction.timeout.ms", None)
+    once = settings.get("acks", "all") in ("all", "-1")
+    return (
+        _source_defaults(launch)
+        | {
+            "acks": "all",
+            "enable.idempotence": str(once).lower(),
+            "delivery.timeout.ms": "2147483647",
+        }
+        | settings
+    )
+
+
+def dropped_overrides(launch: TaskLaunch) -> list[str]:
+    """Which producer settings the user gave, on the worker or the connector, that exactly-once
+    sources cannot follow."""
+    kept = {**_EXACTLY_ONCE, "acks": ("all", "-1"), "transactional.id": ()}
+    sources = ((launch.worker, "producer."), (launch.connector_config, "producer.override."))
+    return [
+        f"{prefix}{key}"
+        for given, prefix in sources
+        for key, value in _prefixed(given, prefix).items()
+        if key in kept and value.strip().lower() not in kept[key]
+    ]
+
+
+def flush_timeout_ms(launch: TaskLaunch) -> int:
+    """How long a commit without transactions waits for acknowledgements."""
+    return int(launch.worker.get("offset.flush.timeout.ms") or 5_000)
 
 
 def sink_consumer(launch: TaskLaunch) -> dict[str, str]:
@@ -89,7 +123,23 @@ def sink_consumer(launch: TaskLaunch) -> dict[str, str]:
 def boundary_interval_ms(launch: TaskLaunch) -> int:
     """How long a transaction may last with `transaction.boundary=interval`."""
     given = launch.connector_config.get("transaction.boundary.interval.ms")
-    return int(given or launch.worker.get("offset.flush.interval.ms") or 60_000)
+    return int(given or flush_interval_ms(launch))
+
+
+def flush_interval_ms(launch: TaskLaunch) -> int:
+    """How often offsets are committed where nothing else says when."""
+    return int(launch.worker.get("offset.flush.interval.ms") or 60_000)
+
+
+def _source_defaults(launch: TaskLaunch) -> dict[str, str]:
+    # librdkafka's 100 ms, and a race that it loses, would delay each start
+    return _defaults(launch, f"connector-producer-{launch.id}") | {"reconnect.backoff.ms": "1"}
+
+
+def _source_settings(launch: TaskLaunch) -> dict[str, str]:
+    return _prefixed(launch.worker, "producer.") | _prefixed(
+        launch.connector_config, "producer.override."
+    )
 
 
 def _defaults(launch: TaskLaunch, client_id: str) -> dict[str, str]:

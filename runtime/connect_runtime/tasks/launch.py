@@ -39,13 +39,21 @@ class TaskLaunch:
     given: frozenset[str] = field(default=frozenset(), repr=False)
 
 
+def exactly_once(worker: Mapping[str, str]) -> bool:
+    """Whether sources write in transactions, by `exactly.once.source.support`: unless `disabled`.
+
+    `preparing` behaves like `enabled`: no worker of this cluster would write in another way.
+    """
+    return worker.get("exactly.once.source.support", "").strip().lower() != "disabled"
+
+
 class Ended(StrEnum):
     """How an attempt ended."""
 
     STOPPED = "stopped"  # asked to; everything was committed
     SUPERSEDED = "superseded"  # a newer assignment exists; nothing was done after it was seen
     FAILED = "failed"  # the task threw; stays failed until restarted
-    FENCED = "fenced"  # a newer producer of the same id exists
+    FENCED = "fenced"  # a newer producer of the same id exists, or its transaction expired
     INTERRUPTED = "interrupted"  # Kafka failed it, not the task: launched again after a pause
     ORPHANED = "orphaned"  # the runtime that launched it is gone
     LOST = "lost"  # the worker process died or was killed; only the launcher says this

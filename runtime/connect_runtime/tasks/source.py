@@ -1,8 +1,9 @@
-"""Runs a source task, exactly once.
+"""Runs a source task: polls, sends, commits, until told to end.
 
-Records and the offset after them go in one transaction, under an id that every attempt of the task
-shares: starting fences whatever ran before, and then reads where that one got to. Nothing of an
-attempt that is not the newest becomes visible.
+Exactly once unless that is disabled: records and the offset after them go in one transaction, under
+an id that every attempt of the task shares. Starting fences whatever ran before, and then reads
+where that one got to. Nothing of an attempt that is not the newest becomes visible. How the other
+way differs is said in plain_writer.py.
 """
 
 from __future__ import annotations
@@ -13,15 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import KafkaException
-
 from connect_runtime.api import (
     ConnectorError,
     OffsetStorageReader,
     RetriableError,
     SourceBatch,
-    SourceOffset,
-    SourcePartition,
     SourceRecord,
     SourceTask,
     TransactionContext,
@@ -29,20 +26,27 @@ from connect_runtime.api import (
 from connect_runtime.data.converters import converters_of
 from connect_runtime.storage.log import Fenced
 from connect_runtime.storage.snapshots import State
+from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.boundaries import ConnectorBoundary, Ending, boundary_of
+from connect_runtime.tasks.commit_timer import CommitTimer
 from connect_runtime.tasks.control import Control, Orders, Wanted
-from connect_runtime.tasks.launch import Ended, TaskLaunch
+from connect_runtime.tasks.interrupted import Interrupted
+from connect_runtime.tasks.launch import Ended, TaskLaunch, exactly_once
+from connect_runtime.tasks.plain_writer import PlainWriter
 from connect_runtime.tasks.source_batches import Encoder, batches_of
 from connect_runtime.tasks.source_offsets import SourceOffsets
+from connect_runtime.tasks.source_writer import SourceWriter
 from connect_runtime.tasks.start_reader import StartReader
 from connect_runtime.tasks.status import Reporter
 from connect_runtime.tasks.transactions import Transactions
+from connect_runtime.tasks.uncommitted import Uncommitted
 
 _log = logging.getLogger(__name__)
 
 _DRAIN_S: Final = 5.0
 _PAUSE_WAIT_S: Final = 0.5
 _IDLE_WAIT_S: Final = 0.01  # where a poll that finds nothing does not wait itself
+_PAUSED_SHARE: Final = 0.5  # of a transaction's time; the rest is for whoever ends it
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +68,10 @@ def run_source(
 ) -> Ended:
     """Runs until told to end. `orders` have been read once already.
 
-    Raises what failed the task, after saying so in the status topic; `Fenced` if a newer attempt
-    took over.
+    Raises what failed the task; `Fenced` if a newer attempt took over; `Interrupted`.
     """
     encoder = Encoder(converters_of(launch.connector_config, launch.worker))
-    transactions = Transactions(launch)
+    writer = _writer(launch)
     try:
         # Starting fenced the newest attempt if this one is late, so look again.
         wanted = reader.orders(orders)
@@ -78,34 +81,30 @@ def run_source(
         reader.close()
         control = Control(launch, orders)
         try:
-            loop = _Loop(launch, task, transactions, offsets, encoder, reporter)
-            return loop.run(control, orphaned)
-        except Exception as error:
-            _say_failed(transactions, reporter, error)
-            raise
+            return _Loop(launch, task, writer, offsets, encoder, reporter).run(control, orphaned)
         finally:
             control.close()
     finally:
-        _close(transactions)
+        _close(writer)
 
 
-def _say_failed(transactions: Transactions, reporter: Reporter, error: Exception) -> None:
-    if isinstance(error, Fenced):
-        return
-    record = reporter.failure(error)
+def _writer(launch: TaskLaunch) -> SourceWriter:
+    if not exactly_once(launch.worker):
+        return PlainWriter(launch)
+    dropped = client_properties.dropped_overrides(launch)
+    if dropped:
+        _log.warning(
+            "Task %s: these settings have no effect with exactly-once support: %s",
+            launch.id,
+            ", ".join(dropped),
+        )
+    return Transactions(launch)
+
+
+def _close(writer: SourceWriter) -> None:
     try:
-        transactions.abort()
-        # In a transaction, so that a zombie's failure does not hide that its successor runs.
-        transactions.add([record])
-        transactions.commit(_DRAIN_S)
-    except (ConnectorError, KafkaException):
-        reporter.write(record)
-
-
-def _close(transactions: Transactions) -> None:
-    try:
-        transactions.close()
-    except (Fenced, ConnectorError, KafkaException) as error:
+        writer.close()
+    except (Fenced, Interrupted, ConnectorError) as error:
         _log.debug("Closing the producer: %s", error)
 
 
@@ -116,54 +115,71 @@ class _Loop:
         self,
         launch: TaskLaunch,
         task: SourceTask,
-        transactions: Transactions,
+        writer: SourceWriter,
         offsets: SourceOffsets,
         encoder: Encoder,
         reporter: Reporter,
     ) -> None:
         self._launch = launch
         self._task = task
-        self._transactions = transactions
+        self._writer = writer
         self._offsets = offsets
         self._encoder = encoder
         self._reporter = reporter
-        self._boundary = boundary_of(launch)
+        self._uncommitted = Uncommitted(str(launch.id), task, offsets)
+        # an idle source may still move its offsets (KIP-910)
+        self._asks = type(task).update_offsets is not SourceTask.update_offsets
+        self._ask_every_s = client_properties.flush_interval_ms(launch) / 1000
+        self._next_asking = time.monotonic() + self._ask_every_s
+        self._boundary = boundary_of(launch, asked=self._asks)
+        self._timer = CommitTimer(writer, self._boundary, self._commit_during_poll)
         self._state: State | None = None
         self._started = False
-        self._moved: dict[int, tuple[SourcePartition, SourceOffset | None]] = {}
-        self._topics: set[str] = set()
-        self._wants_records = type(task).commit_record is not SourceTask.commit_record
-        self._sent: list[SourceRecord] = []
-        # an idle source may still move its offsets (KIP-910)
-        self._updates_offsets = type(task).update_offsets is not SourceTask.update_offsets
-        self._update_every_s = int(launch.worker.get("offset.flush.interval.ms") or 60_000) / 1000
-        self._next_update = time.monotonic() + self._update_every_s
         self._poll_found = True
         self._poll_s = 0.0
 
     def run(self, control: Control, orphaned: Callable[[], bool]) -> Ended:
         """Polls until told to end, then stops the task."""
         try:
-            while True:
-                wanted = control.wanted(self._wait_s())
-                if orphaned():
-                    self._commit_at_stop(_DRAIN_S)
-                    return Ended.ORPHANED
-                match wanted:
-                    case Wanted.RUN:
-                        self._run_once()
-                    case Wanted.PAUSE:
-                        self._pause()
-                    case Wanted.STOP:
-                        break
-                    case Wanted.NOTHING:
-                        self._transactions.abort()
-                        return Ended.SUPERSEDED
-            self._commit_at_stop()
+            ended = self._until_told(control, orphaned)
+            if ended is not Ended.SUPERSEDED:
+                self._commit_at_stop(_DRAIN_S if ended is Ended.ORPHANED else None)
+        except (Fenced, Interrupted):
+            raise
+        except Exception:
+            self._save_after_failure()
+            raise
         finally:
+            self._timer.close()
             self._stop_task()
-        self._say(State.UNASSIGNED)
-        return Ended.STOPPED
+        if ended is Ended.STOPPED:
+            self._say(State.UNASSIGNED)
+        return ended
+
+    def _until_told(self, control: Control, orphaned: Callable[[], bool]) -> Ended:
+        while True:
+            wanted = control.wanted(self._wait_s())
+            if orphaned():
+                return Ended.ORPHANED
+            match wanted:
+                case Wanted.RUN:
+                    self._run_once()
+                case Wanted.PAUSE:
+                    self._pause()
+                case Wanted.STOP:
+                    return Ended.STOPPED
+                case Wanted.NOTHING:
+                    self._writer.abort()
+                    return Ended.SUPERSEDED
+
+    def _save_after_failure(self) -> None:
+        """What was sent without a transaction stays, so its offsets are worth writing."""
+        if self._writer.atomic or not self._writer.open:
+            return
+        try:
+            self._write(asked=False, limit_s=_DRAIN_S)
+        except Exception as error:
+            _log.warning("Task %s: no offsets after its failure: %s", self._launch.id, error)
 
     def _stop_task(self) -> None:
         if not self._started:
@@ -183,13 +199,8 @@ class _Loop:
             self._start()
         if self._state is not State.RUNNING:
             self._say(State.RUNNING)
-        before = time.monotonic()
-        try:
-            polled = self._task.poll()
-        except RetriableError as error:
-            _log.warning("Task %s polls again later: %s", self._launch.id, error)
-            polled = None
-        self._poll_s = time.monotonic() - before
+        polled = self._poll()
+        self._uncommitted.tell()  # a commit during the poll told nothing
         batches = batches_of(polled)
         self._poll_found = bool(batches)
         boundary = self._boundary
@@ -198,12 +209,22 @@ class _Loop:
             return
         for batch in batches:
             self._send(batch)
-        if self._transactions.open:
-            if boundary.due(self._transactions, self._poll_s, empty=not batches):
+        if self._writer.open:
+            if boundary.due(self._writer, self._poll_s, empty=not batches):
                 self._commit()
-        elif self._updates_offsets and time.monotonic() >= self._next_update:
-            self._next_update = time.monotonic() + self._update_every_s
+        elif self._asks and time.monotonic() >= self._next_asking:
             self._commit()
+
+    def _poll(self) -> Sequence[SourceRecord] | SourceBatch | None:
+        before = time.monotonic()
+        try:
+            with self._timer.polling():
+                return self._task.poll()
+        except RetriableError as error:
+            _log.warning("Task %s polls again later: %s", self._launch.id, error)
+            return None
+        finally:
+            self._poll_s = time.monotonic() - before
 
     def _start(self) -> None:
         boundary = self._boundary
@@ -217,30 +238,13 @@ class _Loop:
         self._task.start(self._launch.config)
 
     def _send(self, batch: SourceBatch) -> None:
-        if batch.topic == self._launch.topics.offsets:
+        if self._writer.atomic and batch.topic == self._launch.topics.offsets:
             raise ConnectorError(
                 "Source tasks may not produce to their own offsets topics when exactly-once"
                 " support is enabled"
             )
-        messages, size = self._encoder.messages(batch)
-        if batch.headers is None and batch.timestamps is None:
-            self._transactions.send(batch.topic, messages, batch.partition)
-        else:
-            self._transactions.send_each(batch.topic, messages, batch.partition)
-        self._transactions.bytes += size
-        self._topics.add(batch.topic)
-        self._move(batch.source_partition, batch.last_offset)
-        if self._wants_records:
-            self._sent.extend(batch.records())
-
-    def _move(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
-        if offset is None:
-            return
-        for place, (known, _) in self._moved.items():
-            if known == partition:
-                self._moved[place] = (partition, offset)
-                return
-        self._moved[len(self._moved)] = (partition, offset)
+        self._writer.send(batch.topic, self._encoder.messages(batch), batch.partition)
+        self._uncommitted.add(batch)
 
     def _send_until_asked(
         self,
@@ -265,47 +269,54 @@ class _Loop:
 
     def _end(self, ending: Ending | None) -> None:
         if ending is Ending.ABORT:
-            # The offsets stay in self._moved: aborted records are skipped, not polled again.
-            self._transactions.abort()
+            # Their offsets are committed: aborted records are skipped, not polled again.
+            self._writer.abort()
         if ending is not None:
             self._commit()
 
-    def _commit(self, timeout_s: float = -1) -> None:
+    def _commit(self, limit_s: float | None = None) -> None:
         """Commits what was sent with the offsets after it, and tells the task."""
-        moved: Sequence[tuple[SourcePartition, SourceOffset | None]] = list(self._moved.values())
-        changed = self._task.update_offsets(moved) if self._started else None
-        records = self._offsets.records([*moved, *(changed or ())])
-        self._transactions.add(records)
-        self._transactions.add(self._reporter.new_topics(self._topics))
-        if not self._transactions.open:
-            return
-        self._transactions.commit(timeout_s)
-        self._moved.clear()
-        self._topics.clear()
-        sent, self._sent = self._sent, []
-        for record in sent:
-            self._task.commit_record(record)
-        self._task.commit()
+        asked = self._asks and self._started
+        self._next_asking = time.monotonic() + self._ask_every_s
+        self._write(asked=asked, limit_s=limit_s)
+        self._uncommitted.tell()
 
-    def _commit_at_stop(self, timeout_s: float = -1) -> None:
+    def _commit_during_poll(self) -> None:
+        """The same without a call of the task's, which is busy."""
+        self._write(asked=False)
+
+    def _write(self, *, asked: bool, limit_s: float | None = None) -> None:
+        records = self._uncommitted.offsets(asked=asked)
+        if not self._writer.open and not records:
+            return
+        done = self._writer.commit(records, limit_s)
+        self._boundary.restart()
+        if done:
+            self._reporter.write(*self._reporter.new_topics(self._uncommitted.topics))
+            self._uncommitted.committed(records)
+
+    def _commit_at_stop(self, limit_s: float | None) -> None:
         boundary = self._boundary
         if not isinstance(boundary, ConnectorBoundary) or boundary.after_batch() is Ending.COMMIT:
-            self._commit(timeout_s)
+            self._commit(limit_s)
         else:
-            self._transactions.abort()
+            self._writer.abort()
 
     def _pause(self) -> None:
-        if self._state is State.PAUSED:
-            return
-        if not isinstance(self._boundary, ConnectorBoundary):
-            self._commit()
-        self._say(State.PAUSED)
+        if self._state is not State.PAUSED:
+            if not isinstance(self._boundary, ConnectorBoundary):
+                self._commit()
+            self._say(State.PAUSED)
+        elif self._writer.open and self._writer.expires_s is not None:
+            # The task alone may end its transaction, and is not asked while it is paused.
+            open_s = time.monotonic() - self._writer.opened_at
+            if open_s > self._writer.expires_s * _PAUSED_SHARE:
+                self._writer.abort()
+                raise Interrupted(
+                    "The task was paused within a transaction of its own, which would soon have"
+                    " expired. It was aborted; the next attempt begins after the last commit."
+                )
 
     def _say(self, state: State) -> None:
-        if self._transactions.open:
-            # only with boundaries that the task sets: its transaction is not ours to end
-            self._reporter.write(self._reporter.record(state))
-        else:
-            self._transactions.add([self._reporter.record(state)])
-            self._transactions.commit()
+        self._reporter.write(self._reporter.record(state))
         self._state = state

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from connect_runtime.api import ConnectorError, SourceBatch, SourceRecord, Write
 from connect_runtime.data.converters import Converters
+from connect_runtime.tasks.source_writer import Messages
 
 T = TypeVar("T")
 
@@ -77,8 +78,8 @@ class Encoder:
         self._value: Write = converters.value.writer()
         self._key: Write = converters.key.writer()
 
-    def messages(self, batch: SourceBatch) -> tuple[list[dict[str, Any]], int]:
-        """One dict a record, the only object made for it; and the bytes of all values."""
+    def messages(self, batch: SourceBatch) -> Messages:
+        """One dict a record, the only object made for it."""
         values = self._value(batch.values, batch.value_schema)
         if batch.keys is None and batch.key_schema is None:
             messages: list[dict[str, Any]] = [{"value": value} for value in values]
@@ -93,7 +94,8 @@ class Encoder:
         if batch.headers is not None:
             for message, headers in zip(messages, batch.headers, strict=True):
                 message["headers"] = list(headers)
-        return messages, _bytes(values)
+        singly = batch.headers is not None or batch.timestamps is not None
+        return Messages(messages, _bytes(values), singly)
 
 
 def _bytes(values: list[bytes | None]) -> int:

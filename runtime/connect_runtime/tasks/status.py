@@ -1,32 +1,50 @@
 """What a task says about itself in the status topic.
 
-A source task writes this in its own transactions, so that a zombie cannot; this file also has the
-plain way, for tasks without such a producer. It opens a producer for one record: states change
+Always with the runtime's own login, never with a connector's, and outside of its transactions. Each
+record names the attempt, and readers ignore those of an older attempt than they know, so a zombie
+cannot hide what its successor says. The producer lives for a few records only: states change
 rarely, and an idle client for each of hundreds of tasks costs more.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from connect_runtime.kafka import clients
+from connect_runtime.kafka.errors import error_of, reason
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import State, Status
 from connect_runtime.storage.status_topic import task_record, topic_in_use_record
 from connect_runtime.tasks import client_properties
+from connect_runtime.tasks.interrupted import is_interruption
 from connect_runtime.tasks.launch import TaskLaunch
-from connect_runtime.traces import trace_text
-from connect_specs.redaction import Redactor, secrets_in
+from connect_runtime.tasks.traces import trace_of
+from connect_specs.diagnostics import ConnectError
 
-_WRITE_TIMEOUT_S: Final = 10.0
+_log = logging.getLogger(__name__)
+
+_TRY_S: Final = 5.0
+_CLOSE_S: Final = 10.0
+_SETTINGS: Final = {
+    "acks": "all",
+    "linger.ms": 0,
+    "max.in.flight": 1,
+    "message.timeout.ms": int(_TRY_S * 1000),
+}
 
 
 class Reporter:
-    """Makes and writes the status records of one attempt."""
+    """Makes and writes the status records of one attempt.
+
+    `write` never waits and never fails: a task goes on while nobody can hear of it. Records are
+    tried until Kafka has them, in order, by a thread that lives no longer than that.
+    """
 
     def __init__(self, launch: TaskLaunch) -> None:
         self._launch = launch
@@ -34,6 +52,10 @@ class Reporter:
         self._tracking = launch.worker.get("topic.tracking.enable", "true").lower() == "true"
         self.version: str | None = None
         self.trace: str | None = None
+        self._lock = threading.Lock()
+        self._unwritten: list[NewRecord] = []
+        self._writing: threading.Thread | None = None
+        self._closed = threading.Event()
 
     def record(self, state: State, trace: str | None = None) -> NewRecord:
         """Says that the task is in `state`."""
@@ -44,6 +66,7 @@ class Reporter:
             generation=launch.leader_term,
             trace=trace,
             version=self.version,
+            attempt=launch.attempt,
         )
         return task_record(launch.topics.status, launch.id, status)
 
@@ -71,29 +94,62 @@ class Reporter:
         ]
 
     def write(self, *records: NewRecord) -> None:
-        """Writes records outside any transaction. Raises KafkaException."""
-        failed: list[KafkaError] = []
+        """Writes records soon, after all those before."""
+        if not records:
+            return
+        with self._lock:
+            self._unwritten.extend(records)
+            if self._writing is None:
+                self._writing = threading.Thread(target=self._run, name="statuses", daemon=True)
+                self._writing.start()
 
-        def delivered(error: KafkaError | None, _: Any) -> None:
+    def close(self) -> None:
+        """Returns when everything is written; gives up after ten seconds."""
+        with self._lock:
+            writing = self._writing
+        if writing is not None:
+            writing.join(_CLOSE_S)
+        self._closed.set()
+
+    def _run(self) -> None:
+        producer = self._producer()
+        while not self._closed.is_set():
+            with self._lock:
+                if not self._unwritten or producer is None:
+                    self._unwritten.clear()
+                    self._writing = None
+                    return
+                record = self._unwritten[0]
+            error = _send(producer, record)
+            if error is None or not is_interruption(error):
+                with self._lock:
+                    self._unwritten.pop(0)
             if error is not None:
-                failed.append(error)
+                self._log_failure(reason(error))
 
-        properties = client_properties.control(self._launch, "statuses")
-        producer = clients.producer(
-            properties,
-            {"acks": "all", "message.timeout.ms": int(_WRITE_TIMEOUT_S * 1000), "linger.ms": 0},
-        )
-        for record in records:
-            producer.produce(record.topic, record.value, record.key, on_delivery=delivered)
-        # longer than a message may take: each of them has been answered by then
-        producer.flush(_WRITE_TIMEOUT_S + 1)
-        if failed:
-            raise KafkaException(failed[0])
+    def _producer(self) -> Producer | None:
+        try:
+            return clients.producer(client_properties.control(self._launch, "statuses"), _SETTINGS)
+        except ConnectError as error:
+            self._log_failure(str(error))
+            return None
+
+    def _log_failure(self, why: str) -> None:
+        _log.warning("Task %s: its status cannot be written: %s", self._launch.id, why)
 
 
-def trace_of(error: BaseException, launch: TaskLaunch) -> str:
-    """The traceback's text without the secrets of the task's configs and without what config
-    providers gave. What other code derives from a secret gets past this."""
-    configs = (launch.config, launch.connector_config, launch.worker)
-    secrets = (secret for config in configs for secret in secrets_in(config))
-    return trace_text(error, Redactor((*launch.given, *secrets)))
+def _send(producer: Producer, record: NewRecord) -> KafkaError | None:
+    """Returns when the record is written, or why it is not."""
+    failed: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Any) -> None:
+        if error is not None:
+            failed.append(error)
+
+    try:
+        producer.produce(record.topic, record.value, record.key, on_delivery=delivered)
+        # longer than a message may take, so it has been answered by then
+        producer.flush(_TRY_S + 1)
+    except KafkaException as error:
+        return error_of(error)
+    return failed[0] if failed else None

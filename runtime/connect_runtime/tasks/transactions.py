@@ -1,30 +1,47 @@
-"""One task's Kafka transactions: records, source offsets and statuses, all or nothing.
+"""One task's Kafka transactions: records and source offsets, all or nothing.
 
 Wraps the transactional producer. A transaction is opened by the first write and never left empty.
-Whatever Kafka says about a newer producer with the same id becomes `Fenced`.
+
+What other readers wait for. The offsets topic is shared by all connectors, and whoever starts reads
+it to its end, so a transaction that hangs there holds up every start. Transactions may last long
+(60 s, Kafka's default, so that a slow source or a machine that was suspended for a moment is no
+failure), but their offsets are queued only when all their records are acknowledged: a task holds
+the offsets topic for milliseconds, right before its commit. A task that is killed in these
+milliseconds is relaunched, which aborts what it left; else Kafka does when the time is over, and
+whoever waits meanwhile is only interrupted (start_reader.py).
+
+What happens after a failure. An error that is fatal, or the end of a commit that Kafka does not
+tell, ends the attempt without another word to Kafka: the next attempt's `init_transactions` fences
+this producer and settles what it left open. Every call has a limit in time, and a pause before it
+is made again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
-from connect_runtime.api import ConnectorError
 from connect_runtime.kafka import clients
-from connect_runtime.kafka.errors import FENCED, SILENT, WRONG_STATE, error_of, reason
-from connect_runtime.storage.log import Fenced, NewRecord
+from connect_runtime.kafka.errors import SAYS_NOTHING
+from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.launch import TaskLaunch
-from connect_specs.diagnostics import Diagnostic
+from connect_runtime.tasks.send_failures import RAISED, SendFailures, error_in
+from connect_runtime.tasks.source_writer import Messages, queue
 
-_INIT_TIMEOUT_S: Final = 60.0
-_REASON_TIMEOUT_S: Final = 5.0
-_SETTINGS: Final = {
-    # no limits here: the size of transactions bounds what is queued
+_START_LIMIT_S: Final = 60.0
+_ABORT_LIMIT_S: Final = 5.0
+_AGAIN_S: Final = 0.1
+# A commit that Kafka is asked for at the end of its time may take as long as a request does.
+_COMMIT_SLACK_S: Final = 5.0
+# What may wait in memory until Kafka acknowledges it, whatever the boundary of transactions is.
+UNACKNOWLEDGED_BYTES: Final = 64 << 20
+QUEUE: Final = {
+    # no limits here: send() bounds what is queued
     "queue.buffering.max.messages": 0,
     "queue.buffering.max.kbytes": 2_147_483_647,
     "delivery.report.only.error": True,
@@ -32,111 +49,129 @@ _SETTINGS: Final = {
 
 
 class Transactions:
-    """The producer with this task's transactional id. Making one fences every earlier one."""
+    """The producer with this task's transactional id. Making one fences every earlier one.
+
+    A SourceWriter.
+    """
+
+    atomic = True
 
     def __init__(self, launch: TaskLaunch) -> None:
-        self._failed: list[KafkaError] = []
         properties = client_properties.source_producer(launch)
-        self._producer = clients.producer(properties, {**_SETTINGS, "on_delivery": self._delivered})
+        self._failures = SendFailures()
+        self._producer: Producer = clients.producer(
+            properties,
+            QUEUE | {"on_delivery": self._failures.delivered},
+        )
+        self.expires_s = int(properties["transaction.timeout.ms"]) / 1000
         self.open = False
         self.bytes = 0
         self.opened_at = 0.0
-        try:
-            self._take_over()
-        except BaseException:
-            self._producer.close()
-            raise
+        self._unacknowledged = 0
+        # Kafka is told nothing more: the producer is fenced, broken, or its commit is in doubt.
+        self._over = False
+        self._take_over(time.monotonic() + _START_LIMIT_S)
 
-    def _take_over(self) -> None:
+    def _take_over(self, deadline: float) -> None:
         # A coordinator asked for before the broker's address is known is asked again after 500 ms.
-        self._producer.list_topics(timeout=_INIT_TIMEOUT_S)
-        self._producer.list_topics(timeout=_INIT_TIMEOUT_S)
-        self._call(self._producer.init_transactions, _INIT_TIMEOUT_S)
+        for _ in range(2):
+            self._call(lambda left_s: self._producer.list_topics(timeout=left_s), deadline)
+        self._call(self._producer.init_transactions, deadline)
 
-    def _delivered(self, error: KafkaError | None, _: Any) -> None:
-        if error is not None and len(self._failed) < 10:
-            self._failed.append(error)
+    def send(self, topic: str, messages: Messages, partition: int | None) -> None:
+        """Queues messages; the partition follows from the key if it is None."""
+        self._begin(messages.size)
+        try:
+            queue(self._producer, topic, messages, partition)
+        except RAISED as raised:
+            raise self._failure(error_in(raised)) from raised
 
-    def send(self, topic: str, messages: list[dict[str, Any]], partition: int | None) -> None:
-        """Queues messages, dicts of `value` and if need be `key`."""
-        self._begin()
-        if partition is None:
-            queued = self._producer.produce_batch(topic, messages)
-        else:
-            queued = self._producer.produce_batch(topic, messages, partition)
-        if queued < len(messages):
-            error = next(m["_error"] for m in messages if "_error" in m)
-            self._raise(error)
-
-    def send_each(
-        self, topic: str, messages: Iterable[dict[str, Any]], partition: int | None
-    ) -> None:
-        """The same for messages with `timestamp` or `headers`, which have no batch call."""
-        self._begin()
-        place = {} if partition is None else {"partition": partition}
-        for message in messages:
-            self._call(partial(self._producer.produce, topic, **message, **place))
-
-    def add(self, records: Iterable[NewRecord]) -> None:
-        """Queues records of the cluster's own topics."""
-        for record in records:
-            self._begin()
-            self._call(self._producer.produce, record.topic, record.value, record.key)
-
-    def commit(self, timeout_s: float = -1) -> None:
-        """Ends the transaction; returns when all of it is in Kafka. Raises if none of it is."""
+    def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
+        """Ends the transaction; returns when all of it is in Kafka, and offsets alone if nothing
+        was sent. Raises if none of it is, or if that is not known."""
+        deadline = time.monotonic() + (limit_s or self.expires_s + _COMMIT_SLACK_S)
+        if offsets:
+            self._flush(deadline)
+            self._begin(0)
+            for record in offsets:
+                self._call(partial(self._queue, record), deadline)
         if not self.open:
-            return
-        self._call(self._producer.commit_transaction, timeout_s)
-        self.open = False
+            return True
+        self._over = True  # until Kafka has said how it ended
+        self._call(self._producer.commit_transaction, deadline)
+        self.open = self._over = False
+        return True
 
-    def abort(self, timeout_s: float = 10) -> None:
-        """Drops what was written since the last commit."""
-        if not self.open:
+    def abort(self) -> None:
+        """Drops what was sent since the last commit."""
+        if not self.open or self._over:
             return
         self.open = False
-        self._call(self._producer.abort_transaction, timeout_s)
+        self._call(self._producer.abort_transaction, time.monotonic() + _ABORT_LIMIT_S)
 
     def close(self) -> None:
         """Ends the producer. An open transaction is aborted if it can be."""
         try:
             self.abort()
         finally:
-            self._producer.close()
+            # its own close() would wait for Kafka without a limit
+            del self._producer
 
-    def _begin(self) -> None:
-        if self.open:
+    def _begin(self, size: int) -> None:
+        if not self.open:
+            self._failures.clear()
+            self._call(lambda _: self._producer.begin_transaction(), time.monotonic())
+            self.open = True
+            self.bytes = 0
+            self._unacknowledged = 0
+            self.opened_at = time.monotonic()
+        if self._unacknowledged >= UNACKNOWLEDGED_BYTES:
+            self._flush(time.monotonic() + self.expires_s)
+        self.bytes += size
+        self._unacknowledged += size
+
+    def _flush(self, deadline: float) -> None:
+        """Waits until everything queued is acknowledged."""
+        if not self._unacknowledged:
             return
-        self._failed.clear()
-        self._call(self._producer.begin_transaction)
-        self.open = True
-        self.bytes = 0
-        self.opened_at = time.monotonic()
 
-    def _call(self, function: Any, *args: Any) -> None:
+        def flush(left_s: float) -> None:
+            if self._producer.flush(left_s):
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+
+        self._call(flush, deadline)
+        self._unacknowledged = 0
+        if self._failures:
+            raise self._failure(None)
+
+    def _queue(self, record: NewRecord, _: float) -> None:
+        self._producer.produce(record.topic, record.value, record.key)
+
+    def _call(self, function: Callable[[float], Any], deadline: float) -> None:
+        """Calls with the seconds that are left, again after a pause where Kafka says so."""
         while True:
             try:
-                function(*args)
+                function(max(deadline - time.monotonic(), _AGAIN_S))
                 return
-            except KafkaException as raised:
-                error = error_of(raised)
-                if not error.retriable() or error.code() in SILENT:
-                    self._raise(error, raised)
+            except RAISED as raised:
+                error = error_in(raised)
+                if not error.retriable() or time.monotonic() >= deadline:
+                    raise self._failure(error) from raised
+            time.sleep(_AGAIN_S)
 
-    def _raise(self, error: KafkaError, cause: BaseException | None = None) -> None:
-        if error.code() in FENCED or any(e.code() in FENCED for e in self._failed):
-            what = "a newer attempt of this task has taken over its transactional id"
-            raise Fenced(Diagnostic(code="task.fenced", what=what)) from cause
-        first = self._failed[0] if self._failed else self._first(error)
-        raise ConnectorError(f"Unrecoverable exception trying to send: {reason(first)}") from cause
+    def _failure(self, error: KafkaError | None) -> Exception:
+        if error is not None:
+            error = self._first(error)
+            self._over = error.fatal() or (self._over and not error.txn_requires_abort())
+        return self._failures.failure(error, self._producer)
 
     def _first(self, error: KafkaError) -> KafkaError:
         """What the transaction failed on. Whatever is called after that only says that it did; a
         commit, which cannot succeed any more, says why."""
-        if not self.open or error.code() != WRONG_STATE:
+        if not self.open or error.code() not in SAYS_NOTHING:
             return error
         try:
-            self._producer.commit_transaction(_REASON_TIMEOUT_S)
-        except KafkaException as raised:
-            return error_of(raised)
+            self._producer.commit_transaction(_ABORT_LIMIT_S)
+        except RAISED as raised:
+            return error_in(raised)
         return error

@@ -1,0 +1,84 @@
+"""Commits what is open while a poll takes long.
+
+Quick polls share a transaction, so one may be open when the next poll begins; and nobody knows
+beforehand how long that takes. Were the transaction left open, readers would wait for its records,
+and a poll longer than `transaction.timeout.ms` would make Kafka abort it, on every attempt.
+
+The task is called from its own thread only: this thread calls the writer, and the task never. A
+poll that returns meanwhile waits for the commit to end.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from connect_runtime.tasks.boundaries import Boundary
+from connect_runtime.tasks.source_writer import SourceWriter
+
+
+class CommitTimer:
+    """A thread that is made with the first transaction left open and then sleeps between them."""
+
+    def __init__(
+        self, writer: SourceWriter, boundary: Boundary, commit: Callable[[], None]
+    ) -> None:
+        self._writer = writer
+        self._boundary = boundary
+        self._commit = commit
+        self._busy = threading.Lock()  # held by whoever may use the writer
+        self._open = threading.Event()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._error: Exception | None = None
+        self._busy.acquire()
+
+    @contextmanager
+    def polling(self) -> Iterator[None]:
+        """Lets the thread commit while the block runs. Raises what its commit raised."""
+        if not self._writer.open or self._boundary.commit_at(self._writer) is None:
+            yield
+            return
+        if not self._open.is_set():
+            self._begin()
+        self._busy.release()
+        try:
+            yield
+        finally:
+            self._busy.acquire()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Ends the thread. Called from the task's thread, outside `polling`."""
+        self._closed.set()
+        self._open.set()
+        self._busy.release()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _begin(self) -> None:
+        self._open.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="commit-timer", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while self._open.wait() and not self._closed.wait(self._left_s()):
+            with self._busy:
+                if self._closed.is_set():
+                    return
+                if self._writer.open and self._left_s() == 0:
+                    try:
+                        self._commit()
+                    except Exception as error:  # the task's thread raises it
+                        self._error = error
+                        return
+                if not self._writer.open:
+                    self._open.clear()
+
+    def _left_s(self) -> float:
+        at = self._boundary.commit_at(self._writer)
+        return 0 if at is None else max(at - time.monotonic(), 0)

@@ -1,0 +1,139 @@
+"""One task's records and offsets without transactions, at least once.
+
+For `exactly.once.source.support=disabled`. Offsets are written only when every record sent before
+them is acknowledged, so a task that is killed sends the records since then again. Nothing fences:
+the leader starts no successor before it knows that the old process is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from confluent_kafka import KafkaException, Producer
+
+from connect_runtime.kafka import clients
+from connect_runtime.kafka.errors import SAYS_NOTHING, error_of, reason
+from connect_runtime.storage.log import NewRecord
+from connect_runtime.tasks import client_properties
+from connect_runtime.tasks.interrupted import Interrupted
+from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.send_failures import RAISED, SendFailures, error_in
+from connect_runtime.tasks.source_writer import Messages, queue
+from connect_runtime.tasks.transactions import QUEUE, UNACKNOWLEDGED_BYTES
+
+_log = logging.getLogger(__name__)
+
+_ROOM_LIMIT_S: Final = 60.0
+
+
+class PlainWriter:
+    """A producer of records, and one of offsets with the runtime's own rights. A SourceWriter."""
+
+    atomic = False
+    expires_s = None
+
+    def __init__(self, launch: TaskLaunch) -> None:
+        self._id = launch.id
+        self._flush_limit_s = client_properties.flush_timeout_ms(launch) / 1000
+        self._failures = SendFailures()
+        self._producer: Producer = clients.producer(
+            client_properties.plain_source_producer(launch),
+            QUEUE | {"on_delivery": self._failures.delivered},
+        )
+        self._offset_failures = SendFailures()
+        self._offsets: Producer = clients.producer(
+            client_properties.control(launch, f"offsets-{launch.id}"),
+            {
+                "acks": "all",
+                "linger.ms": 0,
+                "max.in.flight": 1,
+                "message.timeout.ms": max(int(self._flush_limit_s * 1000), 1),
+                "on_delivery": self._offset_failures.delivered,
+            },
+        )
+        self.open = False
+        self.bytes = 0
+        self.opened_at = 0.0
+        self._unacknowledged = 0
+
+    def send(self, topic: str, messages: Messages, partition: int | None) -> None:
+        """Queues messages; the partition follows from the key if it is None."""
+        self._begin(messages.size)
+        try:
+            queue(self._producer, topic, messages, partition)
+        except RAISED as raised:
+            raise self._failure(raised) from raised
+
+    def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
+        """Waits until what was sent is acknowledged, then writes the offsets after it.
+
+        False if that takes longer than `offset.flush.timeout.ms` or the offsets cannot be written:
+        they wait for the next commit, as in Connect.
+        """
+        limit_s = self._flush_limit_s if limit_s is None else min(limit_s, self._flush_limit_s)
+        if not self._flush(limit_s):
+            _log.warning("Task %s: records are not acknowledged yet; no offsets written", self._id)
+            return False
+        if not self._write(offsets, limit_s):
+            return False
+        self.open = False
+        return True
+
+    def abort(self) -> None:
+        """Does nothing: what was sent cannot be taken back, and comes again."""
+
+    def close(self) -> None:
+        """Ends both producers, after waiting for what was sent."""
+        try:
+            self._flush(self._flush_limit_s)
+        finally:
+            del self._producer, self._offsets
+
+    def _begin(self, size: int) -> None:
+        if not self.open:
+            self.open = True
+            self.bytes = 0
+            self.opened_at = time.monotonic()
+        self._flush(0)
+        if self._unacknowledged >= UNACKNOWLEDGED_BYTES and not self._flush(_ROOM_LIMIT_S):
+            raise Interrupted(f"Kafka acknowledged no records for {_ROOM_LIMIT_S:g} s")
+        self.bytes += size
+        self._unacknowledged += size
+
+    def _flush(self, limit_s: float) -> bool:
+        """Whether everything sent is acknowledged. Raises for what cannot be delivered."""
+        try:
+            left: int = self._producer.flush(limit_s)
+        except RAISED as raised:
+            raise self._failure(raised) from raised
+        if self._failures:
+            raise self._failures.failure(None, self._producer)
+        if left == 0:
+            self._unacknowledged = 0
+        return left == 0
+
+    def _failure(self, raised: BaseException) -> Exception:
+        error = error_in(raised)
+        if error.code() in SAYS_NOTHING:
+            try:
+                self._producer.poll(0)  # raises the fatal error itself
+            except RAISED as fatal:
+                error = error_in(fatal)
+        return self._failures.failure(error, self._producer)
+
+    def _write(self, offsets: Sequence[NewRecord], limit_s: float) -> bool:
+        self._offset_failures.clear()
+        try:
+            for record in offsets:
+                self._offsets.produce(record.topic, record.value, record.key)
+        except KafkaException as raised:
+            _log.error("Task %s: offsets cannot be written: %s", self._id, reason(error_of(raised)))
+            return False
+        left = self._offsets.flush(limit_s + 1)
+        if left == 0 and not self._offset_failures:
+            return True
+        _log.error("Task %s: offsets were not written; the next commit tries again", self._id)
+        return False

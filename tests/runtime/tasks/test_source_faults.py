@@ -1,0 +1,310 @@
+"""Source tasks while something else breaks: frozen processes, slow polls, a silent Kafka."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+from unittest.mock import patch
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from connect_runtime.api import SourceBatch, SourceTask
+from connect_runtime.kafka import embedded
+from connect_runtime.kafka.embedded import EmbeddedBroker
+from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.tasks import start_reader, transactions
+from connect_runtime.tasks.launch import Ended
+from support.broker import BrokerAddress, create_topic, produce, read_to_end
+from support.wait import wait_until
+
+TASK = TaskId("src", 0)
+
+
+class Numbers(SourceTask):
+    """Sends numbers, ten a poll, from where its offset is. `slow` are seconds that a poll takes
+    once it has come to a number; `last` is where it ends."""
+
+    slow: ClassVar[dict[int, float]] = {}
+    last: ClassVar[int] = 10**9
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.topic = props["topic"]
+        found = self.context.offset_storage_reader.offset({"p": 1})
+        self.next = int((found or {"n": 0})["n"])  # type: ignore[arg-type]
+
+    def poll(self) -> SourceBatch | None:
+        threading.Event().wait(self.slow.get(self.next, 0.0))
+        numbers = range(self.next, min(self.next + 10, self.last))
+        if not numbers:
+            threading.Event().wait(0.05)
+            return None
+        if self.next > 100:
+            threading.Event().wait(0.002)
+        self.next = numbers.stop
+        values = [str(number) for number in numbers]
+        return SourceBatch(self.topic, {"p": 1}, values, source_offset={"n": self.next})
+
+    def stop(self) -> None:
+        pass
+
+
+def numbers(**fields: Any) -> type[Numbers]:
+    return type("Numbers", (Numbers,), fields)
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    """A broker to freeze, which makes no topic that nobody asked for."""
+    properties = embedded._PROPERTIES.replace("topics.enable=true", "topics.enable=false")
+    with patch.object(embedded, "_PROPERTIES", properties):
+        started = EmbeddedBroker.start(tmp_path_factory.mktemp("own"))
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def broker(own: EmbeddedBroker) -> BrokerAddress:
+    return BrokerAddress(own.bootstrap_servers, own.cluster_id)
+
+
+@pytest.fixture
+def run(cluster: Any, install: Callable[[type[Any]], str]) -> Callable[..., Any]:
+    """Runs an attempt at a task of a class."""
+    create_topic(cluster.bootstrap_servers, cluster.data)
+
+    def start(task: type[SourceTask], attempt: int = 1, **config: str) -> Any:
+        cluster.assign(TASK, attempt)
+        given = {"name": "src", "task.class": install(task), "topic": cluster.data} | config
+        return cluster.run(cluster.launch(TASK, given, attempt))
+
+    return start
+
+
+def sent(cluster: Any, count: int) -> Callable[[], bool]:
+    return lambda: len(cluster.values()) >= count
+
+
+def in_order(values: Sequence[str]) -> bool:
+    """Whether they are the numbers from 0 on, each once."""
+    return list(values) == [str(number) for number in range(len(values))]
+
+
+def test_quick_polls_do_not_wait_for_a_slow_one(cluster: Any, run: Any) -> None:
+    timeout = {"producer.override.transaction.timeout.ms": "2000"}
+    running = run(numbers(slow={50: 5.0}, last=60), **timeout)
+
+    # the poll that takes five seconds is quick to show what came before it, and fences nothing
+    wait_until(sent(cluster, 50), what="the quick polls", timeout_s=4)
+    wait_until(sent(cluster, 60), what="the slow one")
+    assert not running.outcomes
+    assert in_order(cluster.values())
+    assert cluster.newest(cluster.topics.offsets) == {'["src",{"p":1}]': {"n": 60}}
+
+
+def test_a_task_that_is_asked_before_commits_shares_no_transaction_with_a_slow_poll(
+    cluster: Any, run: Any
+) -> None:
+    asked: list[Any] = []
+
+    def update(self: Any, offsets: Any) -> None:
+        asked.append(threading.current_thread().name)
+
+    run(numbers(slow={50: 3.0}, last=60, update_offsets=update))
+
+    wait_until(sent(cluster, 50), what="the quick polls", timeout_s=2.5)
+    assert len(asked) >= 5
+    assert "commit-timer" not in asked
+
+
+def test_an_expired_transaction_ends_the_attempt_as_fenced(cluster: Any, run: Any) -> None:
+    class Holds(Numbers):
+        """Begins a transaction of its own and does not end it in time."""
+
+        slow: ClassVar[dict[int, float]] = {10: 5.0}
+
+    own = {"transaction.boundary": "connector", "producer.override.transaction.timeout.ms": "1500"}
+    began = time.process_time()
+    outcome = run(Holds, **own).outcome()
+
+    assert outcome.ended is Ended.FENCED
+    assert time.process_time() - began < 3  # it does not turn in a loop
+    assert cluster.values() == []
+    assert cluster.status(TASK)["state"] == "RUNNING"
+
+
+def test_a_zombie_with_more_to_send_ends_as_fenced(cluster: Any, run: Any) -> None:
+    gate, gated = threading.Event(), threading.Event()
+
+    def poll(self: Any) -> Any:
+        if self.next == 500 and not gated.is_set():
+            gated.set()
+            gate.wait(60)
+        return Numbers.poll(self)
+
+    task = numbers(poll=poll, last=800)
+    zombie = run(task)
+    wait_until(sent(cluster, 500), what="the zombie's records")
+    run(task, attempt=2)
+    wait_until(sent(cluster, 800), what="its successor's")
+    gate.set()
+
+    assert zombie.outcome().ended in (Ended.FENCED, Ended.SUPERSEDED)
+    assert in_order(cluster.values())
+    assert cluster.status(TASK)["attempt"] == 2
+
+
+@contextmanager
+def silence(own: EmbeddedBroker) -> Iterator[None]:
+    os.kill(own.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(own.pid, signal.SIGCONT)
+
+
+def test_a_deleted_topic_is_named(cluster: Any, run: Any) -> None:
+    running = run(Numbers, **{"producer.override.transaction.timeout.ms": "5000"})
+    wait_until(sent(cluster, 10), what="records")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.delete_topics([cluster.data])[cluster.data].result(timeout=15)
+
+    outcome = running.outcome()
+    assert outcome.ended is Ended.FAILED
+    assert f"Topic {cluster.data} was deleted while this task wrote to it" in outcome.trace
+    assert "Purged" not in outcome.trace
+
+
+def test_a_short_silence_is_waited_for(cluster: Any, run: Any, own: EmbeddedBroker) -> None:
+    running = run(Numbers)
+    wait_until(sent(cluster, 100), what="records")
+    with silence(own):
+        running.thread.join(15)
+    assert not running.outcomes
+    had = len(cluster.values())
+    wait_until(sent(cluster, had + 100), what="more records")
+    assert in_order(cluster.values())
+
+
+def test_a_long_silence_interrupts_and_loses_nothing(
+    cluster: Any, run: Any, own: EmbeddedBroker
+) -> None:
+    running = run(Numbers, **{"producer.override.transaction.timeout.ms": "3000"})
+    wait_until(sent(cluster, 100), what="records")
+    with silence(own):
+        outcome = running.outcome()
+    assert outcome.ended is Ended.INTERRUPTED
+    assert cluster.status(TASK)["state"] == "RUNNING"
+
+    run(numbers(last=3000), attempt=2)
+    wait_until(sent(cluster, 3000), what="the rest", timeout_s=60)
+    assert in_order(cluster.values())
+
+
+@pytest.mark.parametrize("reading", ["orders", "offsets"])
+def test_silence_at_the_start_interrupts(
+    cluster: Any,
+    run: Any,
+    own: EmbeddedBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    reading: str,
+) -> None:
+    monkeypatch.setattr(start_reader, "_SILENCE_S", 2.0)
+    monkeypatch.setattr(start_reader, "_ASK_S", 1.0)
+    monkeypatch.setattr(transactions, "_START_LIMIT_S", 2.0)
+    cluster.assign(TASK, 1)
+    real = start_reader.StartReader.source_offsets
+    if reading == "orders":
+        os.kill(own.pid, signal.SIGSTOP)
+    else:
+
+        def silent(self: Any) -> Any:
+            os.kill(own.pid, signal.SIGSTOP)
+            return real(self)
+
+        monkeypatch.setattr(start_reader.StartReader, "source_offsets", silent)
+    try:
+        outcome = cluster.run(
+            cluster.launch(TASK, {"name": "src", "task.class": f"{__name__}:Numbers"})
+        ).outcome()
+    finally:
+        os.kill(own.pid, signal.SIGCONT)
+
+    assert outcome.ended is Ended.INTERRUPTED
+    assert "open transaction" not in (outcome.trace or "")
+
+
+def test_another_tasks_open_transaction_hides_no_offset(cluster: Any, run: Any) -> None:
+    other = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "transactional.id": f"{cluster.name}-other",
+            "transaction.timeout.ms": 4_000,
+        }
+    )
+    other.init_transactions(20)
+    other.begin_transaction()
+    for partition in range(3):
+        other.produce(cluster.topics.offsets, b'{"n":1}', b'["other",{}]', partition)
+    other.flush()
+    key = b'["src",{"p":1}]'
+    for partition in range(3):  # after the open transaction's first record, whichever it is
+        found = [(key, b'{"n":70}')]
+        produce(cluster.bootstrap_servers, cluster.topics.offsets, found, partition=partition)
+
+    run(numbers(last=80))
+
+    wait_until(sent(cluster, 10), what="records")
+    assert cluster.values() == [str(number) for number in range(70, 80)]
+
+
+def test_a_hanging_transaction_interrupts_whoever_waits_too_long(
+    cluster: Any, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start_reader, "_SILENCE_S", 2.0)
+    other = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "transactional.id": f"{cluster.name}-other",
+            "transaction.timeout.ms": 20_000,
+        }
+    )
+    other.init_transactions(20)
+    other.begin_transaction()
+    other.produce(cluster.topics.offsets, b'{"n":1}', b'["other",{}]')
+    other.flush()
+
+    outcome = run(Numbers).outcome()
+    other.abort_transaction(10)
+
+    assert outcome.ended is Ended.INTERRUPTED
+    assert "open transaction" in (outcome.trace or "")
+
+
+def test_a_pause_within_a_transaction_of_the_tasks_ends_before_it_expires(
+    cluster: Any, run: Any
+) -> None:
+    config = {
+        "transaction.boundary": "connector",
+        "producer.override.transaction.timeout.ms": "4000",
+    }
+    running = run(Numbers, **config)
+    data = cluster.data
+    wait_until(
+        lambda: read_to_end(cluster.bootstrap_servers, data, read_committed=False),
+        what="open records",
+    )
+    cluster.assign(TASK, 1, "paused")
+
+    outcome = running.outcome()
+    assert outcome.ended is Ended.INTERRUPTED
+    assert cluster.status(TASK)["state"] == "PAUSED"
+    # aborted at once, so that readers go on
+    produce(cluster.bootstrap_servers, data, [(None, b"after")])
+    assert cluster.values() == ["after"]
