@@ -7,6 +7,7 @@ with it.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -98,6 +99,15 @@ class SparkCluster:
             for found in processes.of_session(worker.pid)
             if "CoarseGrainedExecutorBackend" in found.command
         ]
+
+    def remove_application(self) -> None:
+        """As its button on the master's page does; there must be one application only."""
+        with httpx.Client(base_url=f"http://{LOOPBACK}:{self.web_port}", timeout=10) as web:
+            tags = re.findall(r"<input [^>]*>", web.get("/").text)
+            fields = [dict(re.findall(r'(\w+)="([^"]*)"', tag)) for tag in tags]
+            form = {each["name"]: each["value"] for each in fields if "name" in each}
+            answer = web.post("/app/kill/", data=form)
+        assert answer.status_code in (200, 302), f"{form}: {answer.text}"
 
     def kill(self, started: subprocess.Popen[bytes]) -> None:
         """SIGKILL to the master or to a worker; executors end by themselves."""

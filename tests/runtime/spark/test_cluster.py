@@ -1,0 +1,152 @@
+"""A standalone cluster whose parts die: tasks run again by themselves, and ends are told once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.spark import keeper
+from connect_runtime.spark.launcher import SparkLauncher
+from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from runtime.spark.bodies import body_in, is_gone, launch
+from runtime.spark.endings import Endings, jvm_of, running, runs_again, wait_for_slots
+from support.processes import kill
+from support.spark_cluster import SparkCluster, spark_cluster
+from support.wait import wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.chaos]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="module")
+def cluster(folder: Path) -> Iterator[SparkCluster]:
+    with spark_cluster(folder / "cluster") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def launcher(folder: Path, cluster: SparkCluster) -> Iterator[SparkLauncher]:
+    launcher = SparkLauncher(
+        cluster.url, folder / "data", settings=cluster.settings, body=body_in(folder)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        # these tests end Spark more often than once a minute
+        patch.setattr(keeper, "_BACKOFF_MOST_S", 1.0)
+        launcher.start()
+        yield launcher
+        launcher.close()
+
+
+@pytest.fixture
+def endings() -> Endings:
+    return Endings()
+
+
+def _busy(
+    launcher: SparkLauncher, folder: Path, endings: Endings, attempt: int
+) -> tuple[TaskLaunch, int]:
+    """An attempt that waits, and its process."""
+    wait_for_slots(launcher)
+    given = launch("wait", attempt=attempt)
+    launcher.launch(given, endings)
+    return given, running(folder, given)
+
+
+def _lost(endings: Endings, attempt: int) -> Outcome:
+    """A cluster proves no death."""
+    lost = endings.wait("wait", attempt)
+    assert (lost.ended, lost.dead) == (Ended.LOST, False)
+    return lost
+
+
+def test_slots_are_what_executors_offer(launcher: SparkLauncher, cluster: SparkCluster) -> None:
+    assert wait_for_slots(launcher) == cluster.cores
+
+
+def test_a_killed_python_worker(launcher: SparkLauncher, folder: Path, endings: Endings) -> None:
+    sibling, stays = _busy(launcher, folder, endings, 1)
+    given = launch("wait", task=1, attempt=1)
+    launcher.launch(given, endings)
+    os.kill(running(folder, given), signal.SIGKILL)
+    assert _lost(endings, 1).id == given.id
+    runs_again(launcher, endings, 1)
+    assert not is_gone(stays)
+    launcher.kill(sibling.id, 1)
+    wait_until(lambda: is_gone(stays), what="the sibling to be killed")
+    wait_until(lambda: launcher.active == 0, what="its slot to be free")
+
+
+def test_a_killed_executor(
+    launcher: SparkLauncher, cluster: SparkCluster, folder: Path, endings: Endings
+) -> None:
+    _, pid = _busy(launcher, folder, endings, 2)
+    kill(*cluster.executors())
+    _lost(endings, 2)
+    wait_until(lambda: is_gone(pid), what="its Python worker to end")
+    runs_again(launcher, endings, 2)
+    assert len(endings.told) == 2
+
+
+def test_a_killed_worker_and_another_one(
+    launcher: SparkLauncher, cluster: SparkCluster, folder: Path, endings: Endings
+) -> None:
+    _busy(launcher, folder, endings, 3)
+    cluster.kill(cluster.workers[-1])
+    wait_until(lambda: launcher.slots == 0, what="the executor to be missed", timeout_s=60)
+    cluster.start_worker()
+    _lost(endings, 3)
+    runs_again(launcher, endings, 3)
+    assert len(endings.told) == 2
+
+
+def test_a_restarted_master_has_forgotten_the_application(
+    launcher: SparkLauncher, cluster: SparkCluster, folder: Path, endings: Endings
+) -> None:
+    _busy(launcher, folder, endings, 4)
+    assert cluster.master is not None
+    cluster.kill(cluster.master)
+    cluster.start_master()
+    _lost(endings, 4)
+    assert "no executor" in wait_until(lambda: launcher.problem, what="a problem", timeout_s=60)
+    runs_again(launcher, endings, 4)
+    assert len(endings.told) == 2
+
+
+def test_an_application_that_the_master_removed(
+    launcher: SparkLauncher, cluster: SparkCluster, folder: Path, endings: Endings
+) -> None:
+    _busy(launcher, folder, endings, 5)
+    cluster.remove_application()
+    _lost(endings, 5)
+    assert "context was stopped" in wait_until(lambda: launcher.problem, what="a problem")
+    runs_again(launcher, endings, 5)
+    assert len(endings.told) == 2
+
+
+def test_a_killed_driver_jvm(launcher: SparkLauncher, folder: Path, endings: Endings) -> None:
+    _, pid = _busy(launcher, folder, endings, 6)
+    kill(jvm_of(launcher))
+    _lost(endings, 6)
+    runs_again(launcher, endings, 6)
+    wait_until(lambda: is_gone(pid), what="the old worker to end")
+    assert len(endings.told) == 2
+
+
+def test_a_master_that_is_away_when_spark_starts(
+    launcher: SparkLauncher, cluster: SparkCluster, endings: Endings
+) -> None:
+    wait_for_slots(launcher)
+    assert cluster.master is not None
+    cluster.kill(cluster.master)
+    kill(jvm_of(launcher))
+    wait_until(lambda: launcher.problem, what="a problem")
+    cluster.start_master()
+    runs_again(launcher, endings, 7)
