@@ -216,6 +216,7 @@ def _config(
         raise Invalid(*(replace(each, what=redactor.redact(each.what)) for each in problems))
     if str(values["exactly.once.source.support"]).lower() == "disabled":
         warnings.append("exactly.once.source.support=disabled: sources deliver at least once")
+    own_name = values["rest.advertised.host.name"] or urlsplit(listener.url(0)).hostname or ""
     return WorkerConfig(
         group_id=values["group.id"],
         topics=replace(
@@ -231,7 +232,7 @@ def _config(
         offset_topic=_topic("offset", values["offset.storage.partitions"], values, given),
         status_topic=_topic("status", values["status.storage.partitions"], values, given),
         listener=listener,
-        rest=rest_settings(values, listener.host),
+        rest=rest_settings(values, listener.host, own_name),
         advertised_host=values["rest.advertised.host.name"] or None,
         advertised_port=values["rest.advertised.port"],
         key_converter=values["key.converter"],

@@ -171,7 +171,11 @@ class RestClient:
         def again(response: httpx.Response) -> float:
             if response.status_code == 500 and _was_not_done(_error_text(response)):
                 return self._retries.rebalance_s
-            if response.status_code == _BUSY and "Retry-After" in response.headers:
+            if (
+                response.status_code == _BUSY
+                and "Retry-After" in response.headers
+                and (_is_json(response))
+            ):
                 return self._retries.rebalance_s
             if exists and response.status_code == 404:
                 return self._retries.follow_s

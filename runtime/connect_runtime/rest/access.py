@@ -77,7 +77,10 @@ def _is_allowed_origin(origin: str, host: str | None, settings: RestSettings) ->
     pattern = _any_of(settings.origins)
     if settings.origins and re.fullmatch(pattern, origin):
         return True
-    return host is not None and urlsplit(origin).netloc.lower() == host.lower()
+    try:
+        return host is not None and urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:
+        return False
 
 
 def _any_of(origins: tuple[str, ...]) -> str:

@@ -66,13 +66,12 @@ def define_rest_keys(keys: ConfigDef) -> None:
     )
 
 
-def rest_settings(values: Mapping[str, Any], host: str) -> RestSettings:
-    """From parsed worker properties and the host that the listener binds."""
-    advertised = [values["rest.advertised.host.name"]]
+def rest_settings(values: Mapping[str, Any], host: str, own_name: str) -> RestSettings:
+    """From parsed worker properties, the host that the listener binds, and the name that this
+    worker tells others, by which it is always asked."""
     allowed = values["rest.allowed.hosts"]
     loopback = is_loopback(host)
-    # the advertised name counts where names are checked at all
-    hosts = {*allowed, *advertised} if allowed or loopback else set()
+    hosts = {*allowed, own_name} if allowed or loopback else set()
     return RestSettings(
         loopback=loopback,
         hosts=frozenset(each.lower() for each in hosts if each),

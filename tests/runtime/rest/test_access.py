@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,6 +62,7 @@ def client(settings: RestSettings, password: str | None = None) -> Client:
         ("localhost@evil.example", LOOPBACK, False),
         ("", LOOPBACK, False),
         ("[", LOOPBACK, False),
+        ("localhost:x", LOOPBACK, True),
         (None, LOOPBACK, True),
         ("evil.example", OPEN, True),
         ("connect.example:8083", replace(OPEN, hosts=frozenset({"connect.example"})), True),
@@ -83,6 +85,7 @@ def test_hosts(host: str | None, settings: RestSettings, allowed: bool) -> None:
         ("http://here:8083.evil.example", (), False),
         ("https://evil.example", (), False),
         ("null", (), False),
+        ("http://[", (), False),
         ("", (), False),
         ("https://evil.example", ("*",), True),
         ("https://a.example", (r"https://(a|b)\.example",), True),
@@ -193,7 +196,7 @@ def test_the_password_is_a_file_of_its_owner(tmp_path: Path) -> None:
 
 def test_worker_properties_say_who_may_ask() -> None:
     found = config(listeners="http://127.0.0.1:8083").rest
-    assert found == RestSettings(loopback=True)
+    assert found == RestSettings(loopback=True, hosts=frozenset({"127.0.0.1"}))
     assert not found.open_to_others
     found = config(listeners="http://:8083", rest_authentication="basic").rest
     assert (found.loopback, found.login, found.open_to_others) == (False, True, False)
@@ -207,6 +210,13 @@ def test_worker_properties_say_who_may_ask() -> None:
     assert found.hosts == {"me.example", "a.example", "b.example"}
     assert found.max_body_bytes == 2048
     assert config(listeners="http://:8083", rest_advertised_host_name="x").rest.hosts == set()
+
+
+def test_a_worker_answers_to_the_name_that_it_tells_others() -> None:
+    found = config(listeners="http://:8083", rest_allowed_hosts="connect.example").rest
+    assert found.hosts == {"connect.example", socket.gethostname().lower()}
+    found = config(listeners="http://10.0.0.7:8083", rest_allowed_hosts="connect.example").rest
+    assert found.hosts == {"connect.example", "10.0.0.7"}
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ _FORMAT: Final = "%(asctime)s %(levelname)s %(message)s (%(name)s)"
 _MAX_BYTES: Final = 10 * 1024 * 1024
 _KEPT: Final = 3
 _LOOK_EVERY_S: Final = 5.0
-_REPEAT_S: Final = 60.0
+# A little less than what says itself once a minute
+_REPEAT_S: Final = 55.0
 _REMEMBERED: Final = 1000
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -57,7 +58,11 @@ class Repeats:
     _said: dict[tuple[object, ...], _Said] = field(default_factory=dict)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        text = record.getMessage()
+        try:
+            text = record.getMessage()
+        except Exception:
+            # the handler says what is wrong with such a line, where this filter must not raise
+            return True
         kind = record.exc_info[0] if record.exc_info else None
         key = (record.name, record.levelno, kind, _NUMBER.sub("#", text))
         now = self.clock()
