@@ -1,17 +1,31 @@
-"""The consumer groups of sink connectors, as the herder moves their offsets."""
+"""The consumer groups of sink connectors, as the herder moves their offsets.
+
+A connector is STOPPED as soon as its config says so, while its tasks commit and leave the group
+moments later. Whoever moves offsets right after a stop waits for that here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 from connect_runtime.kafka import groups
+from connect_runtime.kafka.groups import GroupActive
+from connect_specs.diagnostics import ConnectError
 
 Partition = tuple[str, int]
 
+_log = logging.getLogger(__name__)
+
+# As long as tasks are given to end, by default.
+_LEAVING_S = 5.0
+_ASK_AGAIN_S = 0.1
+
 
 class SinkGroups:
-    """Groups on the cluster that `properties`, under Java's names, lead to. Moving offsets raises
-    GroupActive while a group has members."""
+    """Groups on the cluster that `properties`, under Java's names, lead to. Moving offsets waits
+    some seconds for members that are leaving, then raises GroupActive."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = properties
@@ -22,12 +36,29 @@ class SinkGroups:
 
     def alter(self, group: str, offsets: Mapping[Partition, int]) -> None:
         """Sets offsets."""
-        groups.alter_group_offsets(self._properties, group, offsets)
+        _moved(lambda: groups.alter_group_offsets(self._properties, group, offsets))
 
     def forget(self, group: str, partitions: Sequence[Partition]) -> None:
         """Deletes the offsets of some partitions."""
-        groups.delete_group_offsets(self._properties, group, partitions)
+        _moved(lambda: groups.delete_group_offsets(self._properties, group, partitions))
 
     def delete(self, group: str) -> None:
         """Deletes the group."""
-        groups.delete_group(self._properties, group)
+        _moved(lambda: groups.delete_group(self._properties, group))
+
+
+def _moved(move: Callable[[], None]) -> None:
+    deadline = time.monotonic() + _LEAVING_S
+    while True:
+        try:
+            move()
+            return
+        except GroupActive:
+            if time.monotonic() > deadline:
+                raise
+        except ConnectError as error:
+            # Connect's answer to the caller does not say why
+            why = "; ".join(each.why for each in error.diagnostics if each.why)
+            _log.warning("%s (%s)", error, why)
+            raise
+        time.sleep(_ASK_AGAIN_S)

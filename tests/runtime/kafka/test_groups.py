@@ -1,9 +1,11 @@
 """Offsets of consumer groups on a real broker: moved, deleted one by one, and in use."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+from connect_runtime.kafka import sink_groups
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.groups import (
     GroupActive,
@@ -13,6 +15,7 @@ from connect_runtime.kafka.groups import (
     list_group_offsets,
     list_offsets_of_groups,
 )
+from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_specs.diagnostics import Failed
 from support.broker import BrokerAddress, create_topic
 from support.wait import wait_until
@@ -82,3 +85,38 @@ def test_a_group_with_members_is_left_alone(kafka: dict[str, str], active_group:
     with pytest.raises(GroupActive):
         delete_group(kafka, active_group)
     assert list_group_offsets(kafka, active_group) == {at: 5}
+
+
+def test_a_connectors_offsets_are_moved_once_its_last_member_has_left(
+    kafka: dict[str, str], topic: str
+) -> None:
+    member = Election(kafka, topic, topic, "member")
+    wait_until(lambda: member.poll(0.05) or member.leading, what="the member to join")
+    leaving = threading.Timer(1.0, member.close)
+    leaving.start()
+    ours = SinkGroups(kafka)
+    ours.alter(topic, {(topic, 0): 5})
+    leaving.join()
+    assert ours.offsets(topic) == {(topic, 0): 5}
+    ours.forget(topic, [(topic, 0)])
+    assert ours.offsets(topic) == {}
+
+
+def test_members_that_stay_are_an_error_and_other_reasons_are_logged(
+    kafka: dict[str, str],
+    active_group: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(sink_groups, "_LEAVING_S", 0.5)
+    ours = SinkGroups(kafka)
+    for move in (
+        lambda: ours.alter(active_group, {(active_group, 0): 1}),
+        lambda: ours.forget(active_group, [(active_group, 0)]),
+        lambda: ours.delete(active_group),
+    ):
+        with pytest.raises(GroupActive):
+            move()
+    with pytest.raises(Failed):
+        ours.alter(f"{active_group}-2", {(active_group, 9): 1})
+    assert "Unknown topic or partition" in caplog.text
