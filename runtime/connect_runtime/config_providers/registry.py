@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from connect_runtime.api import ConfigData, ConfigError, ConfigProvider
 from connect_runtime.config_providers.declared import Declared, declared
@@ -21,6 +21,10 @@ from connect_specs.redaction import Redactor, secrets_in
 
 _log = logging.getLogger(__name__)
 
+# By a third party's code
+_THROWN: Final = (Exception, SystemExit)
+_CLOSED: Final = ConfigError("config providers are closed: this process is ending")
+
 
 class ConfigProviders:
     """Resolves references, from any thread, with the providers that `worker` declares, a worker's
@@ -30,7 +34,9 @@ class ConfigProviders:
         self._properties = dict(worker)
         self._declared = {each.alias: each for each in declared(worker)}
         self._made: dict[str, ConfigProvider | ConfigError] = {}
-        self._lock = threading.RLock()
+        # one for each: a provider that hangs while it is configured holds up no other
+        self._locks = {alias: threading.Lock() for alias in self._declared}
+        self._closed = threading.Event()
         # what providers were configured with and may quote in their errors
         self._secrets: list[str] = []
 
@@ -49,16 +55,10 @@ class ConfigProviders:
 
     def close(self) -> None:
         """Closes all providers; none can be used any more."""
-        with self._lock:
-            made = dict(self._made)
-            ended = ConfigError("config providers are closed: this process is ending")
-            self._made = dict.fromkeys(self._declared, ended)
-        for alias, provider in made.items():
-            try:
-                if isinstance(provider, ConfigProvider):
-                    provider.close()
-            except Exception as error:  # a third party's code
-                _log.warning("Config provider %s cannot be closed: %s", alias, self._words(error))
+        self._closed.set()
+        for alias, provider in list(self._made.items()):
+            self._made[alias] = _CLOSED
+            self._close(alias, provider)
 
     def resolve(self, config: Mapping[str, str]) -> Resolved:
         """The config with the values of its references. References to providers that the worker
@@ -122,15 +122,28 @@ class ConfigProviders:
             return ConfigError(f"the config provider {alias} cannot be used here: {provider}")
         try:
             return _checked(provider.get(path, keys))
-        except Exception as error:  # a third party's code
+        except _THROWN as error:
             # without its cause: a traceback would quote texts that are not redacted
             return ConfigError(self._words(error))
 
     def _provider(self, alias: str) -> ConfigProvider | ConfigError:
-        with self._lock:
+        if self._closed.is_set():
+            return _CLOSED
+        with self._locks[alias]:
             if alias not in self._made:
                 self._made[alias] = self._make(self._declared[alias])
+            if self._closed.is_set():
+                # closed meanwhile, by a thread that did not see this one
+                self._close(alias, self._made[alias])
+                return _CLOSED
             return self._made[alias]
+
+    def _close(self, alias: str, provider: ConfigProvider | ConfigError) -> None:
+        try:
+            if isinstance(provider, ConfigProvider):
+                provider.close()
+        except _THROWN as error:
+            _log.warning("Config provider %s cannot be closed: %s", alias, self._words(error))
 
     def _make(self, each: Declared) -> ConfigProvider | ConfigError:
         # its own secrets may come from a provider that is declared before it
@@ -143,10 +156,10 @@ class ConfigProviders:
             params = self.resolve(each.params)
             self._secrets += (*secrets_in(params.config), *params.given.values())
             return make(each, params.config)
-        except Exception as error:  # a third party's code
+        except _THROWN as error:
             return ConfigError(self._words(error))
 
-    def _words(self, error: Exception) -> str:
+    def _words(self, error: BaseException) -> str:
         text = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
         return Redactor(self._secrets).redact(text)
 
@@ -173,8 +186,9 @@ def _checked(answer: Any) -> ConfigData:
     """The answer of a third party's code, if it is one. Its values are not told."""
     if not isinstance(answer, ConfigData):
         raise ConfigError(f"the config provider answered with {type(answer).__name__}")
-    if not all(isinstance(value, str) for value in answer.values.values()):
+    values = dict(answer.values)
+    if not all(isinstance(value, str) for value in values.values()):
         raise ConfigError("the config provider answered with a value that is no text")
     if not (answer.ttl_ms is None or type(answer.ttl_ms) is int):
         raise ConfigError("the config provider answered with a time to live that is no integer")
-    return answer
+    return ConfigData(values, answer.ttl_ms)

@@ -85,6 +85,9 @@ def validate(
     except RequestError as error:
         # without its cause, which may quote values
         raise RequestError(error.status, redactor.redact(error.message)) from None
+    except Exception as error:  # a plugin's code
+        text = redactor.redact(f"{type(error).__name__}: {error}")
+        raise RequestError(500, text) from None
     return as_written(found, config, referring, resolved.problems, redactor)
 
 

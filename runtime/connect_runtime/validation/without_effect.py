@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from connect_runtime.config_providers.declared import PROVIDERS, undeclared
+from connect_specs.secret_values import is_reference
 
 # Each with the values that ask for nothing: Connect's defaults.
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
@@ -40,8 +41,10 @@ def without_effect(config: Mapping[str, str], worker: Mapping[str, str]) -> tupl
         if key.startswith(_PREFIXES) or value.lower() not in _KEYS.get(key, {value.lower()})
     ]
     for key, provider in sorted(undeclared(config, worker)):
+        # in a longer text it may be part of a password that only looks like a reference
+        name = f" {provider}" if is_reference(config[key]) else ""
         found.append(
-            f"{key} refers to the config provider {provider}, which the worker's "
-            f"{PROVIDERS} does not name: its text is passed on as it is"
+            f"{key} refers to a config provider{name} that the worker's {PROVIDERS} does not name: "
+            "its text is passed on as it is"
         )
     return tuple(found)

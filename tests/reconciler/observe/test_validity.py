@@ -244,8 +244,8 @@ def test_without_a_runtime_references_are_not_checked(tmp_path: Path) -> None:
     assert said(warnings, "config.without-effect") == []
     _, warnings = check_specs(project(tmp_path, None), desired(tmp_path, text))
     assert [what for _, what in said(warnings, "config.without-effect")] == [
-        "a: tasks.max refers to the config provider env, which the worker's config.providers does "
-        "not name: its text is passed on as it is"
+        "a: tasks.max refers to a config provider env that the worker's config.providers does not "
+        "name: its text is passed on as it is"
     ]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,6 +145,7 @@ def test_what_a_provider_throws_or_answers_wrongly() -> None:
         (lambda path, keys: ConfigData({"k": "v"}, "1"), "no integer"),
         (lambda path, keys: ConfigData({"k": "v"}, True), "no integer"),
         (lambda path, keys: ConfigData(None), "TypeError|AttributeError"),
+        (lambda path, keys: sys.exit("no vault"), "SystemExit: no vault"),
     ):
         VaultProvider.answer = staticmethod(answer)
         with pytest.raises(ConfigError, match=text) as raised:
@@ -163,6 +166,29 @@ def test_providers_are_made_when_a_reference_names_them() -> None:
     providers.resolve({"a": "1"})
     providers.close()
     assert VaultProvider.made == VaultProvider.closed == 0
+
+
+def test_a_provider_that_hangs_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging, go = threading.Event(), threading.Event()
+
+    def configure(self: VaultProvider, params: object) -> None:
+        hanging.set()
+        go.wait(30)
+
+    monkeypatch.setattr(VaultProvider, "configure", configure)
+    providers = ConfigProviders(VAULT)
+    thread = threading.Thread(target=lambda: providers.look_up({"a": "${vault:p:k}"}))
+    thread.start()
+    try:
+        assert hanging.wait(30)
+        found = providers.resolve({"a": "${env:CONNECT_TEST_TOKEN}"})
+        assert found.config == {"a": "t0ken"}
+        providers.close()
+    finally:
+        go.set()
+        thread.join(30)
+    # it was made after all others were closed
+    assert VaultProvider.closed == 1
 
 
 @pytest.mark.parametrize("used", ["vault", "late"])

@@ -14,8 +14,9 @@ from connect_specs.desired import OffsetEntry
 from support import config_providers
 from support.broker import BrokerAddress, read_to_end
 from support.config_providers import NAME, VaultProvider
+from support.connectors import SOURCE
 from support.leaky import LEAKY, LeakySource, LeakySourceTask
-from support.thread_cluster import ThreadCluster, thread_cluster
+from support.thread_cluster import STRING, ThreadCluster, thread_cluster
 from support.wait import wait_until
 
 PASSWORD, ROTATED = "s3cret-p4ss", "r0tated-p4ss"
@@ -216,3 +217,34 @@ def test_alter_offsets_gets_resolved_values_and_tells_none(
             secrets.cluster.verbs.alter_offsets(unique, entries)
         # reading offsets needs no password
         assert len(secrets.cluster.verbs.offsets(unique)) == 1
+
+
+def test_worker_properties_client_overrides_and_converters_may_hold_references(
+    broker: BrokerAddress, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONNECT_TEST_KAFKA", broker.bootstrap_servers)
+    monkeypatch.setenv("CONNECT_TEST_CONVERTER", STRING)
+    monkeypatch.setenv("CONNECT_TEST_ZIP", "gzip")
+    settings = {
+        "bootstrap.servers": "${env:CONNECT_TEST_KAFKA}",
+        "value.converter": "${env:CONNECT_TEST_CONVERTER}",
+        "config.providers": "env",
+        "config.providers.env.class": "EnvVarConfigProvider",
+    }
+    with thread_cluster(broker.bootstrap_servers, unique, settings) as cluster:
+        config = {
+            "name": unique,
+            "connector.class": SOURCE,
+            "topic": f"{unique}-data",
+            "last": "2",
+            "key.converter": "${env:CONNECT_TEST_CONVERTER}",
+            "producer.override.compression.type": "${env:CONNECT_TEST_ZIP}",
+        }
+        cluster.verbs.create(unique, config, None)
+        cluster.wait_for(unique, State.RUNNING, State.RUNNING)
+        wait_until(
+            lambda: len(read_to_end(broker.bootstrap_servers, f"{unique}-data")) == 2,
+            what="the records",
+        )
+        (launch,) = cluster.launcher.launches
+        assert launch.worker["bootstrap.servers"] == "${env:CONNECT_TEST_KAFKA}"
