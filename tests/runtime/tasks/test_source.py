@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
+from connect_runtime.spark.messages import launch_json
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended
 from support.broker import produce
@@ -190,16 +190,11 @@ def test_it_may_not_write_to_its_offsets_topic(cluster: Any, source: Path) -> No
 
 CHILD = """
 import os, sys, time
-import orjson
-from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.spark.messages import launch_from_json
 from connect_runtime.tasks import boundaries, transactions
 from connect_runtime.tasks.run import run_task
-from connect_specs.names import ClusterTopics
 
-given = orjson.loads(sys.stdin.buffer.readline())
-given["id"] = TaskId(**given["id"])
-given["topics"] = ClusterTopics(**given["topics"])
+given = launch_from_json(sys.stdin.buffer.readline())
 boundaries._SHARED_S = 0  # each poll is a transaction
 real, done = transactions.Transactions._call, []
 
@@ -213,7 +208,7 @@ def call(self, function, deadline):
     real(self, function, deadline)
 
 transactions.Transactions._call = call
-run_task(TaskLaunch(**given), lambda: False)
+run_task(given, lambda: False)
 """
 
 
@@ -231,7 +226,7 @@ def test_exactly_once_across_a_kill_inside_a_transaction(
     assert child.stdin is not None
     assert child.stdout is not None
     with child.stdin, child.stdout:
-        child.stdin.write(orjson.dumps(launch) + b"\n")
+        child.stdin.write(launch_json(launch).encode() + b"\n")
         child.stdin.flush()
         assert child.stdout.readline() == b"before commit\n"
         child.send_signal(signal.SIGKILL)
@@ -265,7 +260,7 @@ def test_a_zombie_is_fenced_and_commits_nothing(cluster: Any, topic: Any, tmp_pa
     assert child.stdin is not None
     assert child.stdout is not None
     with child.stdin, child.stdout:
-        child.stdin.write(orjson.dumps(launch) + b"\n")
+        child.stdin.write(launch_json(launch).encode() + b"\n")
         child.stdin.flush()
         assert child.stdout.readline() == b"before commit\n"
 
