@@ -115,6 +115,9 @@ def test_health_and_reads_answer_while_kafka_is_frozen(
                 kind = b"Content-Type: application/json\r\n\r\n"
                 asked = leader.connect(head % len(content) + kind + content)
                 stack.enter_context(contextlib.closing(asked))
+            # until then, what Kafka said about the leader is fresh enough
+            stale = time.monotonic() + 1.5
+            wait_until(lambda: time.monotonic() > stale, what="what is known to be stale")
             for asked_of in (leader, follower):
                 for path in ("/health", "/connectors", "/runtime", "/", "/health", "/health"):
                     begun = time.monotonic()
