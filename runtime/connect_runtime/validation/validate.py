@@ -39,7 +39,7 @@ from connect_runtime.validation.plugin_keys import alias_definitions
 from connect_runtime.validation.references import as_written, referring_keys, unchecked
 from connect_runtime.worker_config import WorkerConfig
 from connect_specs.java_map import in_hash_map_order
-from connect_specs.secret_names import is_secret_name
+from connect_specs.secret_names import hide_secrets, is_secret_name
 
 Config = Mapping[str, str | None]
 
@@ -161,7 +161,7 @@ def _own(connector: Connector, config: Config, findings: Findings, *, ask: bool)
         found = connector.validate(config) if ask else own.validate(config)
         findings.take(_kept(findings, found))
     except Exception as error:
-        raise RequestError(500, str(error)) from error
+        raise RequestError(500, hide_secrets(str(error), config, HIDDEN)) from error
     return own
 
 
