@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -65,15 +65,17 @@ class WorkerConfig:
 
     `client` holds the properties, in Java's names, of clients of our own topics; `properties` all
     worker properties with the defaults of those that tasks read, for `TaskLaunch.worker`, with
-    references to config providers unresolved; all else is resolved. Topics
-    are created by `config_topic`, `offset_topic` and `status_topic`. `spark` holds further Spark
-    settings. Everything that the runtime writes on this machine goes below `data_folder`.
+    references to config providers unresolved; `resolved_properties` the same with their values, for
+    this process alone. Topics are created by `config_topic`, `offset_topic` and `status_topic`.
+    `spark` holds further Spark settings. Everything that the runtime writes on this machine goes
+    below `data_folder`.
     """
 
     group_id: str
     topics: ClusterTopics
     client: Mapping[str, str]
     properties: Mapping[str, str]
+    resolved_properties: Mapping[str, str] = field(repr=False)
     config_topic: TopicSettings
     offset_topic: TopicSettings
     status_topic: TopicSettings
@@ -228,6 +230,7 @@ def _config(
         client={key: value for key, value in given.items() if is_client_key(key)}
         | {"bootstrap.servers": ",".join(values["bootstrap.servers"])},
         properties=_task_properties(resolved.raw, values),
+        resolved_properties=_task_properties(given, values),
         config_topic=_topic("config", 1, values, given),
         offset_topic=_topic("offset", values["offset.storage.partitions"], values, given),
         status_topic=_topic("status", values["status.storage.partitions"], values, given),
@@ -258,7 +261,9 @@ def _task_properties(given: Mapping[str, str], values: Mapping[str, Any]) -> dic
         "offset.flush.interval.ms": str(values["offset.flush.interval.ms"]),
         "task.shutdown.graceful.timeout.ms": str(values["task.shutdown.graceful.timeout.ms"]),
     }
-    return defaults | dict(given)
+    # the leader and its tasks must not read this one differently
+    decided = {"exactly.once.source.support": str(values["exactly.once.source.support"])}
+    return defaults | dict(given) | decided
 
 
 def _topic(

@@ -279,7 +279,8 @@ def test_references_are_resolved_for_this_process_and_kept_for_tasks(
     assert config.client["bootstrap.servers"] == "k:1"
     assert config.client["ssl.key.password"] == "s3cret"
     assert {key: config.properties[key] for key in given} == given
-    assert "s3cret" not in str(config.properties)
+    assert "s3cret" not in repr(config).replace(repr(config.client), "")
+    assert config.resolved_properties["ssl.key.password"] == "s3cret"
 
 
 def test_a_reference_that_cannot_be_resolved_and_a_value_in_an_error(
@@ -295,6 +296,13 @@ def test_a_reference_that_cannot_be_resolved_and_a_value_in_an_error(
     assert "Invalid value [hidden] for configuration rest.advertised.port" in str(raised.value)
     with pytest.raises(Invalid, match="Class Bogus could not be found"):
         from_properties({**APACHE, **ENV, "config.providers.env.class": "Bogus"})
+
+
+def test_the_leader_and_its_tasks_agree_on_exactly_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONNECT_TEST_EXACTLY_ONCE", "disabled")
+    key = "exactly.once.source.support"
+    config, _ = from_properties({**APACHE, **ENV, key: "${env:CONNECT_TEST_EXACTLY_ONCE}"})
+    assert config.properties[key] == config.resolved_properties[key] == "disabled"
 
 
 def test_a_process_that_is_not_the_worker_checks_no_references() -> None:
