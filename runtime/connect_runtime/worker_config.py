@@ -172,10 +172,10 @@ def _config(
         listener = _listener(values["listeners"], warnings, problems)
     if problems or listener is None:
         raise Invalid(*problems)
-    if str(values["exactly.once.source.support"]).lower() != "enabled":
+    if str(values["exactly.once.source.support"]).lower() == "disabled":
         warnings.append(
-            "exactly.once.source.support: this runtime always writes a source's records and "
-            "offsets in one transaction"
+            "exactly.once.source.support is disabled: a source task that is killed sends again "
+            "what it sent since its last commit"
         )
     return WorkerConfig(
         group_id=values["group.id"],

@@ -22,6 +22,7 @@ from connect_runtime.api import (
 from connect_runtime.api.java_text import java_text
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import Plugin
+from connect_runtime.tasks.launch import exactly_once
 from connect_runtime.validation import rules
 from connect_runtime.validation.definitions import sink_definitions, source_definitions
 from connect_runtime.validation.infos import (
@@ -74,7 +75,12 @@ def validate(config: Config, worker: WorkerConfig) -> ConfigInfos:
     if plugin.kind == "sink":
         rules.check_sink(config, findings, worker.group_id)
     else:
-        rules.check_source(cast(SourceConnector, connector), config, findings)
+        rules.check_source(
+            cast(SourceConnector, connector),
+            config,
+            findings,
+            exactly_once=exactly_once(worker.properties),
+        )
     rules.check_nulls(config, findings)
     own = _own(connector, config, findings)
     # where both define a key, the connector's definition counts, in Connect's place

@@ -16,6 +16,7 @@ from connect_runtime.api import (
     SourceTask,
 )
 from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.tasks import transactions
 from connect_runtime.tasks.launch import Ended
 from support.broker import produce, read_to_end
 from support.wait import wait_until
@@ -203,6 +204,33 @@ def test_an_interval_ends_while_the_task_is_idle_or_within_a_poll(
     wait_until(lambda: cluster.values() == ["a"], what="the interval to end")
     gate.set()
     assert stopped(cluster, running) is Ended.STOPPED
+
+
+def test_a_long_transaction_does_not_pile_up_in_memory(
+    cluster: Any, topic: Any, install: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[int] = []
+    real = transactions.Transactions.send
+
+    def send(self: Any, *args: Any) -> None:
+        real(self, *args)
+        waiting.append(self._unacknowledged)
+
+    monkeypatch.setattr(transactions, "UNACKNOWLEDGED_BYTES", 10_000)
+    monkeypatch.setattr(transactions.Transactions, "send", send)
+    topic(1)
+    script = [[record(cluster, f"{n:03d}" * 400, n)] for n in range(100)]
+
+    def end(task: Any) -> None:
+        task.context.transaction_context.commit_transaction()
+
+    task = scripted(Scripted, [*script, end])
+    running = started(cluster, install, task, **{"transaction.boundary": "connector"})
+    wait_until(lambda: len(cluster.values()) == 100, what="all records at once")
+    assert stopped(cluster, running) is Ended.STOPPED
+
+    assert max(waiting) <= 10_000 + 1_200
+    assert cluster.values() == [f"{n:03d}" * 400 for n in range(100)]
 
 
 # --- hooks ---

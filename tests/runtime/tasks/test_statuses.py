@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,15 +15,13 @@ from connect_runtime.tasks.launch import Ended
 from connect_runtime.tasks.status import Reporter
 from support.guarded_broker import GuardedBroker
 from support.wait import wait_until
-from tests.runtime.tasks.conftest import Cluster
-
 
 TASK = TaskId("src", 0)
 FILE_TASK = "org.apache.kafka.connect.file.FileStreamSourceTask"
 
 
 def test_writing_never_waits_and_what_was_written_arrives_in_order(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch = cluster.launch(TASK, {}, attempt=3)
     silent = replace(launch, worker={"bootstrap.servers": f"127.0.0.1:{free_port()}"})
@@ -52,7 +49,9 @@ def test_writing_never_waits_and_what_was_written_arrives_in_order(
     )
 
 
-def test_a_silent_status_topic_stops_no_records(cluster: Any, topic: Any, tmp_path: Any) -> None:
+def test_a_status_that_cannot_be_written_stops_no_records(
+    cluster: Any, topic: Any, tmp_path: Any
+) -> None:
     file = tmp_path / "in.txt"
     file.write_text("a\nb\n")
     cluster.assign(TASK, 1)
@@ -85,17 +84,10 @@ def test_only_the_newest_attempt_says_that_it_failed(
     assert cluster.status(TASK)["state"] == "RUNNING"
 
 
-@pytest.fixture
-def fenced_off(guarded: GuardedBroker, unique: str) -> Iterator[Cluster]:
-    made = Cluster(guarded.open["bootstrap.servers"], unique)
-    yield made
-    made.close()
-
-
 def test_a_connectors_own_login_writes_no_status(
-    fenced_off: Cluster, guarded: GuardedBroker, tmp_path: Any
+    guarded_cluster: Any, guarded: GuardedBroker, tmp_path: Any
 ) -> None:
-    cluster = fenced_off
+    cluster = guarded_cluster
     file = tmp_path / "in.txt"
     file.write_text("a\nb\n")
     # the connector's user may write records and offsets, and nothing else
