@@ -25,6 +25,7 @@ from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.client_checks import override_errors
 from connect_runtime.plugins import Plugin
+from connect_runtime.tasks.launch import exactly_once
 from connect_runtime.validation import rules
 from connect_runtime.validation.definitions import sink_definitions, source_definitions
 from connect_runtime.validation.infos import (
@@ -105,7 +106,12 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
     if plugin.kind == "sink":
         rules.check_sink(config, findings, worker.group_id)
     else:
-        rules.check_source(cast(SourceConnector, connector), config, findings)
+        rules.check_source(
+            cast(SourceConnector, connector),
+            config,
+            findings,
+            exactly_once=exactly_once(worker.properties),
+        )
     rules.check_nulls(config, findings)
     own = _own(connector, config, findings, ask=ask)
     # where both define a key, the connector's definition counts, in Connect's place
