@@ -217,7 +217,10 @@ def _config(
         redactor = Redactor(resolved.given.values())
         raise Invalid(*(replace(each, what=redactor.redact(each.what)) for each in problems))
     if str(values["exactly.once.source.support"]).lower() == "disabled":
-        warnings.append("exactly.once.source.support=disabled: sources deliver at least once")
+        warnings.append(
+            "exactly.once.source.support is disabled: a source task that is killed sends again "
+            "what it sent since its last commit"
+        )
     own_name = values["rest.advertised.host.name"] or urlsplit(listener.url(0)).hostname or ""
     return WorkerConfig(
         group_id=values["group.id"],

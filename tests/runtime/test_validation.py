@@ -227,6 +227,19 @@ def test_keys_come_in_connects_order(worker: WorkerConfig) -> None:
     assert infos.groups == ("Common", "Transforms", "Predicates", "Error Handling", *of_options)
 
 
+def test_what_a_plugin_raises_shows_no_secret(
+    worker: WorkerConfig, preflight: type[Preflight], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Preflight, config: Mapping[str, str]) -> None:
+        raise ValueError(f"cannot log in with {config['api.token']} to {config['url']}")
+
+    monkeypatch.setattr(preflight, "validate", refuse)
+    config = {"connector.class": "p.Mine", "name": "a", "api.token": "hunter2", "url": "db:1"}
+    with pytest.raises(RequestError) as raised:
+        check(config, worker)
+    assert raised.value.message == "cannot log in with [hidden] to db:1"
+
+
 def test_secrets_of_client_overrides_are_not_echoed(worker: WorkerConfig) -> None:
     secrets = (
         "producer.override.sasl.jaas.config",

@@ -24,10 +24,12 @@ _NO_CLASS = "Failed to find any class that implements Connector"
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """By connector, what the cluster said; and by connector, why it said nothing."""
+    """By connector, what the cluster said; and by connector, why it said nothing. `slots`: how many
+    tasks it can run at once, where that is known."""
 
     validations: Mapping[str, Validation] = field(default_factory=dict)
     silences: Mapping[str, str] = field(default_factory=dict)
+    slots: int | None = None
 
     def warnings(self) -> tuple[Diagnostic, ...]:
         """One for each reason."""

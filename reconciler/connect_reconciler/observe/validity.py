@@ -18,6 +18,7 @@ from connect_reconciler.observe.cluster_validation import Answers, ask_cluster
 from connect_reconciler.observe.known_plugins import Installed, at_hand, known_plugins
 from connect_reconciler.observe.pin_checks import check_pins, refused_pin
 from connect_reconciler.observe.project_checks import NO_KAFKA, OF_NULL
+from connect_reconciler.observe.slots import check_slots, slots_of
 from connect_reconciler.plan.checks.config import (
     CLASS_KEY,
     keys_of,
@@ -81,7 +82,12 @@ def checked(live: Live, project: Project, desired: Desired, client: Mapping[str,
     return replace(
         live,
         errors=(*live.errors, *errors),
-        warnings=(*live.warnings, *warnings, *answers.warnings()),
+        warnings=(
+            *live.warnings,
+            *warnings,
+            *answers.warnings(),
+            *check_slots(desired, live, answers.slots),
+        ),
         password_keys={
             **live.password_keys,
             **{name: keys for name, keys in found.items() if keys},
@@ -133,7 +139,8 @@ def _answers(project: Project, client: Mapping[str, str], written: Iterable[_Wri
         # Nobody runs the connectors now: our own rules are as good.
         return Answers()
     try:
-        return ask_cluster(RestPlugins(rest), configs)
+        slots = slots_of(rest) if project.target is None else None
+        return replace(ask_cluster(RestPlugins(rest), configs), slots=slots)
     finally:
         rest.close()
 

@@ -6,6 +6,7 @@ is fenced (KIP-618); then the newest set is launched, as far as there are slots.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -32,6 +33,7 @@ from connect_specs.states import TargetState
 
 # How soon to look again whether an earlier attempt is over
 _LOOK_AGAIN_S: Final = 5.0
+_NUMBER: Final = re.compile(r"\d+")
 
 
 def tasks_of(
@@ -126,8 +128,13 @@ def without_a_slot(view: View, launch: Launch) -> Iterator[Effect]:
     current = view.status.tasks.get(task)
     if taken and not view.slots and current is not None and current.state is State.RUNNING:
         return
-    if current is None or current.state is not State.UNASSIGNED or current.trace != why:
+    if current is None or current.state is not State.UNASSIGNED or not _alike(current.trace, why):
         yield TaskStatusIs(task, Status(State.UNASSIGNED, view.worker_id, view.term, why))
+
+
+def _alike(trace: str | None, why: str) -> bool:
+    """But for numbers, such as for how long something lasts: those are not written again."""
+    return trace is not None and _NUMBER.sub("", trace) == _NUMBER.sub("", why)
 
 
 def _superfluous(view: View, state: ConnectorState, task: TaskId, now: float) -> Iterator[Effect]:

@@ -127,7 +127,8 @@ class Jvm:
             self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
             self.kill()
-            self._process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_S)
         # not before: it asks the JVM, which may not answer
         if self._gateway is not None:
             with contextlib.suppress(Exception):

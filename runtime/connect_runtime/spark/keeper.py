@@ -124,7 +124,12 @@ class SessionKeeper:
         wait_s = 0.0
         while not self._over.wait(wait_s):
             began = time.monotonic()
-            reason = self._live()
+            try:
+                reason = self._live()
+            except Exception as error:
+                # nobody else would start another session
+                _log.exception("Spark could not be watched or ended")
+                reason = f"Spark failed: {_in_a_line(error)}"
             if time.monotonic() - began > _SETTLED_S:
                 self._failures = 0
             wait_s = min(_BACKOFF_S * 2 ** min(self._failures, 10), _BACKOFF_MOST_S)
@@ -195,7 +200,9 @@ class SessionKeeper:
             if answers.slots:
                 self._starting_first, self._patience_s = False, _NO_SLOTS_S
             self._slots = answers.slots
-            self._problem = _said(silent_s, empty_s)
+            said = _said(silent_s, empty_s)
+            if said or answers.slots:  # else what was wrong before may still be
+                self._problem = said
             _keep_small(session)
             if self._over.wait(_TICK_S):
                 return ""

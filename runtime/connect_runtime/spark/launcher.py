@@ -299,4 +299,4 @@ def _reason(error: Exception) -> str:
         message = (thrown.getCause() or thrown).getMessage()
     except Exception:
         return str(error)
-    return str(message).split("Consider setting")[0].strip()
+    return str(message).split("Consider setting")[0].split("\nDriver stacktrace")[0].strip()

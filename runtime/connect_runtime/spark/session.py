@@ -24,8 +24,8 @@ from connect_runtime.private_files import make_private_folder
 from connect_runtime.spark import sealing
 from connect_runtime.spark.jvm import Jvm
 
-# A JVM that is not connected by then is killed. A cluster's masters may be silent for 60 s.
-_START_S = 180.0
+# A JVM without a SparkContext by then is killed. Some clusters let an application wait for minutes.
+_START_S = 600.0
 _STOP_S = 5.0
 # The executor's Python is killed this long after its task was: the newest attempt need not wait.
 _KILL_TIMEOUT = "100ms"
@@ -132,19 +132,21 @@ class SparkSession:
         """Ends the context and the JVM, within a bounded time, also when the JVM is gone or does
         not answer. Removes what Spark left on the disk."""
         if self._jvm is not None:
-            if self._context is not None and self._jvm.alive:
-                stopping = threading.Thread(target=self._stop, name="spark-stop", daemon=True)
-                stopping.start()
-                stopping.join(_STOP_S)
+            stopping = threading.Thread(target=self._stop, name="spark-stop", daemon=True)
+            stopping.start()
+            stopping.join(_STOP_S)
             self._jvm.end()
+            # it forgets the context when it is done, which must not be the next one
+            stopping.join(_STOP_S)
         # A JVM that died leaves its context behind, and no other one could be made.
         with SparkContext._lock:  # noqa: SLF001
             SparkContext._active_spark_context = None  # noqa: SLF001
         self._files.remove()
 
     def _stop(self) -> None:
-        with contextlib.suppress(Exception):
-            self._context.stop()
+        if self._context is not None and self.alive:
+            with contextlib.suppress(Exception):
+                self._context.stop()
 
 
 class _Folder:
@@ -174,7 +176,10 @@ class _Folder:
 
 
 def _remove_unlocked(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        return  # its owner has just removed it
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -113,6 +113,7 @@ class Reporter:
 
     def _run(self) -> None:
         producer = self._producer()
+        silent = False
         while not self._closed.is_set():
             with self._lock:
                 if not self._unwritten or producer is None:
@@ -124,8 +125,9 @@ class Reporter:
             if error is None or not is_interruption(error):
                 with self._lock:
                     self._unwritten.pop(0)
-            if error is not None:
+            if error is not None and not silent:
                 self._log_failure(reason(error))
+            silent = error is not None
 
     def _producer(self) -> Producer | None:
         try:

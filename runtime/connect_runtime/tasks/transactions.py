@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -107,7 +108,12 @@ class Transactions:
         if not self.open or self._over:
             return
         self.open = False
-        self._call(self._producer.abort_transaction, time.monotonic() + _ABORT_LIMIT_S)
+        deadline = time.monotonic() + _ABORT_LIMIT_S
+        if self._unacknowledged and not self._failures:
+            # Kafka may not have heard of the transaction yet, and refuses to end such a one
+            with suppress(*RAISED):
+                self._producer.flush(_ABORT_LIMIT_S)
+        self._call(self._producer.abort_transaction, deadline)
 
     def close(self) -> None:
         """Ends the producer. An open transaction is aborted if it can be."""

@@ -123,10 +123,16 @@ def _check_group(config: Config, findings: Findings, worker_group: str) -> None:
         )
 
 
-def check_source(connector: SourceConnector, config: Config, findings: Findings) -> None:
-    """KIP-618's preflight checks, of a config whose other keys are as they should be."""
+def check_source(
+    connector: SourceConnector, config: Config, findings: Findings, *, exactly_once: bool
+) -> None:
+    """KIP-618's preflight checks, of a config whose other keys are as they should be.
+    `exactly_once`: whether the worker's sources write in transactions."""
     given = {key: value for key, value in config.items() if value is not None}
     if not findings.values[_SUPPORT].errors and _is(config, _SUPPORT, "required"):
+        if not exactly_once:
+            text = "This worker does not have exactly-once source support enabled."
+            findings.error(_SUPPORT, text)
         text = _support_error(connector, given)
         if text:
             findings.error(_SUPPORT, text)

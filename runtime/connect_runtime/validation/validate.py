@@ -26,6 +26,7 @@ from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.client_checks import override_errors
 from connect_runtime.plugins import Plugin
+from connect_runtime.tasks.launch import exactly_once
 from connect_runtime.validation import rules
 from connect_runtime.validation.definitions import sink_definitions, source_definitions
 from connect_runtime.validation.infos import (
@@ -40,7 +41,7 @@ from connect_runtime.validation.plugin_keys import alias_definitions
 from connect_runtime.validation.references import as_written, referring_keys, unchecked
 from connect_runtime.worker_config import WorkerConfig
 from connect_specs.java_map import in_hash_map_order
-from connect_specs.secret_names import is_secret_name
+from connect_specs.secret_names import hide_secrets, is_secret_name
 
 Config = Mapping[str, str | None]
 
@@ -106,7 +107,12 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
     if plugin.kind == "sink":
         rules.check_sink(config, findings, worker.group_id)
     else:
-        rules.check_source(cast(SourceConnector, connector), config, findings)
+        rules.check_source(
+            cast(SourceConnector, connector),
+            config,
+            findings,
+            exactly_once=exactly_once(worker.properties),
+        )
     rules.check_nulls(config, findings)
     own = _own(connector, config, findings, ask=ask)
     # where both define a key, the connector's definition counts, in Connect's place
@@ -162,7 +168,7 @@ def _own(connector: Connector, config: Config, findings: Findings, *, ask: bool)
         found = connector.validate(config) if ask else own.validate(config)
         findings.take(_kept(findings, found))
     except Exception as error:
-        raise RequestError(500, str(error)) from error
+        raise RequestError(500, hide_secrets(str(error), config, HIDDEN)) from error
     return own
 
 

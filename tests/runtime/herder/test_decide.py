@@ -525,6 +525,19 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         replace(view(connector(), started(), connector_status=UP, slots=0), obstacle="no Java"),
         (TaskStatusIs(T0, Status(State.UNASSIGNED, "w", 5, "no Java")),),
     ),
+    "no slot, for longer than the status says": (
+        replace(
+            view(
+                connector(),
+                started(),
+                connector_status=UP,
+                tasks={T0: status(State.UNASSIGNED, "no answer for 12 s")},
+                slots=0,
+            ),
+            obstacle="no answer for 13 s",
+        ),
+        (),
+    ),
     "no slot for what an earlier leader runs: it ends": (
         replace(
             view(

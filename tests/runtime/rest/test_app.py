@@ -194,6 +194,21 @@ def test_a_bug_is_a_500_in_connects_shape(
     assert "A request failed" in caplog.text
 
 
+def test_an_unexpected_error_shows_no_value_of_a_config(
+    verbs: FakeVerbs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password = "hunter2"
+
+    def fail(name: str) -> None:
+        raise ValueError(f"cannot parse {password}")
+
+    monkeypatch.setattr(verbs, "config", fail)
+    found = client_of(verbs)("GET", "/connectors/fs/config")
+    assert found.json() == error(500, "Unexpected ValueError; the worker's log says where")
+    assert "in fail" in caplog.text
+    assert password not in caplog.text
+
+
 def test_runtime_is_ours(client: Client) -> None:
     assert client("GET", "/runtime").json() == {
         "leader": "http://a:1",

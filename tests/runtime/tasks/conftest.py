@@ -20,6 +20,7 @@ from connect_runtime.tasks.run import run_task
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
+from support.guarded_broker import GuardedBroker
 from support.wait import wait_until
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -129,6 +130,14 @@ class Cluster:
 def cluster(broker: BrokerAddress, unique: str) -> Iterator[Cluster]:
     """A cluster of the test's own; attempts that still run are orphaned at the end."""
     made = Cluster(broker.bootstrap_servers, unique)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def guarded_cluster(guarded: GuardedBroker, unique: str) -> Iterator[Cluster]:
+    """The same on a Kafka with an authorizer; the runtime itself may do everything."""
+    made = Cluster(guarded.open["bootstrap.servers"], unique)
     yield made
     made.close()
 

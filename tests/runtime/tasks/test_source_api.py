@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import orjson
 import pytest
 
 from connect_runtime.api import (
@@ -14,8 +16,9 @@ from connect_runtime.api import (
     SourceTask,
 )
 from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.tasks import transactions
 from connect_runtime.tasks.launch import Ended
-from support.broker import read_to_end
+from support.broker import produce, read_to_end
 from support.wait import wait_until
 
 TASK = TaskId("src", 0)
@@ -186,12 +189,174 @@ def test_an_interval(cluster: Any, topic: Any, install: Any) -> None:
     assert task.events == ["commit", "stop"]
 
 
-def test_an_idle_task_may_move_offsets(cluster: Any, topic: Any, install: Any) -> None:
-    class Moving(Scripted):
-        def update_offsets(self, offsets: Any) -> Any:
-            return [({"p": 1}, {"n": 41}), ({"p": 2}, None)]
+@pytest.mark.parametrize("blocks", [False, True])
+def test_an_interval_ends_while_the_task_is_idle_or_within_a_poll(
+    cluster: Any, topic: Any, install: Any, blocks: bool
+) -> None:
+    topic(1)
+    gate = threading.Event()
+    first = [record(cluster, "a", 1)]
+    script = [first, lambda _: gate.wait(30) and None] if blocks else [first]
+    config = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "1500"}
+    running = started(cluster, install, scripted(Scripted, script), **config)
+    cluster.wait_for_state(TASK, "RUNNING")
+
+    wait_until(lambda: cluster.values() == ["a"], what="the interval to end")
+    gate.set()
+    assert stopped(cluster, running) is Ended.STOPPED
+
+
+def test_a_long_transaction_does_not_pile_up_in_memory(
+    cluster: Any, topic: Any, install: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[int] = []
+    real = transactions.Transactions.send
+
+    def send(self: Any, *args: Any) -> None:
+        real(self, *args)
+        waiting.append(self._unacknowledged)
+
+    monkeypatch.setattr(transactions, "UNACKNOWLEDGED_BYTES", 10_000)
+    monkeypatch.setattr(transactions.Transactions, "send", send)
+    topic(1)
+    script = [[record(cluster, f"{n:03d}" * 400, n)] for n in range(100)]
+
+    def end(task: Any) -> None:
+        task.context.transaction_context.commit_transaction()
+
+    task = scripted(Scripted, [*script, end])
+    running = started(cluster, install, task, **{"transaction.boundary": "connector"})
+    wait_until(lambda: len(cluster.values()) == 100, what="all records at once")
+    assert stopped(cluster, running) is Ended.STOPPED
+
+    assert max(waiting) <= 10_000 + 1_200
+    assert cluster.values() == [f"{n:03d}" * 400 for n in range(100)]
+
+
+# --- hooks ---
+
+
+def test_what_the_hooks_raise_fails_nothing(cluster: Any, topic: Any, install: Any) -> None:
+    class Broken(Scripted):
+        def commit_record(self, record: SourceRecord) -> None:
+            raise ValueError("commit_record throws")
+
+        def commit(self) -> None:
+            raise ValueError("commit throws")
+
+    topic(1)
+    task = scripted(Broken, [[record(cluster, "a", 1)], [record(cluster, "b", 2)]])
+    running = started(cluster, install, task)
+
+    wait_until(lambda: cluster.values() == ["a", "b"], what="both records")
+    assert stopped(cluster, running) is Ended.STOPPED
+
+
+def test_the_offset_reader_knows_what_was_committed_since_the_start(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    seen: list[Any] = []
+
+    def look(task: Any) -> None:
+        partitions = [{"p": 1}, {"p": 2}]
+        seen.append(task.context.offset_storage_reader.offsets(partitions))
+
+    def second(task: Any) -> Any:
+        look(task)
+        return [record(cluster, "b", 2)]
+
+    def third(task: Any) -> None:
+        look(task)
+        task.context.transaction_context.commit_transaction()
+
+    topic(1)
+    first = [record(cluster, "a", 1)]
+    script = [look, lambda task: first, second, third, look]
+    task = scripted(Scripted, script)
+    produce(cluster.bootstrap_servers, cluster.topics.offsets, [(b'["src",{"p":2}]', b'{"n":9}')])
+    running = started(cluster, install, task, **{"transaction.boundary": "connector"})
+
+    wait_until(lambda: len(seen) == 4, what="the last poll")
+    # what is only sent does not count; what is committed does
+    before = [None, {"n": 9}]
+    assert seen == [before, before, before, [{"n": 2}, {"n": 9}]]
+    assert stopped(cluster, running) is Ended.STOPPED
+
+
+# --- update_offsets (KIP-910) ---
+
+KEY = '["src",{"p":1}]'
+OTHER = '["src",{"p":2}]'
+
+
+class Moving(Scripted):
+    """Answers what the test says, and keeps what it was asked."""
+
+    answer: Any
+
+    def update_offsets(self, offsets: Any) -> Any:
+        self.events.append(list(offsets))
+        return self.answer
+
+
+def moving(script: Sequence[Any], answer: Any) -> type[Scripted]:
+    return type("Task", (Moving,), {"script": list(script), "events": [], "answer": answer})
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (None, {KEY: {"n": 2}}),
+        ([], {KEY: {"n": 2}}),  # an empty map changes nothing
+        ([({"p": 1}, {"n": 7})], {KEY: {"n": 7}}),  # replaced
+        ([({"p": 2}, {"n": 3})], {KEY: {"n": 2}, OTHER: {"n": 3}}),  # added; p1 is left out
+        ([({"p": 1}, None)], {KEY: None}),  # removed
+    ],
+)
+@pytest.mark.parametrize("boundary", ["poll", "interval", "connector", "disabled"])
+def test_a_task_changes_the_offsets_of_a_commit(
+    cluster: Any, topic: Any, install: Any, answer: Any, expected: Any, boundary: str
+) -> None:
+    topic(1)
+    two = [record(cluster, "a", 1), record(cluster, "b", 2)]
+
+    def poll(task: Any) -> Any:
+        if boundary == "connector":
+            task.context.transaction_context.commit_transaction()
+        return two
+
+    if boundary == "disabled":
+        cluster.worker["exactly.once.source.support"] = "disabled"
+    config = {} if boundary == "disabled" else {"transaction.boundary": boundary}
+    task = moving([poll], answer)
+    running = started(cluster, install, task, **config)
+    cluster.wait_for_state(TASK, "RUNNING")
+    assert stopped(cluster, running) is Ended.STOPPED
+
+    assert cluster.values() == ["a", "b"]
+    assert task.events[0] == [({"p": 1}, {"n": 2})]
+    found = read_to_end(cluster.bootstrap_servers, cluster.topics.offsets)
+    # every record of the topic, so that a tombstone is seen and nothing else comes before it
+    assert {(m.key().decode(), m.value()) for m in found} == {
+        (key, None if offset is None else orjson.dumps(offset)) for key, offset in expected.items()
+    }
+
+
+@pytest.mark.parametrize("boundary", ["connector", "disabled", "poll"])
+def test_an_idle_task_may_move_offsets(
+    cluster: Any, topic: Any, install: Any, boundary: str
+) -> None:
+    def ask(task: Any) -> None:
+        if boundary == "connector":
+            task.context.transaction_context.commit_transaction()
 
     cluster.worker["offset.flush.interval.ms"] = "50"
-    started(cluster, install, scripted(Moving, []))
+    if boundary == "disabled":
+        cluster.worker["exactly.once.source.support"] = "disabled"
+    config = {"transaction.boundary": boundary} if boundary != "disabled" else {}
+    task = moving([ask] * 20, [({"p": 1}, {"n": 41}), ({"p": 2}, None)])
+    started(cluster, install, task, **config)
 
-    wait_until(lambda: offsets(cluster) == {'["src",{"p":1}]': {"n": 41}}, what="the offset")
+    wait_until(lambda: offsets(cluster) == {KEY: {"n": 41}}, what="the offset")
+    found = read_to_end(cluster.bootstrap_servers, cluster.topics.offsets)
+    assert (OTHER.encode(), None) in [(m.key(), m.value()) for m in found]

@@ -1,0 +1,130 @@
+"""A broker that is frozen keeps writes waiting, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.herder.assembly import ConnectHerder, Edges
+from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.joining import Leader, ensure_topics
+from connect_runtime.kafka.election import Election
+from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.rest.app import create_app
+from connect_runtime.rest.server import Bound, RestServer
+from connect_runtime.worker_config import from_properties
+from connect_specs.names import ClusterTopics
+from runtime.rest.client import SOURCE
+from runtime.rest.serving import Served
+from support.wait import wait_until
+
+TOPICS = ClusterTopics.of("frozen")
+WITHIN_S = 3.0
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    made = EmbeddedBroker.start(tmp_path)
+    yield made
+    made.stop()
+
+
+@contextlib.contextmanager
+def frozen(folder: Path) -> Iterator[None]:
+    broker = find_broker(folder)
+    assert broker is not None
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def runtime(client: dict[str, str]) -> Iterator[tuple[Served, ConnectHerder]]:
+    """A herder without Spark, and its REST API."""
+    bound = Bound.at("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{bound.port}"
+    logs = KafkaLogs(client)
+    herder = ConnectHerder(
+        url,
+        WorkerSettings("frozen", TOPICS, url, {}),
+        Edges(
+            logs=logs,
+            groups=SinkGroups(client),
+            election=Election(client, "frozen", TOPICS.config, url),
+            launcher=None,
+            check=lambda name, config: None,
+            leader=Leader(client, "frozen", TOPICS.config),
+        ),
+    )
+    rest = RestServer(
+        create_app(lambda: herder.verbs, {}, cluster_id=lambda: "k", commit="c"), bound
+    )
+    rest.start()
+    herder.start()
+    try:
+        yield Served(bound.port, rest), herder
+    finally:
+        herder.stop()
+        rest.stop()
+        logs.close()
+
+
+def test_health_and_reads_answer_while_kafka_is_frozen(
+    kafka: EmbeddedBroker, tmp_path: Path
+) -> None:
+    client = {"bootstrap.servers": kafka.bootstrap_servers}
+    worker, _ = from_properties(
+        {
+            **client,
+            "group.id": "frozen",
+            "config.storage.topic": TOPICS.config,
+            "offset.storage.topic": TOPICS.offsets,
+            "status.storage.topic": TOPICS.status,
+            **{
+                f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")
+            },
+            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        }
+    )
+    logs = KafkaLogs(client)
+    ensure_topics(worker, logs)
+    logs.close()
+    with runtime(client) as (leader, first), contextlib.ExitStack() as stack:
+        wait_until(lambda: first.herder.leading, what="the first runtime to lead")
+        follower, second = stack.enter_context(runtime(client))
+        wait_until(
+            lambda: second.herder.opened and follower.get("/health").status_code == 200,
+            what="the second runtime to follow",
+        )
+        with frozen(tmp_path):
+            for number in range(60):
+                content = json.dumps({"name": f"n{number}", "config": SOURCE}).encode()
+                head = b"POST /connectors HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
+                kind = b"Content-Type: application/json\r\n\r\n"
+                asked = leader.connect(head % len(content) + kind + content)
+                stack.enter_context(contextlib.closing(asked))
+            # until then, what Kafka said about the leader is fresh enough
+            stale = time.monotonic() + 1.5
+            wait_until(lambda: time.monotonic() > stale, what="what is known to be stale")
+            for asked_of in (leader, follower):
+                for path in ("/health", "/connectors", "/runtime", "/", "/health", "/health"):
+                    begun = time.monotonic()
+                    asked_of.get(path, timeout_s=30)
+                    assert time.monotonic() - begun < WITHIN_S, path
+        wait_until(
+            lambda: leader.get("/health", timeout_s=30).status_code == 200,
+            what="the leader to be healthy again",
+            timeout_s=60,
+        )

@@ -1,0 +1,59 @@
+"""What a worker answers to an envelope before any task runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.spark import worker
+from connect_runtime.spark.lease import Lease
+from connect_runtime.spark.messages import envelope_json, outcome_from_json
+from connect_runtime.spark.sealing import SECRET, new_key
+from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from runtime.spark.bodies import launch
+
+
+@dataclass
+class Context:
+    """Stands in for Spark's TaskContext."""
+
+    number: int
+
+    def attemptNumber(self) -> int:
+        return self.number
+
+
+def _never(given: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
+    raise AssertionError("the task began")
+
+
+def _answer(envelope: str) -> Outcome:
+    return outcome_from_json(next(iter(worker.run_partition([envelope], _never))))
+
+
+def test_a_second_try_of_sparks_own_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker.TaskContext, "get", lambda: Context(1))
+    found = _answer(envelope_json(launch("c", attempt=7), new_key(), None))
+    assert (found.attempt, found.ended, found.dead) == (7, Ended.LOST, False)
+
+
+def test_an_attempt_whose_lease_is_over_does_not_begin(tmp_path: Path) -> None:
+    lease = Lease(tmp_path)
+    assert lease.over()
+    found = _answer(envelope_json(launch("c"), new_key(), str(lease.path)))
+    assert found.ended is Ended.ORPHANED
+
+
+def test_a_launch_that_cannot_be_read_fails_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    envelope = envelope_json(launch("c", task=2, attempt=7), new_key(), None)
+    monkeypatch.delenv(SECRET, raising=False)
+    found = _answer(envelope)
+    assert (found.id.task, found.attempt, found.ended) == (2, 7, Ended.FAILED)
+    assert f"Neither {SECRET}" in str(found.trace)
+    monkeypatch.setenv(SECRET, new_key())
+    assert "another key" in str(_answer(envelope).trace)

@@ -1,0 +1,179 @@
+"""Source tasks with `exactly.once.source.support=disabled`: at least once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from connect_runtime.api import SourceBatch, SourceTask
+from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.tasks import client_properties
+from connect_runtime.tasks.launch import Ended, exactly_once
+from support.broker import create_topic, read_to_end
+from support.wait import wait_until
+
+TASK = TaskId("src", 0)
+KEY = '["src",{"p":1}]'
+
+
+class Counting(SourceTask):
+    """Sends numbers, ten a poll, from where its offset is, up to `last`; then it throws if it has
+    an `error`."""
+
+    last = 100
+    error: Exception | None = None
+
+    def start(self, props: Any) -> None:
+        self.topic = props["topic"]
+        found = self.context.offset_storage_reader.offset({"p": 1})
+        self.next = int((found or {"n": 0})["n"])  # type: ignore[arg-type]
+        assert self.context.transaction_context is None
+
+    def poll(self) -> SourceBatch | None:
+        if self.next >= self.last:
+            if self.error is not None:
+                raise self.error
+            threading.Event().wait(0.02)
+            return None
+        begin, self.next = self.next, self.next + 10
+        values = [str(number) for number in range(begin, self.next)]
+        return SourceBatch(self.topic, {"p": 1}, values, source_offset={"n": self.next})
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.fixture
+def run(cluster: Any, install: Callable[[type[Any]], str]) -> Callable[..., Any]:
+    create_topic(cluster.bootstrap_servers, cluster.data)
+    cluster.worker["exactly.once.source.support"] = "DISABLED"
+
+    def start(attempt: int = 1, *, config: dict[str, str] | None = None, **fields: Any) -> Any:
+        cluster.assign(TASK, attempt)
+        task = install(type("Counting", (Counting,), fields))
+        given = {"name": "src", "task.class": task, "topic": cluster.data} | (config or {})
+        return cluster.run(cluster.launch(TASK, given, attempt))
+
+    return start
+
+
+def position(cluster: Any) -> Any:
+    return cluster.newest(cluster.topics.offsets).get(KEY, {}).get("n")
+
+
+def test_offsets_are_committed_at_intervals_and_at_the_stop(cluster: Any, run: Any) -> None:
+    cluster.worker["offset.flush.interval.ms"] = "300"
+    running = run()
+    wait_until(lambda: position(cluster) == 100, what="the interval's commit")
+    assert not running.outcomes
+
+    cluster.worker["offset.flush.interval.ms"] = "60000"
+    cluster.assign(TASK, 2)
+    assert running.outcome().ended is Ended.SUPERSEDED
+    again = cluster.run(cluster.launch(TASK, {**_config(cluster, run), "last": "x"}, 2))
+    cluster.assign(TASK, None)
+    assert again.outcome().ended is Ended.STOPPED
+    assert cluster.values() == [str(number) for number in range(100)]
+
+
+def _config(cluster: Any, run: Any) -> dict[str, str]:
+    module = cluster.name.replace("-", "_")
+    return {"name": "src", "task.class": f"{module}:Task", "topic": cluster.data}
+
+
+def test_no_offset_before_its_interval_and_all_at_the_stop(cluster: Any, run: Any) -> None:
+    running = run()
+    wait_until(lambda: len(cluster.values()) == 100, what="all records")
+    assert position(cluster) is None
+
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+    assert position(cluster) == 100
+
+
+def test_a_failed_task_commits_what_it_sent(cluster: Any, run: Any) -> None:
+    outcome = run(error=ValueError("the source is gone")).outcome()
+
+    assert outcome.ended is Ended.FAILED
+    assert position(cluster) == 100
+    assert cluster.status(TASK)["state"] == "FAILED"
+
+
+def test_a_superseded_attempt_writes_no_offsets(cluster: Any, run: Any) -> None:
+    running = run()
+    wait_until(lambda: len(cluster.values()) == 100, what="all records")
+    cluster.assign(TASK, 2)
+
+    assert running.outcome().ended is Ended.SUPERSEDED
+    assert position(cluster) is None
+
+
+def test_offsets_wait_for_records_that_are_not_acknowledged(cluster: Any, run: Any) -> None:
+    # more copies than there are brokers: never acknowledged with acks=all
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    cluster.worker |= {"offset.flush.interval.ms": "200", "offset.flush.timeout.ms": "300"}
+    _set_min_isr(admin, cluster.data, "2")
+    running = run()
+    cluster.wait_for_state(TASK, "RUNNING")
+    cluster_records = read_to_end(cluster.bootstrap_servers, cluster.topics.offsets)
+    assert cluster_records == []
+    assert not running.outcomes
+
+    _set_min_isr(admin, cluster.data, "1")
+    wait_until(lambda: position(cluster) == 100, what="acknowledgements, then offsets")
+    assert cluster.values() == [str(number) for number in range(100)]
+
+
+def _set_min_isr(admin: AdminClient, topic: str, value: str) -> None:
+    from confluent_kafka.admin import (
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        ResourceType,
+    )
+
+    entry = ConfigEntry("min.insync.replicas", value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for answer in admin.incremental_alter_configs([resource]).values():
+        answer.result(timeout=15)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(None, True), ("enabled", True), ("Preparing", True), (" DISABLED ", False)],
+)
+def test_who_writes_in_transactions(given: str | None, expected: bool) -> None:
+    worker = {} if given is None else {"exactly.once.source.support": given}
+    assert exactly_once(worker) is expected
+
+
+def test_the_producer_follows_what_the_user_sets(cluster: Any) -> None:
+    def properties(**overrides: str) -> dict[str, str]:
+        config = {f"producer.override.{k.replace('_', '.')}": v for k, v in overrides.items()}
+        return client_properties.plain_source_producer(cluster.launch(TASK, config))
+
+    assert properties().items() >= {"acks": "all", "enable.idempotence": "true"}.items()
+    assert properties(acks="1").items() >= {"acks": "1", "enable.idempotence": "false"}.items()
+    given = properties(enable_idempotence="false", transactional_id="mine")
+    assert given["enable.idempotence"] == "false"
+    assert "transactional.id" not in given
+
+
+def test_what_exactly_once_cannot_follow_is_named(
+    cluster: Any, run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.worker |= {
+        "exactly.once.source.support": "enabled",
+        "producer.acks": "1",
+        "producer.enable.idempotence": "TRUE",
+    }
+    run(config={"producer.override.transactional.id": "mine", "producer.override.acks": "all"})
+    cluster.wait_for_state(TASK, "RUNNING")
+
+    named = [r.getMessage() for r in caplog.records if "have no effect" in r.getMessage()]
+    assert len(named) == 1
+    assert "producer.acks, producer.override.transactional.id" in named[0]

@@ -1,0 +1,108 @@
+"""Statuses: by whom they are written, which attempt they are about, and what they may cost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from connect_runtime.kafka.ports import free_port
+from connect_runtime.storage.snapshots import State, TaskId
+from connect_runtime.tasks.launch import Ended
+from connect_runtime.tasks.status import Reporter
+from support.guarded_broker import GuardedBroker
+from support.wait import wait_until
+
+TASK = TaskId("src", 0)
+FILE_TASK = "org.apache.kafka.connect.file.FileStreamSourceTask"
+
+
+def test_writing_never_waits_and_what_was_written_arrives_in_order(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = cluster.launch(TASK, {}, attempt=3)
+    silent = replace(launch, worker={"bootstrap.servers": f"127.0.0.1:{free_port()}"})
+    reporter = Reporter(silent)
+    monkeypatch.setattr("connect_runtime.tasks.status._TRY_S", 0.2)
+    monkeypatch.setattr("connect_runtime.tasks.status._CLOSE_S", 1.0)
+    before = time.monotonic()
+    for _ in range(10):
+        reporter.write(reporter.record(State.RUNNING))
+    assert time.monotonic() - before < 0.5
+
+    reporter.close()
+    assert time.monotonic() - before < 5
+
+    reporter = Reporter(launch)
+    for state in (State.RUNNING, State.PAUSED, State.RUNNING, State.UNASSIGNED):
+        reporter.write(reporter.record(state))
+    reporter.close()
+    status = cluster.status(TASK)
+    assert (status["state"], status["attempt"], status["generation"]) == ("UNASSIGNED", 3, 7)
+    # nothing of it stays behind, not even of the one that Kafka never answered
+    wait_until(
+        lambda: not [t for t in threading.enumerate() if t.name == "statuses"],
+        what="both threads to end",
+    )
+
+
+def test_a_status_that_cannot_be_written_stops_no_records(
+    cluster: Any, topic: Any, tmp_path: Any
+) -> None:
+    file = tmp_path / "in.txt"
+    file.write_text("a\nb\n")
+    cluster.assign(TASK, 1)
+    config = {"name": "src", "task.class": FILE_TASK, "file": str(file), "topic": topic(1)}
+    launch = cluster.launch(TASK, config)
+    missing = replace(launch.topics, status=f"{cluster.name}-no-such\x7ftopic")
+    running = cluster.run(replace(launch, topics=missing))
+
+    wait_until(lambda: cluster.values() == ["a", "b"], what="records")
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+
+
+def test_only_the_newest_attempt_says_that_it_failed(
+    cluster: Any, topic: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "in.txt"
+    file.write_text("a\n")
+
+    def poll(self: Any) -> None:
+        cluster.assign(TASK, 2)
+        raise ValueError("the zombie fails")
+
+    monkeypatch.setattr("connect_runtime.connectors.file_source.FileStreamSourceTask.poll", poll)
+    cluster.assign(TASK, 1)
+    config = {"name": "src", "task.class": FILE_TASK, "file": str(file), "topic": topic(1)}
+    outcome = cluster.run(cluster.launch(TASK, config)).outcome()
+
+    assert outcome.ended is Ended.FAILED
+    assert cluster.status(TASK)["state"] == "RUNNING"
+
+
+def test_a_connectors_own_login_writes_no_status(
+    guarded_cluster: Any, guarded: GuardedBroker, tmp_path: Any
+) -> None:
+    cluster = guarded_cluster
+    file = tmp_path / "in.txt"
+    file.write_text("a\nb\n")
+    # the connector's user may write records and offsets, and nothing else
+    for topic in (cluster.data, cluster.topics.offsets):
+        guarded.allow("reader", "TOPIC", topic, "WRITE", "DESCRIBE", "CREATE")
+    guarded.allow("reader", "TRANSACTIONAL_ID", cluster.name, "WRITE", "DESCRIBE")
+    own = {f"producer.override.{k}": v for k, v in guarded.client("reader").items()}
+    cluster.assign(TASK, 1)
+    config = {"name": "src", "task.class": FILE_TASK, "file": str(file), "topic": cluster.data}
+    running = cluster.run(cluster.launch(TASK, config | own))
+
+    cluster.wait_for_state(TASK, "RUNNING")
+    wait_until(lambda: cluster.values() == ["a", "b"], what="records")
+    in_use = f"status-topic-{cluster.data}:connector-src"
+    wait_until(lambda: in_use in cluster.newest(cluster.topics.status), what="the topic in use")
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+    assert cluster.status(TASK)["state"] == "UNASSIGNED"

@@ -1,0 +1,91 @@
+"""No secret of a config reaches a trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect_runtime import plugins
+from connect_runtime.api import ConfigDef, ConfigType
+from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.traces import redacted, trace_of
+from connect_specs.names import ClusterTopics
+
+JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        ({"my.password": "s3cret"}, "login s3cret refused"),
+        ({"db.pwd": "s3cret"}, "login s3cret refused"),
+        ({"aws.secret.access.key": "s3cret"}, "key 's3cret'"),
+        ({"ssl.key": "s3cret"}, "s3cret"),
+        ({"sasl.jaas.config": f'{JAAS} username="me" password="s3cret";'}, "bad login: s3cret"),
+        ({"sasl.jaas.config": f"{JAAS} username=me password=s3cret;"}, "bad login: s3cret"),
+        ({"connection.url": "jdbc:postgresql://me:s3cret@db/x"}, "cannot log in with s3cret"),
+        ({"connection.url": "jdbc:sqlserver://db;user=me;password=s3cret;x=1"}, "not s3cret"),
+        ({"one.password": "s3cret", "two.password": "s3cret-and-more"}, "s3cret-and-more"),
+        ({"pem.private": "BEGIN\ns3cret\nEND"}, "read 'BEGIN\\ns3cret\\nEND'"),
+    ],
+)
+def test_secrets_by_their_keys_and_within_values(config: dict[str, str], text: str) -> None:
+    found = redacted(text, [config])
+    assert "s3cret" not in found
+    assert "more" not in found
+    assert "[hidden]" in found
+
+
+def test_what_is_no_secret_stays() -> None:
+    config = {"password.enabled": "true", "file": "/data/in.txt", "secret.id": "ab"}
+    assert (
+        redacted("true: ab is not in /data/in.txt", [config]) == "true: ab is not in /data/in.txt"
+    )
+
+
+def test_secrets_by_their_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Connector:
+        def config(self) -> ConfigDef:
+            return _phrase()
+
+    class Found:
+        cls = Connector
+
+    monkeypatch.setattr(plugins, "connector", lambda name: Found)
+    config = {"connector.class": "Any", "phrase": "open sesame"}
+    assert "sesame" not in trace_of(ValueError("open sesame"), launch(config))
+
+
+def test_a_plugin_that_cannot_be_asked_is_no_obstacle() -> None:
+    config = {"connector.class": "no.such.Connector", "x.password": "s3cret"}
+    trace = trace_of(ValueError("it was s3cret"), launch(config))
+    assert trace == "ValueError: it was [hidden]"
+
+
+def test_the_workers_secrets() -> None:
+    worker = {"producer.sasl.jaas.config": f'{JAAS} password="s3cret";'}
+    assert "s3cret" not in trace_of(ValueError("s3cret"), launch({}, worker))
+
+
+def _phrase() -> ConfigDef:
+    definition = ConfigDef()
+    definition.define("phrase", ConfigType.PASSWORD, None)
+    return definition
+
+
+def launch(config: dict[str, str], worker: dict[str, Any] | None = None) -> TaskLaunch:
+    return TaskLaunch(
+        id=TaskId("src", 0),
+        attempt=1,
+        generation=0,
+        leader_term=1,
+        assignments_offset=0,
+        group_id="g",
+        topics=ClusterTopics.of("g"),
+        worker_id="host:8083",
+        config=config,
+        connector_config=config,
+        worker=worker or {},
+    )
