@@ -44,7 +44,7 @@ def run_task(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
         return Outcome(launch.id, launch.attempt, _run(launch, reporter, orphaned))
     except Fenced:
         return Outcome(launch.id, launch.attempt, Ended.FENCED)
-    except Exception as error:  # whatever a connector raises is this attempt's outcome
+    except (Exception, SystemExit) as error:  # whatever a connector raises is its outcome
         trace = reporter.trace or trace_of(error, launch)
         _log.error("Task %s failed: %s", launch.id, trace)
         return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)
