@@ -21,7 +21,6 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.configdef import HIDDEN
 from connect_runtime.api.java_text import java_text
-from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.client_checks import override_errors
@@ -184,9 +183,7 @@ def _kept(findings: Findings, values: list[ConfigValue]) -> list[ConfigValue]:
 def _override_infos(config: Config, worker: WorkerConfig) -> list[ConfigInfo]:
     """Overrides of client properties, which this runtime allows all of that fit its clients.
     Secrets stay hidden, as Connect hides what its clients define as a password."""
-    # what a reference stands for is not known where one is left
-    known = {key: value for key, value in config.items() if not holds_reference(value or "")}
-    errors = dict(override_errors(known, worker.resolved_properties))
+    errors = dict(override_errors(config, worker.resolved_properties))
 
     def shown(key: str, value: str) -> str:
         return HIDDEN if is_secret_name(key) else value
