@@ -188,8 +188,8 @@ def test_references_to_providers_that_the_worker_lacks_are_plain_text(
 def test_client_overrides_are_checked_with_the_values_that_are_known(
     worker: WorkerConfig, providers: ConfigProviders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CONNECT_TEST_LINGER", "7")
-    properties = dict(worker.properties) | {"producer.linger.ms": "${env:CONNECT_TEST_LINGER}"}
+    monkeypatch.setenv("CONNECT_TEST_BATCH", "17000")
+    properties = dict(worker.properties) | {"producer.batch.size": "${env:CONNECT_TEST_BATCH}"}
     ours = from_properties(properties)[0]
     config = {
         **{key: CONFIG[key] for key in ("name", "connector.class", "port")},
