@@ -49,7 +49,6 @@ cluster:
     consumer.session.timeout.ms: 6000
     listeners: http://127.0.0.1:{port}
     plugin.modules: support
-    plugin.modules: support
 specs: [connectors/]
 """
 _SPEC = """\
