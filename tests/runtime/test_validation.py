@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -324,6 +325,18 @@ def test_required_exactly_once_is_checked_before(
     else:
         assert errors["exactly.once.support"][0].startswith(begins)
     assert _errors(validate({**config, "exactly.once.support": "requested"}, worker)) == {}
+
+
+def test_required_exactly_once_needs_a_worker_that_has_it(
+    worker: WorkerConfig, preflight: type[Preflight]
+) -> None:
+    preflight.support = ExactlyOnceSupport.SUPPORTED
+    disabled = {**worker.properties, "exactly.once.source.support": "disabled"}
+    config = {"name": "n", "connector.class": "M", "exactly.once.support": "required"}
+    errors = _errors(validate(config, replace(worker, properties=disabled)))
+    assert errors["exactly.once.support"] == [
+        "This worker does not have exactly-once source support enabled."
+    ]
 
 
 @pytest.mark.parametrize(
