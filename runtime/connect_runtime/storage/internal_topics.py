@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from connect_specs.diagnostics import Diagnostic, Failed
 
-# Connect spreads these two over partitions; every other topic of a cluster needs its total order.
-_OF_MANY_PARTITIONS = frozenset({"offset.storage.topic", "status.storage.topic"})
+# Connect spreads these over partitions; every other topic of a cluster needs its total order.
+_OF_MANY_PARTITIONS = frozenset(
+    {"offset.storage.topic", "offsets.storage.topic", "status.storage.topic"}
+)
 
 
 def check_compacted(topic: str, policy: str, purpose: str, key: str) -> None:
