@@ -7,16 +7,14 @@ never on the herder's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from connect_runtime.client_overrides import Kind
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.connector_clients import OFFSETS_TOPIC_KEY, ConnectorClients, is_client_key
+from connect_runtime.connector_clients import ConnectorClients, is_client_key
 from connect_runtime.herder.connector_logs import ConnectorLogs, OpenedLogs, OpenLogs
+from connect_runtime.storage.internal_topics import ensure_own_offsets_topic
 from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.log import Logs
-
-_PURPOSE: Final = "source connector offsets"
 
 
 class SourceOffsets:
@@ -63,18 +61,10 @@ class SourceOffsets:
 
     def prepare(self, clients: ConnectorClients) -> None:
         """Creates the topic of a source that has one of its own."""
-        place, new = clients.place, clients.new_offsets_topic
+        if clients.place.underneath is None:
+            return
         with self.logs.of(clients) as theirs:
-            if place.underneath is None:
-                return
-            theirs.logs.ensure_compacted(
-                place.topic,
-                new.partitions,
-                _PURPOSE,
-                key=OFFSETS_TOPIC_KEY,
-                replication_factor=new.replication_factor,
-                config=new.config,
-            )
+            ensure_own_offsets_topic(theirs.logs, clients)
 
     def fence(self, clients: ConnectorClients, tasks: int) -> None:
         """Fences the producers of tasks 0..`tasks`-1, on the cluster that they write to."""

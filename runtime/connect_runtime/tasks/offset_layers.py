@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from connect_runtime.connector_clients import OFFSETS_TOPIC_KEY, ConnectorClients
+from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.kafka.log import KafkaLogs, connector_logs
+from connect_runtime.storage.internal_topics import ensure_own_offsets_topic
 from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.offsets_topic import reduce_all
 from connect_runtime.storage.snapshots import OffsetSnapshot
 
 _READ_S: Final = 60.0
-_PURPOSE: Final = "source connector offsets"
 
 
 def read_layers(
@@ -32,25 +32,13 @@ def read_layers(
     logs = connector_logs(clients)
     try:
         if place.underneath is not None:
-            _ensure(logs, clients)
+            ensure_own_offsets_topic(logs, clients)
         own = _read(logs, place.topic)
         if place.underneath is None or _same_topic(logs, clients):
             return LayeredOffsets(name, place.topic, own)
     finally:
         logs.close()
     return LayeredOffsets(name, place.topic, own, place.underneath, read_worker_topic())
-
-
-def _ensure(logs: KafkaLogs, clients: ConnectorClients) -> None:
-    new = clients.new_offsets_topic
-    logs.ensure_compacted(
-        clients.place.topic,
-        new.partitions,
-        _PURPOSE,
-        key=OFFSETS_TOPIC_KEY,
-        replication_factor=new.replication_factor,
-        config=new.config,
-    )
 
 
 def _read(logs: KafkaLogs, topic: str) -> OffsetSnapshot:

@@ -8,22 +8,20 @@ wins. Written with the worker's login, by a producer without transactions.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from connect_runtime.api import SourceOffset, SourcePartition
 from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.kafka import clients as kafka_clients
 from connect_runtime.kafka.errors import reason
 from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.log import NewRecord
-from connect_runtime.tasks.source_offsets import SourceOffsets
+from connect_runtime.storage.offsets_topic import partition_keys, subject
+from connect_specs.offsets import canonical_partition
 
 _log = logging.getLogger(__name__)
-
-Moved = Sequence[tuple[SourcePartition, SourceOffset | None]]
 
 _REMOVED_S: Final = 30.0
 _CLOSE_S: Final = 2.0
@@ -33,47 +31,47 @@ _SETTINGS: Final = {
     "linger.ms": 5,
     # copies that nobody takes must not pile up
     "queue.buffering.max.messages": 10_000,
-    "message.timeout.ms": 60_000,
+    "message.timeout.ms": 25_000,
 }
 
 
 class WorkerCopies:
-    """Belongs to one task. `layers` must have a topic underneath."""
+    """Belongs to one task. Takes the records of the connector's own topic."""
 
-    def __init__(self, clients: ConnectorClients, layers: LayeredOffsets, client_id: str) -> None:
-        assert layers.underneath is not None, "without a topic of its own nothing is copied"
-        self._offsets = SourceOffsets(clients.name, layers.underneath, layers.copied)
-        properties = clients.worker_client() | {"client.id": client_id}
-        self._producer = kafka_clients.producer(properties, _SETTINGS)
+    def __init__(self, clients: ConnectorClients, layers: LayeredOffsets, topic: str) -> None:
+        self._topic = topic
         self._connector = clients.name
+        # a partition that is in the worker's topic has its key bytes there
+        self._keys = partition_keys(layers.copied, clients.name)
+        self._producer = kafka_clients.producer(clients.worker_client(), _SETTINGS)
         self._told = False
 
-    def remove(self, moved: Moved) -> None:
-        """Writes the tombstones among these offsets; to be called before they are committed.
+    def remove(self, records: Iterable[NewRecord]) -> None:
+        """Writes the tombstones among these; to be called before they are committed.
 
         Raises KafkaException unless all are in Kafka.
         """
-        records = self._offsets.records(each for each in moved if each[1] is None)
-        if not records:
-            return
         failed: list[KafkaError] = []
 
         def note(error: KafkaError | None, _: Any) -> None:
             if error is not None:
                 failed.append(error)
 
-        for record in records:
+        tombstones = [each for each in records if each.value is None]
+        for record in tombstones:
             self._produce(record, note)
-        if self._producer.flush(_REMOVED_S):
+        if tombstones and self._producer.flush(_REMOVED_S):
             raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT))
         if failed:
             raise KafkaException(failed[0])
 
-    def copy(self, moved: Moved) -> None:
-        """Copies these offsets, of which none is lost if a copy is; to be called after they were
-        committed. Never raises for Kafka, never waits."""
+    def copy(self, records: Iterable[NewRecord]) -> None:
+        """Copies those that are no tombstones; to be called after they were committed. Never waits,
+        and never raises for Kafka."""
         self._producer.poll(0)
-        for record in self._offsets.records(each for each in moved if each[1] is not None):
+        for record in records:
+            if record.value is None:
+                continue
             try:
                 self._produce(record, self._note)
             except (BufferError, KafkaException) as error:
@@ -85,7 +83,10 @@ class WorkerCopies:
         self._producer.close()
 
     def _produce(self, record: NewRecord, note: Any) -> None:
-        self._producer.produce(record.topic, record.value, record.key, on_delivery=note)
+        found = subject(record.key)
+        canonical = "" if found is None else canonical_partition(found[1])
+        for key in self._keys.get(canonical, (record.key,)):
+            self._producer.produce(self._topic, record.value, key, on_delivery=note)
 
     def _note(self, error: KafkaError | None, _: Any) -> None:
         if error is not None:
