@@ -21,6 +21,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.configdef import HIDDEN
 from connect_runtime.api.java_text import java_text
+from connect_runtime.client_overrides import PREFIXES, Kind, forbidden_overrides
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.client_checks import override_errors
@@ -38,6 +39,7 @@ from connect_runtime.validation.infos import (
 from connect_runtime.validation.keys import CONVERTER_KEYS, WorkerDefaults
 from connect_runtime.validation.plugin_keys import alias_definitions
 from connect_runtime.validation.references import as_written, referring_keys, unchecked
+from connect_runtime.validation.topic_creation_keys import topic_creation_definitions
 from connect_runtime.worker_config import WorkerConfig
 from connect_specs.java_map import in_hash_map_order
 from connect_specs.secret_names import hide_secrets, is_secret_name
@@ -45,7 +47,6 @@ from connect_specs.secret_names import hide_secrets, is_secret_name
 Config = Mapping[str, str | None]
 
 _NO_DEFAULTS = WorkerDefaults()
-_OVERRIDES = ("producer.override.", "consumer.override.", "admin.override.")
 _TYPES = {"key.converter": "key", "value.converter": "value", "header.converter": "header"}
 _ENDPOINT = (
     "\nYou can also find the above list of errors at the endpoint "
@@ -99,6 +100,8 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
     definitions = framework_definitions(plugin, _defaults(worker)).embed(
         alias_definitions(rules.aliases("transforms", config), rules.aliases("predicates", config))
     )
+    if plugin.kind != "sink":
+        definitions.embed(topic_creation_definitions(config))
     findings = Findings()
     findings.take(definitions.validate(config))
     rules.check_converters(config, findings)
@@ -112,13 +115,15 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
             findings,
             exactly_once=exactly_once(worker.properties),
         )
+        rules.check_offsets_topic(config, findings, worker.topics)
+        rules.check_topic_creation(config, findings)
     rules.check_nulls(config, findings)
     own = _own(connector, config, findings, ask=ask)
     # where both define a key, the connector's definition counts, in Connect's place
     keys = {**definitions.keys, **own.keys}
     groups = dict.fromkeys((*definitions.groups, *own.groups))
     infos = findings.infos(cast(str, name), keys, tuple(groups))
-    return _with(infos, [*_override_infos(config, worker), *_option_infos(config)])
+    return _with(infos, [*_override_infos(config, plugin, worker), *_option_infos(config)])
 
 
 def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterator[tuple[str, str]]:
@@ -180,24 +185,25 @@ def _kept(findings: Findings, values: list[ConfigValue]) -> list[ConfigValue]:
     return values
 
 
-def _override_infos(config: Config, worker: WorkerConfig) -> list[ConfigInfo]:
-    """Overrides of client properties, which this runtime allows all of that fit its clients.
+def _override_infos(config: Config, plugin: Plugin, worker: WorkerConfig) -> list[ConfigInfo]:
+    """Overrides of client properties, with what the worker's policy and its clients say of them.
     Secrets stay hidden, as Connect hides what its clients define as a password."""
-    errors = dict(override_errors(config, worker.resolved_properties))
+    kind: Kind = "sink" if plugin.kind == "sink" else "source"
+    unfit = dict(override_errors(config, worker.resolved_properties))
+    texts = {key: f"Invalid value for configuration {key}: {why}" for key, why in unfit.items()}
+    texts |= dict(forbidden_overrides(config, worker.resolved_properties, kind))
 
     def shown(key: str, value: str) -> str:
         return HIDDEN if is_secret_name(key) else value
 
     return [
-        ConfigInfo(None, ValueInfo(key, shown(key, value), errors=_error_of(key, errors)))
-        for prefix in _OVERRIDES
+        ConfigInfo(
+            None, ValueInfo(key, shown(key, value), errors=(texts[key],) if key in texts else ())
+        )
+        for prefix in PREFIXES
         for key, value in config.items()
         if key.startswith(prefix) and value is not None
     ]
-
-
-def _error_of(key: str, errors: Mapping[str, str]) -> tuple[str, ...]:
-    return (f"Invalid value for configuration {key}: {errors[key]}",) if key in errors else ()
 
 
 def _option_infos(config: Config) -> list[ConfigInfo]:
