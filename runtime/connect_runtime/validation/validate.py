@@ -42,7 +42,8 @@ from connect_runtime.validation.references import as_written, referring_keys, un
 from connect_runtime.validation.topic_creation_keys import topic_creation_definitions
 from connect_runtime.worker_config import WorkerConfig
 from connect_specs.java_map import in_hash_map_order
-from connect_specs.secret_names import hide_secrets, is_secret_name
+from connect_specs.redaction import Redactor, secrets_in
+from connect_specs.secret_names import is_secret_name
 
 Config = Mapping[str, str | None]
 
@@ -172,7 +173,8 @@ def _own(connector: Connector, config: Config, findings: Findings, *, ask: bool)
         found = connector.validate(config) if ask else own.validate(config)
         findings.take(_kept(findings, found))
     except Exception as error:
-        raise RequestError(500, hide_secrets(str(error), config, HIDDEN)) from error
+        secrets = secrets_in({key: value for key, value in config.items() if value is not None})
+        raise RequestError(500, Redactor(secrets).redact(str(error))) from error
     return own
 
 
