@@ -173,8 +173,10 @@ class ConnectorOffsets:
         return state
 
     def _fencing(self, change: Change) -> _Fencing:
-        """Which producers may still be about (KIP-618)."""
+        """Which producers may still be about (KIP-618); none where they are not transactional."""
         state = self._checked(change)
+        if not self._herder.view.exactly_once:
+            return _Fencing(self._herder.view.term, 0, pending=False)
         tasks = state.task_count_record if state.pending_fencing else None
         return _Fencing(self._herder.view.term, tasks or 0, state.pending_fencing)
 

@@ -23,6 +23,7 @@ from connect_runtime.api.configdef import HIDDEN
 from connect_runtime.api.java_text import java_text
 from connect_runtime.client_overrides import PREFIXES, Kind, forbidden_overrides
 from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.herder.calls import within
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.client_checks import override_errors
 from connect_runtime.plugins import Plugin
@@ -48,6 +49,8 @@ from connect_specs.secret_names import is_secret_name
 Config = Mapping[str, str | None]
 
 _NO_DEFAULTS = WorkerDefaults()
+# A request may take 90 s, and a create does more than to validate
+_PATIENCE_S = 60
 _TYPES = {"key.converter": "key", "value.converter": "value", "header.converter": "header"}
 _ENDPOINT = (
     "\nYou can also find the above list of errors at the endpoint "
@@ -74,8 +77,18 @@ def validate(
 
     `providers` resolve references, in the process that runs the connector; without them, values
     that hold references are not checked. A connector validates resolved values only: its own checks
-    are skipped if there are others.
+    are skipped if there are others. Raises RequestError 500 when the plugin takes too long.
     """
+    try:
+        return within(_PATIENCE_S, lambda: _validated(config, worker, providers))
+    except TimeoutError:
+        what = f"The validation of {config.get('connector.class')} has not returned"
+        raise RequestError(500, f"{what} in {_PATIENCE_S} s") from None
+
+
+def _validated(
+    config: Config, worker: WorkerConfig, providers: ConfigProviders | None
+) -> ConfigInfos:
     referring = referring_keys(config, worker.properties)
     if not referring:
         return _validate(config, worker)
