@@ -224,7 +224,7 @@ class ConnectorOffsets:
         )
         writes = stored.writes(wanted)
         if clients.leader_writes_offsets:
-            due = (self._fenced_record(change),) if fenced.pending else ()
+            due = (self._fenced_record(change.name),) if fenced.pending else ()
             records = [*due, *writes.all]
             if records:
                 self._prepare(clients, writes)
@@ -245,8 +245,8 @@ class ConnectorOffsets:
             raise RequestError(500, text) from error
         return fencing
 
-    def _fenced_record(self, change: Change) -> NewRecord:
-        return config_topic.fencing_record(self._topics.config, change.name, 0)
+    def _fenced_record(self, name: str) -> NewRecord:
+        return config_topic.fencing_record(self._topics.config, name, 0)
 
     def _prepare(self, clients: ConnectorClients, writes: OffsetWrites) -> None:
         if not writes.own:
@@ -254,8 +254,7 @@ class ConnectorOffsets:
         try:
             self._sources.prepare(clients)
         except ConnectError as error:
-            what = f"The offsets topic of source connector {clients.name} cannot be used"
-            raise RequestError(500, f"{what}: {error}") from error
+            raise RequestError(500, f"The offsets topic cannot be used: {error}") from error
 
     def _write_elsewhere(
         self, change: Change, clients: ConnectorClients, fenced: _Fencing, writes: OffsetWrites
@@ -265,7 +264,7 @@ class ConnectorOffsets:
         It is opened before the leader's own write proves that this process still leads and the
         connector is stopped: a task 0 that another leader starts after that fences it.
         """
-        first = [self._fenced_record(change), *writes.removed]
+        first = [self._fenced_record(change.name), *writes.removed]
         try:
             self._prepare(clients, writes)
             with self._sources.logs.of(clients) as theirs:
