@@ -197,9 +197,9 @@ class ConnectorOffsets:
         try:
             clients = self._sources.clients(state.name, state.config, kind)
             clients.check()
+            return clients
         except ConnectorError as error:
             raise RequestError(500, str(error)) from error
-        return clients
 
     def _change_source(
         self, change: Change, clients: ConnectorClients, resolved: Resolved, plugin: Plugin
@@ -226,7 +226,8 @@ class ConnectorOffsets:
         )
         writes = stored.writes(wanted)
         if clients.leader_writes_offsets:
-            records = [*self._fencing_record(change, fenced), *writes.all]
+            due = (self._fenced_record(change.name),) if fenced.pending else ()
+            records = [*due, *writes.all]
             if records:
                 self._prepare(clients, writes)
                 self._herder.ask(lambda: self._write(change, fenced, records))
@@ -246,13 +247,16 @@ class ConnectorOffsets:
             raise RequestError(500, text) from error
         return fencing
 
-    def _fencing_record(self, change: Change, fenced: _Fencing) -> Sequence[NewRecord]:
-        record = config_topic.fencing_record(self._topics.config, change.name, 0)
-        return (record,) if fenced.pending else ()
+    def _fenced_record(self, name: str) -> NewRecord:
+        return config_topic.fencing_record(self._topics.config, name, 0)
 
     def _prepare(self, clients: ConnectorClients, writes: OffsetWrites) -> None:
-        if writes.own:
+        if not writes.own:
+            return
+        try:
             self._sources.prepare(clients)
+        except ConnectError as error:
+            raise RequestError(500, f"The offsets topic cannot be used: {error}") from error
 
     def _write_elsewhere(
         self, change: Change, clients: ConnectorClients, fenced: _Fencing, writes: OffsetWrites
@@ -262,13 +266,12 @@ class ConnectorOffsets:
         It is opened before the leader's own write proves that this process still leads and the
         connector is stopped: a task 0 that another leader starts after that fences it.
         """
-        proof = config_topic.fencing_record(self._topics.config, change.name, 0)
+        first = [self._fenced_record(change.name), *writes.removed]
         try:
             self._prepare(clients, writes)
             with self._sources.logs.of(clients) as theirs:
                 writer = theirs.logs.writer(clients.transactional_id(0))
                 try:
-                    first = [proof, *writes.removed]
                     self._herder.ask(lambda: self._write(change, fenced, first))
                     writer.write(writes.own)
                 finally:
@@ -282,12 +285,7 @@ class ConnectorOffsets:
             try:
                 self._herder.ask(lambda: self._write(change, fenced, writes.copies))
             except (RequestError, ConnectError) as error:
-                _log.warning(
-                    "The offsets of %s are not copied to %s: %s",
-                    change.name,
-                    self._topics.offsets,
-                    error,
-                )
+                _log.warning("The offsets of %s are not copied: %s", change.name, error)
 
     def _change_sink(
         self, change: Change, clients: ConnectorClients, resolved: Resolved, plugin: Plugin

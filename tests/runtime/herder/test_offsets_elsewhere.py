@@ -188,25 +188,33 @@ def test_a_forbidden_override_does_not_run(
             strict.verbs.offsets("c")
 
 
+@pytest.mark.parametrize("task", [0, 1])
 def test_zombies_are_fenced_on_their_own_cluster(
-    broker: BrokerAddress, other_broker: BrokerAddress, cluster: ThreadCluster, name: str
+    broker: BrokerAddress,
+    other_broker: BrokerAddress,
+    cluster: ThreadCluster,
+    name: str,
+    task: int,
 ) -> None:
     """A task that was left behind can commit no more once its offsets were moved."""
-    created_stopped(cluster, source(name, **there(other_broker)))
-    cluster.verbs.alter_offsets(name, [at(3)])
+    config = source(name, **there(other_broker), tasks="2", last="2")
+    config["tasks.max"] = "2"
+    cluster.verbs.create(name, config, None)
+    cluster.wait_for(name, State.RUNNING, State.RUNNING, State.RUNNING)
+    cluster.stop_connector(name)
     zombie = Producer(
         {
             "bootstrap.servers": other_broker.bootstrap_servers,
-            "transactional.id": task_transactional_id(GROUP, name, 0),
+            "transactional.id": task_transactional_id(GROUP, name, task),
         }
     )
     zombie.init_transactions(30)
     zombie.begin_transaction()
-    zombie.produce(OFFSETS, b'{"position":99}', key(name))
-    cluster.verbs.alter_offsets(name, [at(4)])
+    zombie.produce(OFFSETS, b'{"position":99}', key(name, str(task)))
+    cluster.verbs.alter_offsets(name, [at(4), at(4, "1")])
     with pytest.raises(KafkaException):
         zombie.commit_transaction(30)
-    assert held(cluster, name) == {"t0": 4}
+    assert held(cluster, name) == {"t0": 4, "t1": 4}
 
 
 def test_a_sink_on_another_cluster(
