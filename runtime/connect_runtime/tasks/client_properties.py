@@ -78,6 +78,16 @@ def plain_source_producer(launch: TaskLaunch) -> dict[str, str]:
     )
 
 
+def offsets_producer(launch: TaskLaunch) -> dict[str, str]:
+    """The producer of a source's offsets where its records have one without transactions: the
+    worker's login for the worker's topic, the connector's for a topic of its own."""
+    clients = clients_of(launch, "source")
+    properties = control(launch, f"offsets-{launch.id}")
+    if clients.place.underneath is None:
+        return properties
+    return clients.offsets_producer() | {"client.id": properties["client.id"]}
+
+
 def dropped_overrides(launch: TaskLaunch) -> list[str]:
     """Which producer settings the user gave, on the worker or the connector, that exactly-once
     sources cannot follow."""

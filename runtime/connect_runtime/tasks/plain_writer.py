@@ -30,7 +30,7 @@ _ROOM_LIMIT_S: Final = 60.0
 
 
 class PlainWriter:
-    """A producer of records, and one of offsets with the runtime's own rights. A SourceWriter."""
+    """A producer of records, and one of offsets. A SourceWriter."""
 
     atomic = False
     expires_s = None
@@ -45,7 +45,7 @@ class PlainWriter:
         )
         self._offset_failures = SendFailures()
         self._offsets: Producer = clients.producer(
-            client_properties.control(launch, f"offsets-{launch.id}"),
+            client_properties.offsets_producer(launch),
             {
                 "acks": "all",
                 "linger.ms": 0,

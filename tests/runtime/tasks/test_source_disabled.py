@@ -7,13 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 
 from connect_runtime.api import SourceBatch, SourceTask
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.launch import Ended, exactly_once
 from connect_runtime.tasks.plain_writer import PlainWriter
-from support.broker import create_topic
+from support.broker import create_topic, read_to_end
+from support.guarded_broker import GuardedBroker
 from support.wait import wait_until
 
 TASK = TaskId("src", 0)
@@ -72,6 +74,29 @@ def test_offsets_are_committed_at_intervals(cluster: Any, run: Any) -> None:
     wait_until(lambda: position(cluster) == 100, what="the interval's commit")
     assert not running.outcomes
     assert cluster.values() == [str(number) for number in range(100)]
+
+
+def test_offsets_go_to_the_cluster_that_the_records_go_to(
+    cluster: Any, run: Any, guarded: GuardedBroker
+) -> None:
+    other = guarded.open["bootstrap.servers"]
+    cluster.worker |= {"offset.storage.replication.factor": "1", "offset.storage.partitions": "1"}
+    running = run(config={"producer.override.bootstrap.servers": other})
+    wait_until(
+        lambda: len(records_of(other, cluster.data)) == 100, what="all records", timeout_s=60
+    )
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+
+    newest = records_of(other, cluster.topics.offsets)[-1]
+    assert (newest.key(), newest.value()) == (KEY.encode(), b'{"n":100}')
+
+
+def records_of(bootstrap_servers: str, topic: str) -> list[Any]:
+    try:
+        return read_to_end(bootstrap_servers, topic)
+    except KafkaException:  # not made yet
+        return []
 
 
 def test_no_offset_before_its_interval_and_all_at_the_stop(cluster: Any, run: Any) -> None:
