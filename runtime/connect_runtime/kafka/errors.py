@@ -78,6 +78,36 @@ SILENT = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
+# What passes by itself, however long that takes: whoever was told this may try again later. The
+# producer's state is made anew by the next `init_transactions`.
+PASSING = (
+    SILENT
+    | COORDINATOR_BUSY
+    | STALE_LEADER
+    | {
+        KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
+        KafkaError._WAIT_COORD,  # noqa: SLF001
+        KafkaError._RETRY,  # noqa: SLF001
+        KafkaError._INTR,  # noqa: SLF001
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.TRANSACTION_COORDINATOR_FENCED,
+        KafkaError.TRANSACTION_ABORTABLE,
+        KafkaError.INVALID_TXN_STATE,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.UNKNOWN_PRODUCER_ID,
+        KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    }
+)
 # Reasons worth telling: the others only say that nothing works.
 TELLING = frozenset(
     {

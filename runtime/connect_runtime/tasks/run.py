@@ -12,6 +12,7 @@ from connect_runtime import plugins
 from connect_runtime.api import SourceTask
 from connect_runtime.storage.log import Fenced
 from connect_runtime.tasks.control import Orders, Wanted
+from connect_runtime.tasks.interrupted import Interrupted
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
 from connect_runtime.tasks.sink import run_sink
 from connect_runtime.tasks.source import run_source
@@ -36,6 +37,10 @@ def run_task(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
         return Outcome(launch.id, launch.attempt, _run(launch, reporter, orphaned))
     except Fenced:
         return Outcome(launch.id, launch.attempt, Ended.FENCED)
+    except Interrupted as error:
+        trace = trace_of(error, launch)
+        _log.warning("Task %s was interrupted: %s", launch.id, error)
+        return Outcome(launch.id, launch.attempt, Ended.INTERRUPTED, trace)
     except Exception as error:  # whatever a connector raises is this attempt's outcome
         trace = reporter.trace or trace_of(error, launch)
         _log.error("Task %s failed: %s", launch.id, trace)
@@ -71,7 +76,7 @@ def _run_newest(
             return run_source(launch, task, reader, orders, reporter, orphaned)
         reader.close()
         return run_sink(launch, task, orders, reporter, orphaned)
-    except Fenced:
+    except (Fenced, Interrupted):
         raise
     except Exception as error:
         if reporter.trace is None:
@@ -85,7 +90,7 @@ def _say_failed(launch: TaskLaunch, orders: Orders, reporter: Reporter, error: E
     try:
         if reader.orders(orders) is not Wanted.NOTHING:
             reporter.write(reporter.failure(error))
-    except (ConnectError, KafkaException) as failed:
+    except (ConnectError, KafkaException, Interrupted) as failed:
         _log.error("Task %s failed, and its status cannot be written: %s", launch.id, failed)
     finally:
         reader.close()

@@ -19,6 +19,7 @@ from connect_runtime.storage.offsets_topic import reduce_all
 from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.control import UNUSED_GROUP, Orders, Wanted
+from connect_runtime.tasks.interrupted import kafka_may_interrupt
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_specs.diagnostics import Diagnostic
 
@@ -39,7 +40,10 @@ _FAST: Final = {
 
 
 class StartReader:
-    """Reads topics of the cluster to their ends, committed records only."""
+    """Reads topics of the cluster to their ends, committed records only.
+
+    Raises Interrupted where Kafka is silent or an open transaction hides the end.
+    """
 
     def __init__(self, launch: TaskLaunch) -> None:
         self._launch = launch
@@ -49,12 +53,17 @@ class StartReader:
     def orders(self, orders: Orders) -> Wanted:
         """Reads the assignments up to the end as it is now."""
         topic = self._launch.topics.assignments
-        for message in self._to_end([TopicPartition(topic, 0, orders.offset)]):
-            orders.take(message)
+        with kafka_may_interrupt():
+            for message in self._to_end([TopicPartition(topic, 0, orders.offset)]):
+                orders.take(message)
         return orders.wanted
 
     def source_offsets(self) -> OffsetSnapshot:
         """The offsets of this task's connector, up to the end as it is now."""
+        with kafka_may_interrupt():
+            return self._source_offsets()
+
+    def _source_offsets(self) -> OffsetSnapshot:
         topic = self._launch.topics.offsets
         found = self._consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
         if found.error is not None:
