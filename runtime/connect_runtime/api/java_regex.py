@@ -86,25 +86,21 @@ class _Parser(Scanner):
         outer = self._flags
         parts: list[str] = []
         scopes = 0
-        repeatable = False
         while (ch := self._peek()) not in (END, ")"):
             if ch == "|":
                 self._at += 1
                 parts.append(")" * scopes + "|")
                 scopes = int(self._flags.scope() != outer.scope())
                 parts.extend([self._flags.scope()] * scopes)
-                repeatable = False
-            elif ch in "*+?" or (ch == "{" and repeatable):
+            elif ch in "*+?":
                 raise self._error(f"Dangling meta character '{ch}'", self._at)
             elif ch == "(" and (set_here := self._flags_here()) is not None:
                 if set_here.scope() != self._flags.scope():
                     parts.append(set_here.scope())
                     scopes += 1
                 self._flags = set_here
-                repeatable = False
             else:
                 parts.append(self._atom(ch) + self._quantifier())
-                repeatable = True
         self._flags = outer
         return "".join(parts) + ")" * scopes
 
@@ -216,7 +212,9 @@ class _Parser(Scanner):
         if ch == "\\":
             return self._escaped_atom()
         if ch == "{":
-            raise self._error("Illegal repetition", self._at)
+            # Java takes this for a repetition of nothing, if it is well-formed
+            self._quantifier()
+            raise self._error("A repetition of nothing is not supported here", self._at - 1)
         self._at += 1
         if ch == ".":
             ends = r"\n" if self._flags.d else LINE_ENDS

@@ -163,8 +163,9 @@ class _Loop:
 
     def _once(self) -> None:
         """Commits if it is time, reads, puts."""
-        self._kafka.seek(self._take_rewinds(self._offsets.assigned))
-        self._rewinds.clear()
+        if self._pending is None:  # else the batch that is put again would come after them
+            self._kafka.seek(self._take_rewinds(self._offsets.assigned))
+            self._rewinds.clear()
         now = time.monotonic()
         if self._offsets.is_overdue(now, self._patience_s):
             _log.warning("Task %s waits no longer for its offset commit", self._launch.id)
@@ -230,7 +231,8 @@ class _Loop:
         except Exception as error:
             _log.warning("Task %s reads again what it could not flush: %s", self._launch.id, error)
             self._drop_pending(self._offsets.assigned)
-            self._kafka.seek(self._offsets.rewind())
+            self._deliver_again(self._offsets.assigned)
+            self._kafka.seek(self._take_rewinds(self._offsets.assigned))
             return
         self._send(self._offsets.committable(current, allowed))
 
@@ -250,13 +252,17 @@ class _Loop:
             why = reason(error)
             _log.warning("Task %s could not commit its offsets: %s", self._launch.id, why)
 
+    def _deliver_again(self, partitions: Iterable[TopicPartition]) -> None:
+        """From their bases, or from further back if the task asks for that."""
+        for partition, base in self._offsets.base(partitions).items():
+            self._rewinds[partition] = min(base, self._rewinds.get(partition, base))
+
     def _take_rewinds(self, of: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the task asked to read on; what is pending there is not put again."""
+        """Where to read on: the task asked for it, or could not flush."""
         asked = {p: offset for p, offset in self._rewinds.items() if p in of}
         for partition in asked:
             del self._rewinds[partition]
         self._offsets.move(asked)
-        self._drop_pending(asked)
         return asked
 
     # rebalances, called from within read
@@ -286,22 +292,28 @@ class _Loop:
     def _drop(self, partitions: list[TopicPartition]) -> None:
         self._offsets.lose(partitions)
         self._held.difference_update(partitions)
+        for partition in partitions:
+            self._rewinds.pop(partition, None)
         self._drop_pending(partitions)
 
     def _give_up(self, partitions: list[TopicPartition], *, commit: bool) -> None:
         """The last flush, close and commit for partitions. Raises what `close` raises.
 
-        A failed flush is only told, as the records come again from the last commit. What was
-        flushed is safe, so it is committed even if `close` raises.
+        After a failed flush the records come again: to the next owner, and the other partitions'
+        here. What was flushed is safe, so it is committed even if `close` raises.
         """
-        self._offsets.move(self._rewinds)
-        current = self._offsets.current(partitions)
+        current = {
+            p: min(offset, self._rewinds.get(p, offset))
+            for p, offset in self._offsets.current(partitions).items()
+        }
         allowed: Mapping[TopicPartition, int] = {}
         try:
             if commit and current:
                 allowed = self._task.pre_commit(current)
         except Exception as error:
             _log.warning("Task %s could not flush what it gives up: %s", self._launch.id, error)
+            # it may have dropped what it holds of the others, too
+            self._deliver_again(self._offsets.assigned.difference(partitions))
         try:
             self._task.close(partitions)
         finally:

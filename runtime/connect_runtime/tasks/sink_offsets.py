@@ -45,25 +45,24 @@ class SinkOffsets:
         """A batch was put: these are the next offsets."""
         self._delivered.update(self._ours(positions))
 
-    def rewind(self) -> dict[TopicPartition, int]:
-        """Back to the base, everywhere; returns where to read on.
-
-        A commit in flight no longer counts: its answer would move the base past what comes again.
-        """
-        self._in_flight = {}
-        self._delivered.update(self._base)
-        return dict(self._base)
+    def base(self, of: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where a rewind of these partitions goes."""
+        return {p: self._base[p] for p in of if p in self._base}
 
     def move(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """The task asked for records from these offsets.
+        """Reading goes on from these offsets.
 
-        They are the base from now on, as in Apache's: what the task keeps by itself it is not given
-        again after a failed flush.
+        They become the base, unless something was put since the base that is not committed: then
+        the base only moves back. A commit in flight no longer counts: its answer would move the
+        base past what comes again.
         """
-        known = self._ours(offsets)
-        self._delivered.update(known)
-        self._base.update(known)
-        for partition in known:
+        for partition, offset in self._ours(offsets).items():
+            base = self._base[partition]
+            if self._delivered[partition] != base:
+                base = min(base, offset)
+            else:
+                base = offset
+            self._base[partition], self._delivered[partition] = base, offset
             self._in_flight.pop(partition, None)
 
     def current(self, of: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
