@@ -76,7 +76,9 @@ MISTAKES = {
     "[z-a]": "Illegal character range near index 3\n[z-a]\n   ^",
     r"\y": "Illegal/unsupported escape sequence near index 1\n\\y\n ^",
     "(?z)a": "Unknown inline modifier near index 2\n(?z)a\n  ^",
-    "(?<1>a)": "capturing group name does not start with a Latin letter near index 3\n(?<1>a)\n   ^",
+    "(?<1>a)": (
+        "capturing group name does not start with a Latin letter near index 3\n(?<1>a)\n   ^"
+    ),
     "(?<n>a)(?<n>b)": (
         "Named capturing group <n> is already defined near index 11\n(?<n>a)(?<n>b)\n           ^"
     ),
@@ -112,7 +114,7 @@ def test_mistakes_are_told_in_javas_words(pattern: str, text: str) -> None:
 
 @pytest.mark.parametrize("pattern", UNSUPPORTED)
 def test_what_python_cannot_say_is_refused(pattern: str) -> None:
-    with pytest.raises(InvalidPattern, match="(?i)not supported here"):
+    with pytest.raises(InvalidPattern, match=r"(?i)not supported here"):
         java_regex.compile(pattern)
 
 

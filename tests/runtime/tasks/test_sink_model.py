@@ -55,6 +55,9 @@ class ModelTask(SinkTask):
         if self.asks is not None:
             ask, self.asks = self.asks, None
             ask(self)
+        assert self.context.assignment.issuperset(
+            map(TopicPartition, records.topics, records.partitions)
+        )
         if "put" in self.fails:
             self.fails.discard("put")
             raise RetriableError("busy")
@@ -254,10 +257,8 @@ class SinkModel(RuleBasedStateMachine):
                 at = max(0, self.kafka.next.get(partition, 0) - back)
                 at = min(at, self.loop._rewinds.get(partition, at))
                 task.context.offset({partition: at})
-                # until it is given them again it does not have them
-                again = {(partition, o) for o in self.kafka.logs[partition] if o >= at}
-                task.safe -= again
-                task.held -= again
+                # what it had of them it no longer has
+                task.held -= {(partition, o) for o in self.kafka.logs[partition] if o >= at}
 
         self.task.asks = ask
 
