@@ -74,7 +74,8 @@ def test_a_sink_goes_on_after_a_silence(
         running.thread.join(15)
         assert running.thread.is_alive()
     filled(silent, "b")
-    wait_until(lambda: file.read_text() == "a\nb\n", what="what came after", timeout_s=60)
+    # what is not committed may come again: its group has gone on without this task
+    wait_until(lambda: file.read_text().split()[-1] == "b", what="what came after", timeout_s=60)
 
     with frozen(frozen_broker):
         running.orphan.set()
