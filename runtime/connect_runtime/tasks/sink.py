@@ -182,6 +182,8 @@ class _Loop:
         timeout_s, self._timeout_s = self._timeout_s, None
         if timeout_s is None:
             timeout_s = _RETRY_S if self._pending is not None else _READ_S
+        if self._offsets.in_flight:  # the next commit waits for this one's answer
+            return timeout_s
         return max(0.0, min(timeout_s, self._next_commit - time.monotonic()))
 
     def _put(self, delivery: Delivery) -> None:
@@ -223,7 +225,7 @@ class _Loop:
 
     def _commit(self) -> None:
         """Lets the task flush, and commits what it allows."""
-        current = self._offsets.current(self._offsets.assigned)
+        current = self._current(self._offsets.assigned)
         if not current:
             return
         try:
@@ -235,6 +237,11 @@ class _Loop:
             self._kafka.seek(self._take_rewinds(self._offsets.assigned))
             return
         self._send(self._offsets.committable(current, allowed))
+
+    def _current(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """What the task was given of these, up to where it asked for records again."""
+        delivered = self._offsets.current(partitions)
+        return {p: min(offset, self._rewinds.get(p, offset)) for p, offset in delivered.items()}
 
     def _send(self, offsets: Mapping[TopicPartition, int]) -> None:
         if offsets:
@@ -302,10 +309,7 @@ class _Loop:
         After a failed flush the records come again: to the next owner, and the other partitions'
         here. What was flushed is safe, so it is committed even if `close` raises.
         """
-        current = {
-            p: min(offset, self._rewinds.get(p, offset))
-            for p, offset in self._offsets.current(partitions).items()
-        }
+        current = self._current(partitions)
         allowed: Mapping[TopicPartition, int] = {}
         try:
             if commit and current:
