@@ -57,6 +57,7 @@ class _Loop:
         self._consumer: SinkConsumer | None = None
         self._state: State | None = None
         self._pending: Delivery | None = None
+        self._put_again = 0.0  # when to put what is pending
         self._held: set[TopicPartition] = set()  # paused by the task itself
         self._rewinds: dict[TopicPartition, int] = {}
         self._timeout_s: float | None = None
@@ -175,16 +176,26 @@ class _Loop:
         delivery = self._kafka.read(self._read_s())
         if delivery.messages:
             self._note_topics(delivery)
-        # while one is pending everything is paused, and this is empty
-        self._put(delivery if self._pending is None else self._pending.then(delivery))
+        if self._pending is None:
+            self._put(delivery)
+            return
+        # everything is paused meanwhile, so that nothing should have been read
+        self._pending = self._pending.then(delivery)
+        if time.monotonic() >= self._put_again:
+            self._put(self._pending)
 
     def _read_s(self) -> float:
+        """How long to wait for records: never so long that a stop is seen late."""
+        now = time.monotonic()
         timeout_s, self._timeout_s = self._timeout_s, None
-        if timeout_s is None:
-            timeout_s = _RETRY_S if self._pending is not None else _READ_S
-        if self._offsets.in_flight:  # the next commit waits for this one's answer
-            return timeout_s
-        return max(0.0, min(timeout_s, self._next_commit - time.monotonic()))
+        until = (
+            self._put_again
+            if self._pending is not None
+            else now + (_READ_S if timeout_s is None else timeout_s)
+        )
+        if not self._offsets.in_flight:  # else the next commit waits for this one's answer
+            until = min(until, self._next_commit)
+        return max(0.0, min(_READ_S, until - now))
 
     def _put(self, delivery: Delivery) -> None:
         batch = batch_of(delivery.messages, self._converters)
@@ -195,6 +206,8 @@ class _Loop:
             if self._pending is None:
                 self._kafka.pause(self._offsets.assigned)
             self._pending = delivery
+            wait_s, self._timeout_s = self._timeout_s, None
+            self._put_again = time.monotonic() + (_RETRY_S if wait_s is None else wait_s)
             return
         self._offsets.deliver(delivery.positions)
         self._set_pending(None)

@@ -654,3 +654,22 @@ def test_a_topic_that_is_deleted_is_followed_no_longer(
     wait_until(lambda: task.values() == ["a"], what="the record")
     cluster.assign(TASK, None)
     assert running.outcome().ended is Ended.STOPPED
+
+
+def test_a_stop_does_not_wait_for_a_retry(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    filled(cluster, "a")
+    tried: list[int] = []
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if call == "put" and len(argument):
+            tried.append(1)
+            self.context.timeout(600_000)
+            raise RetriableError("busy")
+
+    running = run(cluster, install(noted(behave=behave)))
+    wait_until(lambda: tried, what="a try")
+    cluster.assign(TASK, None)
+
+    assert running.outcome().ended is Ended.STOPPED
+    assert tried == [1]

@@ -208,6 +208,7 @@ class SinkModel(RuleBasedStateMachine):
         self.task.fails = fails
         if commit:
             self.loop.request_commit()
+        self.loop._put_again = 0.0
         self.loop._once()
         self.task.fails = set()
 
