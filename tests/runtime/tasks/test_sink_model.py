@@ -306,3 +306,14 @@ class SinkModel(RuleBasedStateMachine):
 
 SinkModel.TestCase.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
 TestSink = SinkModel.TestCase
+
+
+def test_a_commit_stays_before_what_was_asked_for_again() -> None:
+    model = SinkModel()
+    model.begin(first=0, counts=(1, 0, 0))
+    model.gain([P[0]])
+    model.step(set(), commit=False)
+    model.the_task_asks_for_records_again(P[0], 1)
+    model.step({"put"}, commit=False)
+    model.step(set(), commit=True)
+    model.teardown()
