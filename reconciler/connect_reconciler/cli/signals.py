@@ -9,11 +9,13 @@ import contextlib
 import os
 import signal
 import stat
-import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TypeAlias
+
+_LOOK_S = 0.05
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
@@ -39,11 +41,32 @@ def raised_on_sigterm() -> Iterator[None]:
         yield
 
 
+class Told:
+    """Whether a signal came. No Event: a signal's handler may interrupt the very code that holds an
+    Event's lock, and would wait for it for ever."""
+
+    def __init__(self) -> None:
+        self._set = False
+
+    def set(self) -> None:
+        self._set = True
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether a signal came; waits for one for so long."""
+        deadline = time.monotonic() + timeout_s
+        while not self._set and (left_s := deadline - time.monotonic()) > 0:
+            time.sleep(min(left_s, _LOOK_S))
+        return self._set
+
+
 @contextmanager
-def told_to_stop() -> Iterator[threading.Event]:
+def told_to_stop() -> Iterator[Told]:
     """Set by SIGINT, SIGTERM and SIGHUP while the context lasts; the second one raises
     KeyboardInterrupt."""
-    told = threading.Event()
+    told = Told()
 
     def tell(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:

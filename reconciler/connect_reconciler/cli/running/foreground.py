@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from connect_reconciler.cli.output import progress, result
 from connect_reconciler.cli.rows import Row, changes, row_of
 from connect_reconciler.cli.running.log_file import cut_when_large, log_to
 from connect_reconciler.cli.running.process import LOG
-from connect_reconciler.cli.signals import told_to_stop
+from connect_reconciler.cli.signals import Told, told_to_stop
 from connect_reconciler.observe.known_plugins import Installed
 from connect_reconciler.observe.traces import without_secrets
 from connect_runtime.herder.errors import RequestError
@@ -85,9 +84,7 @@ def look(verbs: Verbs, sensitive: Callable[[str], Collection[str]]) -> dict[str,
     return rows
 
 
-def _tell_changes(
-    told: threading.Event, look: Callable[[], dict[str, Row]], *, as_json: bool
-) -> None:
+def _tell_changes(told: Told, look: Callable[[], dict[str, Row]], *, as_json: bool) -> None:
     before: dict[str, Row] = {}
     while not told.wait(_LOOK_EVERY_S):
         after = look()

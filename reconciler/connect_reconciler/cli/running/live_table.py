@@ -7,7 +7,6 @@ writes to: other producers to them count too, hence the tilde. What cannot be kn
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.clients import admin
 
 if TYPE_CHECKING:
+    from connect_reconciler.cli.signals import Told
     from connect_runtime.herder.values import Runtime
     from connect_runtime.herder.verbs import Verbs
 
@@ -35,7 +35,7 @@ _ASK_S = 2.0
 
 
 def show_until(
-    told: threading.Event,
+    told: Told,
     look: Callable[[], Mapping[str, Row]],
     verbs: Verbs,
     client: Mapping[str, str],

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.every import Every, looked, seconds
+from connect_reconciler.cli.every import Every, seconds, watch
 from connect_reconciler.cli.invocation import invocation
 from connect_reconciler.cli.output import colour, result
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
@@ -75,14 +74,14 @@ def _show(found: Drift, *, as_json: bool, markdown: bool) -> None:
 
 
 def _go_on(found: Drift, look: Callable[[], Drift], pause_s: float, *, as_json: bool) -> None:
-    """Until interrupted. What stands in the way, such as a Kafka that is away, is said once each
-    time; then it is looked again."""
-    while True:
-        time.sleep(pause_s)
-        now = looked(look)
-        if now is not None:
-            _show_difference(found, now, as_json=as_json)
-            found = now
+    """Until interrupted, each look compared with the one before."""
+
+    def show(now: Drift) -> None:
+        nonlocal found
+        _show_difference(found, now, as_json=as_json)
+        found = now
+
+    watch(look, pause_s, show)
 
 
 def _show_difference(before: Drift, now: Drift, *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.every import Every, looked, seconds
+from connect_reconciler.cli.every import Every, seconds, watch
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import progress, result, result_json
 from connect_reconciler.cli.scoping import Excludes, Targets, scope_of
@@ -82,15 +82,11 @@ def _restart_failed(
         def look() -> _Look:
             return _look(project, properties, scope, tried)
 
-        if pause_s is None:
-            found = look()
-            _show(found, once=True, as_json=as_json)
-            return ExitCode.FAILED if found.refused else ExitCode.OK
-        while True:
-            seen = looked(look)
-            if seen is not None:
-                _show(seen, once=False, as_json=as_json)
-            time.sleep(pause_s)
+        if pause_s is not None:
+            watch(look, pause_s, lambda seen: _show(seen, once=False, as_json=as_json))
+        found = look()
+        _show(found, once=True, as_json=as_json)
+        return ExitCode.FAILED if found.refused else ExitCode.OK
 
 
 def _look(
