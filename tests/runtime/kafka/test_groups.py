@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.kafka import sink_groups
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.groups import (
@@ -87,6 +88,12 @@ def test_a_group_with_members_is_left_alone(kafka: dict[str, str], active_group:
     assert list_group_offsets(kafka, active_group) == {at: 5}
 
 
+def sink_of(kafka: dict[str, str], group: str) -> ConnectorClients:
+    """A sink that reads in this group."""
+    config = {"consumer.override.group.id": group}
+    return ConnectorClients("workers", "offsets", kafka, "sink", config, "sink")
+
+
 def test_a_connectors_offsets_are_moved_once_its_last_member_has_left(
     kafka: dict[str, str], topic: str
 ) -> None:
@@ -94,12 +101,12 @@ def test_a_connectors_offsets_are_moved_once_its_last_member_has_left(
     wait_until(lambda: member.poll(0.05) or member.leading, what="the member to join")
     leaving = threading.Timer(1.0, member.close)
     leaving.start()
-    ours = SinkGroups(kafka)
-    ours.alter(topic, {(topic, 0): 5})
+    ours, sink = SinkGroups(), sink_of(kafka, topic)
+    ours.alter(sink, {(topic, 0): 5})
     leaving.join()
-    assert ours.offsets(topic) == {(topic, 0): 5}
-    ours.forget(topic, [(topic, 0)])
-    assert ours.offsets(topic) == {}
+    assert ours.offsets(sink) == {(topic, 0): 5}
+    ours.forget(sink, [(topic, 0)])
+    assert ours.offsets(sink) == {}
 
 
 def test_members_that_stay_are_an_error_and_other_reasons_are_logged(
@@ -109,14 +116,14 @@ def test_members_that_stay_are_an_error_and_other_reasons_are_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(sink_groups, "_LEAVING_S", 0.5)
-    ours = SinkGroups(kafka)
+    ours, sink = SinkGroups(), sink_of(kafka, active_group)
     for move in (
-        lambda: ours.alter(active_group, {(active_group, 0): 1}),
-        lambda: ours.forget(active_group, [(active_group, 0)]),
-        lambda: ours.delete(active_group),
+        lambda: ours.alter(sink, {(active_group, 0): 1}),
+        lambda: ours.forget(sink, [(active_group, 0)]),
+        lambda: ours.delete(sink),
     ):
         with pytest.raises(GroupActive):
             move()
     with pytest.raises(Failed):
-        ours.alter(f"{active_group}-2", {(active_group, 9): 1})
+        ours.alter(sink_of(kafka, f"{active_group}-2"), {(active_group, 9): 1})
     assert "Unknown topic or partition" in caplog.text

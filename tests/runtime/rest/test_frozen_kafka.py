@@ -60,7 +60,7 @@ def runtime(client: dict[str, str]) -> Iterator[tuple[Served, ConnectHerder]]:
         WorkerSettings("frozen", TOPICS, url, {}),
         Edges(
             logs=logs,
-            groups=SinkGroups(client),
+            groups=SinkGroups(),
             election=Election(client, "frozen", TOPICS.config, url),
             launcher=None,
             check=lambda name, config: None,

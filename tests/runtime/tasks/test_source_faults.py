@@ -212,6 +212,7 @@ def test_silence_at_the_start_interrupts(
     cluster: Any,
     run: Any,
     own: EmbeddedBroker,
+    install: Any,
     monkeypatch: pytest.MonkeyPatch,
     reading: str,
 ) -> None:
@@ -231,7 +232,7 @@ def test_silence_at_the_start_interrupts(
         monkeypatch.setattr(start_reader.StartReader, "source_offsets", silent)
     try:
         outcome = cluster.run(
-            cluster.launch(TASK, {"name": "src", "task.class": f"{__name__}:Numbers"})
+            cluster.launch(TASK, {"name": "src", "task.class": install(Numbers)})
         ).outcome()
     finally:
         os.kill(own.pid, signal.SIGCONT)
