@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import httpx
 from confluent_kafka import (
@@ -107,6 +107,18 @@ class Rig:
     def start(self, *words: str) -> subprocess.Popen[str]:
         """The command as a process of the test's, with its outputs piped."""
         return self._start(*CONNECT, *words)
+
+    def start_logging(self, log: BinaryIO, *words: str) -> subprocess.Popen[bytes]:
+        """The command as a process of the test's, which writes all it says to `log`."""
+        return subprocess.Popen(
+            [*CONNECT, *words],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
     def start_pausing(self, moment: str, *words: str) -> subprocess.Popen[str]:
         """The same; it says `at <moment>` on stdout when it gets there and waits for ever."""
