@@ -17,10 +17,13 @@ from support import faults
 from support.faults import Happens
 from support.unruly import SINK, SOURCE
 from support.wait import wait_until
-from support.world import World, new_world
+from support.world import MAY_MOUNT, World, new_world
 
-HEALTHY = frozenset({200})
 SILENT = 0  # no answer of GET /health in time
+HEALTHY = frozenset({200})
+KAFKA_AWAY = HEALTHY | {503}
+SPARK_AWAY = HEALTHY | {500}
+GONE = frozenset({SILENT})
 STATES_S = 60
 
 
@@ -29,7 +32,7 @@ class Fault:
     """`happens` for `lasts_s`. Meanwhile GET /health of the runtime that led answers one of
     `health`, the `bystander` moves on or not, and connectors come to `states` (their own and their
     tasks'); `in` and `out` are the subject's source and sink. `back_s` after it all move again. The
-    runtimes log `logs_kb` at most."""
+    runtimes log `logs_kb` at most. `mounts`: it needs the right to mount a disk."""
 
     name: str
     happens: Happens
@@ -40,6 +43,7 @@ class Fault:
     back_s: float = 60
     logs_kb: int = 200
     quick: bool = False
+    mounts: bool = False
 
 
 def _source(where: str, how: str) -> Mapping[str, str]:
@@ -50,6 +54,7 @@ def _sink(where: str, how: str) -> Mapping[str, str]:
     return {"connector.class": SINK, "where": where, "how": how}
 
 
+# What misbehaves is one of several connectors beside the pairs
 HANGS = faults.connectors(
     start=_source("start", "hangs"),
     configs=_source("task_configs", "hangs"),
@@ -66,39 +71,60 @@ THROWS = faults.connectors(
     exits=_source("task.poll", "exits"),
 )
 WRONG = faults.connectors(
-    configs=_source("task_configs", "returns a number"),
-    poll=_source("task.poll", "returns a number"),
+    configs=_source("task_configs", "answers a number"),
+    poll=_source("task.poll", "answers a number"),
 )
+HANGING = {
+    "start": "",
+    "configs": "",
+    "task": "RUNNING/UNASSIGNED",
+    "poll": "RUNNING/RUNNING",
+    "put": "RUNNING/RUNNING",
+}
+FAILED = {
+    "start": "FAILED",
+    "configs": "FAILED",
+    "task": "RUNNING/FAILED",
+    "poll": "RUNNING/FAILED",
+    "put": "RUNNING/FAILED",
+    "exits": "RUNNING/FAILED",
+}
 FAULTS = (
-    Fault(
-        "jvm-killed", faults.jvm_killed, health=frozenset({200, 500}), bystander=False, quick=True
-    ),
-    Fault("source-killed", faults.task_killed(lambda pair: pair.source), lasts_s=5, quick=True),
-    Fault("sink-killed", faults.task_killed(lambda pair: pair.sink), lasts_s=5),
-    Fault(
-        "broker-frozen-15-s",
-        faults.broker_frozen,
-        lasts_s=15,
-        bystander=False,
-    ),
-    Fault("source-frozen-in-a-transaction", faults.source_frozen_in_a_transaction, lasts_s=75),
-    Fault(
-        "plugins-throw",
-        THROWS,
-        states={
-            "start": "FAILED",
-            "configs": "FAILED",
-            "task": "RUNNING/FAILED",
-            "poll": "RUNNING/FAILED",
-            "put": "RUNNING/FAILED",
-            "exits": "RUNNING/FAILED",
-        },
-    ),
+    # Spark and its processes
+    Fault("jvm-killed", faults.jvm_killed, health=SPARK_AWAY, bystander=False, quick=True),
+    Fault("jvm-frozen", faults.jvm_frozen, 20, health=SPARK_AWAY),
+    Fault("daemon-killed", faults.spark_daemon_killed, bystander=False),
+    Fault("source-killed", faults.task_killed(lambda pair: pair.source), 5, quick=True),
+    Fault("sink-killed", faults.task_killed(lambda pair: pair.sink), 5),
+    Fault("source-frozen-in-a-transaction", faults.source_frozen_in_a_transaction, 75),
+    Fault("sink-frozen", faults.sink_frozen, 20),
+    # Kafka
+    Fault("broker-frozen-15-s", faults.broker_frozen, 15, health=KAFKA_AWAY, bystander=False),
+    Fault("broker-frozen-70-s", faults.broker_frozen, 70, health=KAFKA_AWAY, bystander=False),
+    Fault("broker-killed-10-s", faults.broker_killed, 10, health=KAFKA_AWAY, bystander=False),
+    Fault("broker-killed-90-s", faults.broker_killed, 90, health=KAFKA_AWAY, bystander=False),
+    Fault("coordinators-away", faults.coordinators_away, 30, health=KAFKA_AWAY, bystander=False),
+    Fault("rebalance-during-a-retry", faults.rebalance_during_a_retry, 5),
+    # the leader, with a standby
+    Fault("leader-killed", faults.leader_killed, health=GONE),
+    Fault("leader-frozen", faults.leader_frozen, 20, health=GONE),
+    Fault("leader-and-tasks-frozen", faults.leader_all_frozen, 75, health=GONE),
+    Fault("leader-cut-off", faults.leader_cut_off, 30, health=KAFKA_AWAY),
+    # disks
+    Fault("sinks-disk-full", faults.sinks_disk_full, states={"out": "RUNNING/FAILED"}),
+    Fault("leaders-disk-full", faults.leaders_disk_full, 15, mounts=True),
+    # plugins, and many of them
+    Fault("plugins-hang", HANGS, 15, states=HANGING),
+    Fault("plugins-throw", THROWS, states=FAILED),
+    Fault("plugins-answer-nonsense", WRONG, states={k: FAILED[k] for k in ("configs", "poll")}),
+    Fault("300-connectors", faults.many_connectors(300)),
 )
 
 
 def _row(fault: Fault) -> object:
-    marks = () if fault.quick else (pytest.mark.chaos_long,)
+    marks = [] if fault.quick else [pytest.mark.chaos_long]
+    if fault.mounts:
+        marks.append(pytest.mark.skipif(not MAY_MOUNT, reason="mounts a disk to fill it"))
     return pytest.param(fault, id=fault.name, marks=marks)
 
 

@@ -47,10 +47,8 @@ class Runtime:
         return task_processes(self.processes)
 
 
-def start_runtime(rig: Rig, kafka: str, folder: str, more: Mapping[str, str] = {}) -> Runtime:
-    """Starts one in the folder of that name, and returns at once."""
-    at = rig.folder / folder
-    at.mkdir(exist_ok=True)
+def start_runtime(rig: Rig, kafka: str, at: Path, more: Mapping[str, str] = {}) -> Runtime:
+    """Starts one in the folder, and returns at once."""
     url = f"http://{LOOPBACK}:{free_port()}"
     topics = {
         f"{kind}.storage.topic": f"{rig.name}-{topic}"

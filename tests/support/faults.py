@@ -6,22 +6,23 @@ They happen to the leader, to Kafka, or to a task of the world's subject.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from confluent_kafka import Consumer
 
 from support.processes import Process, frozen, kill
+from support.unruly import RETRYING
 from support.wait import wait_until
 from support.world import Pair, World
 
 Happens: TypeAlias = Callable[[World], AbstractContextManager[None]]
 
 _GONE_S = 60
-_DISK = "64m"
+_MANY_S = 600
 
 
 # --- Kafka ---
@@ -122,7 +123,7 @@ def source_frozen_in_a_transaction(world: World) -> Iterator[None]:
     process, topic = world.task_of(world.subject.source), world.subject.name
 
     def is_inside() -> bool:
-        return world.ends.stable(topic) < world.ends.high(topic)
+        return any(world.ends.stable(topic, at) < world.ends.high(topic, at) for at in (0, 1))
 
     with _frozen_when(is_inside, process):
         yield
@@ -159,30 +160,27 @@ def _frozen_when(holds: Callable[[], bool], process: Process) -> Iterator[None]:
 @contextmanager
 def sinks_disk_full(world: World) -> Iterator[None]:
     """The sink writes to a disk that has no room; then it has, and the task is restarted by hand,
-    as the user of any Connect would."""
+    as with any Connect."""
     pair = world.subject
-    with _mounted(world.rig.folder / f"{pair.name}-disk") as disk:
-        filler = disk / "filler"
-        _fill(filler)
-        pair.deliver_to(disk / "out")
-        yield
-        filler.unlink()
-        world.ask("POST", f"/connectors/{pair.sink}/restart?includeTasks=true")
-        pair.wait_until_moving(_GONE_S)
-        pair.deliver_to(world.rig.folder / f"{pair.name}-after.out")
-        pair.wait_until_moving(_GONE_S)
-        pair.files[-2] = Path(shutil.copy(disk / "out", world.rig.folder / f"{pair.name}-disk.out"))
+    file = world.rig.folder / f"{pair.name}-disk.out"
+    file.symlink_to("/dev/full")
+    pair.deliver_to(file)
+    yield
+    file.unlink()
+    world.ask("POST", f"/connectors/{pair.sink}/restart?includeTasks=true")
 
 
 @contextmanager
-def _mounted(folder: Path) -> Iterator[Path]:
-    """A small disk of its own."""
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "none", folder], check=True)
+def leaders_disk_full(world: World) -> Iterator[None]:
+    """Where the leader keeps its data and its Spark what tasks need to start. The subject's source
+    has to start again meanwhile."""
+    filler = world.leader.folder / "filler"
+    _fill(filler)
+    kill(world.task_of(world.subject.source))
     try:
-        yield folder
+        yield
     finally:
-        subprocess.run(["umount", "-l", folder], check=True)
+        filler.unlink()
 
 
 def _fill(file: Path) -> None:
@@ -191,7 +189,71 @@ def _fill(file: Path) -> None:
             out.write(b"\0" * 4096)
 
 
+# --- groups ---
+
+
+@contextmanager
+def rebalance_during_a_retry(world: World) -> Iterator[None]:
+    """The sink puts the same records again and again; meanwhile somebody joins its group, is given
+    some of its partitions, and leaves."""
+    pair = world.subject
+    gate = world.rig.folder / f"{pair.name}.gate"
+    pair.deliver_to(
+        world.rig.folder / f"{pair.name}-after.out",
+        {"connector.class": RETRYING, "gate": str(gate)},
+    )
+    wait_until(lambda: Path(f"{gate}.retries").exists(), what="a retry", timeout_s=_GONE_S)
+    joins = Consumer(
+        {
+            "bootstrap.servers": world.kafka,
+            "group.id": f"connect-{pair.sink}",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        joins.subscribe([pair.name])
+        wait_until(
+            lambda: joins.consume(1, timeout=0.5) or joins.assignment(),
+            what="some partitions of the sink's",
+            timeout_s=_GONE_S,
+        )
+    finally:
+        joins.close()
+    yield
+    gate.touch()
+
+
 # --- plugins ---
+
+
+def many_connectors(count: int) -> Happens:
+    """More than there are slots for. Deleted in the end."""
+
+    @contextmanager
+    def happens(world: World) -> Iterator[None]:
+        names = [f"{world.name}-{number}" for number in range(count)]
+        config = {"connector.class": "FileStreamSource", "file": str(world.rig.folder / "empty")}
+        for name in names:
+            world.put(name, config | {"topic": name})
+        wait_until(
+            lambda: all(map(_runs_or_says_why, world.statuses(names))),
+            what=f"{count} connectors to run, or to say why not",
+            timeout_s=_MANY_S,
+            every_s=1,
+        )
+        yield
+        world.delete(*names)
+
+    return happens
+
+
+def _runs_or_says_why(status: Any) -> bool:
+    states = [(task["state"], task.get("trace", "")) for task in status["tasks"]]
+    return bool(states) and all(
+        state == "RUNNING" or (state == "UNASSIGNED" and "waits for a slot" in trace)
+        for state, trace in states
+    )
 
 
 def connectors(**configs: Mapping[str, str]) -> Happens:
@@ -201,7 +263,12 @@ def connectors(**configs: Mapping[str, str]) -> Happens:
     def happens(world: World) -> Iterator[None]:
         given = {f"{world.name}-{name.replace('_', '-')}": c for name, c in configs.items()}
         for name, config in given.items():
-            world.put(name, {"file": str(world.subject.infile), "topic": name, **config})
+            # what source or sink needs; each ignores what is the other's
+            pair = world.subject
+            world.put(
+                name,
+                {"file": f"{pair.infile}.{name}", "topic": name, "topics": pair.name, **config},
+            )
         yield
         world.delete(*given)
 

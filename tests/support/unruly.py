@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from connect_runtime.api import SinkBatch, SinkTask, SourceTask, TopicPartition
+from connect_runtime.api import RetriableError, SinkBatch, SinkTask, SourceTask, TopicPartition
 from connect_runtime.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
 from connect_runtime.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask
 
 SOURCE = f"{__name__}.UnrulySource"
 SINK = f"{__name__}.UnrulySink"
+RETRYING = f"{__name__}.RetryingSink"
 
 
 class UnrulySource(FileStreamSourceConnector):
@@ -34,6 +36,14 @@ class UnrulySink(FileStreamSinkConnector):
 
     def task_class(self) -> type[SinkTask]:
         return UnrulySinkTask
+
+
+class RetryingSink(FileStreamSinkConnector):
+    """Its tasks put nothing until the file `gate` is there, and ask to be given the same again;
+    the file `<gate>.retries` says that they have."""
+
+    def task_class(self) -> type[SinkTask]:
+        return RetryingSinkTask
 
 
 class UnrulySourceTask(FileStreamSourceTask):
@@ -63,6 +73,20 @@ class UnrulySinkTask(FileStreamSinkTask):
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         act(self._given, "task.flush")
         super().flush(offsets)
+
+
+class RetryingSinkTask(FileStreamSinkTask):
+    """Its task."""
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self._gate = Path(props["gate"])
+        super().start(props)
+
+    def put(self, records: SinkBatch) -> None:
+        if len(records) and not self._gate.exists():
+            Path(f"{self._gate}.retries").touch()
+            raise RetriableError("not yet")
+        super().put(records)
 
 
 def act(props: Mapping[str, str], method: str) -> Any:

@@ -7,9 +7,11 @@ that no fault is meant for. All of it lives on from one fault to the next.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 
 import httpx
 
+from support.broker import create_topic
 from support.distributed import Runtime, start_runtime
 from support.kafka_proxy import KafkaProxy
 from support.lines import Account, Feeder, account, last_number, once
@@ -27,6 +30,9 @@ from support.wait import wait_until
 
 # A worker file may ask for no shorter ones in vain: killed members of groups are let go soon.
 _SETTINGS = {"consumer.session.timeout.ms": "6000"}
+# Only then can a disk be filled without filling that of the machine
+MAY_MOUNT = os.geteuid() == 0
+_DISK = "64m"
 _START_S = 120
 _END_S = 60
 _DELIVERED_S = 120
@@ -35,7 +41,8 @@ _ASK_S = 20
 
 @dataclass(slots=True)
 class Pair:
-    """A source of a growing file and a sink of what it writes: to the last of `files`."""
+    """A source of a growing file and a sink of what it writes: to the last of `files`. The topic
+    between them has two partitions."""
 
     world: World
     name: str
@@ -53,16 +60,17 @@ class Pair:
 
     def start(self) -> None:
         """Creates both, and returns when lines arrive."""
+        create_topic(self.world.kafka, self.name, partitions=2)
         source = {"connector.class": "FileStreamSource", "file": str(self.infile)}
         self.world.put(self.source, source | {"topic": self.name})
         self.deliver_to(self.world.rig.folder / f"{self.name}.out")
         self.wait_until_moving(_START_S)
 
-    def deliver_to(self, file: Path) -> None:
+    def deliver_to(self, file: Path, more: Mapping[str, str] = {}) -> None:
         """Gives the sink another file."""
         self.files.append(file)
         config = {"connector.class": "FileStreamSink", "topics": self.name, "file": str(file)}
-        self.world.put(self.sink, config)
+        self.world.put(self.sink, config | dict(more))
 
     def delivered(self) -> list[str]:
         """All that the sink has written."""
@@ -98,6 +106,7 @@ class World:
     rig: Rig
     broker: OwnBroker
     unused: list[KafkaProxy]
+    closing: ExitStack
     running: dict[Runtime, KafkaProxy] = field(default_factory=dict)
     started: int = 0
     name: str = ""
@@ -128,7 +137,11 @@ class World:
         self.started += 1
         way = self.unused.pop()
         kafka = f"127.0.0.1:{way.port}"
-        runtime = start_runtime(self.rig, kafka, f"runtime-{self.started}", _SETTINGS)
+        folder = self.rig.folder / f"runtime-{self.started}"
+        folder.mkdir()
+        if MAY_MOUNT:
+            self.closing.enter_context(_small_disk(folder))
+        runtime = start_runtime(self.rig, kafka, folder, _SETTINGS)
         self.running[runtime] = way
         wait_until(
             lambda: runtime.at.get("/health"), what="a runtime to be healthy", timeout_s=_START_S
@@ -189,6 +202,11 @@ class World:
             return ""
         status = found["status"]
         return "/".join([status["connector"]["state"], *(t["state"] for t in status["tasks"])])
+
+    def statuses(self, names: Iterable[str]) -> list[Any]:
+        """The statuses of connectors, as REST tells them."""
+        found = self.ask("GET", "/connectors?expand=status")
+        return [found[name]["status"] for name in names]
 
     # --- load and observation ---
 
@@ -251,11 +269,22 @@ def _files_of(process: Process) -> set[Path]:
 
 
 @contextmanager
+def _small_disk(folder: Path) -> Iterator[None]:
+    """A disk of its own that a test can fill. What it holds is kept."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "none", folder], check=True)
+    try:
+        yield
+    finally:
+        shutil.copytree(folder, f"{folder}-kept", ignore_dangling_symlinks=True)
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+@contextmanager
 def new_world(folder: Path) -> Iterator[World]:
     """All of it, for as long as the context lasts. Both runtimes end in order and leave nothing."""
-    with own_broker(folder / "broker") as broker:
+    with own_broker(folder / "broker") as broker, ExitStack() as closing:
         rig = Rig(folder / "project", "chaos", f"{{bootstrap.servers: '{broker.kafka}'}}")
-        world = World(rig, broker, [*broker.ways])
+        world = World(rig, broker, [*broker.ways], closing)
         try:
             for _ in broker.ways:
                 world.start_runtime()
