@@ -104,6 +104,7 @@ FAULTS = (
     Fault("broker-killed-10-s", faults.broker_killed, 10, health=KAFKA_AWAY, bystander=False),
     Fault("broker-killed-90-s", faults.broker_killed, 90, health=KAFKA_AWAY, bystander=False),
     Fault("coordinators-away", faults.coordinators_away, 30, health=KAFKA_AWAY, bystander=False),
+    Fault("other-cluster-frozen", faults.other_cluster_frozen, 70),
     Fault("rebalance-during-a-retry", faults.rebalance_during_a_retry, 5),
     # the leader, with a standby
     Fault("leader-killed", faults.leader_killed, health=GONE),

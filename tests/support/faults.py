@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from confluent_kafka import Consumer
 
-from support.processes import Process, frozen, kill
+from connect_runtime.kafka.embedded import EmbeddedBroker
+from support.processes import Process, frozen, kill, process
 from support.unruly import RETRYING
 from support.wait import wait_until
 from support.world import Pair, World
@@ -48,6 +49,23 @@ def coordinators_away(world: World) -> Iterator[None]:
     """For the leader and its tasks: no group and no transaction has a coordinator."""
     with world.running[world.leader].no_coordinators():
         yield
+
+
+@contextmanager
+def other_cluster_frozen(world: World) -> Iterator[None]:
+    """Where a pair beside the others has its topic, and its source's offsets."""
+    other = EmbeddedBroker.start(world.rig.folder / f"{world.name}-broker")
+    broker = process(other.pid)
+    assert broker is not None
+    with ExitStack() as stack:
+        stack.callback(other.stop)
+        pair = world.pair("elsewhere", stack, other.bootstrap_servers)
+        pair.start()
+        with frozen([broker]):
+            yield
+        pair.wait_until_moving(_GONE_S)
+        pair.check()
+        world.delete(pair.source, pair.sink)
 
 
 # --- the leader ---

@@ -42,13 +42,14 @@ _ASK_S = 20
 @dataclass(slots=True)
 class Pair:
     """A source of a growing file and a sink of what it writes: to the last of `files`. The topic
-    between them has two partitions."""
+    between them has two partitions, and is in `kafka`."""
 
     world: World
     name: str
     infile: Path
     files: list[Path]
     feeder: Feeder
+    kafka: str
 
     @property
     def source(self) -> str:
@@ -60,9 +61,10 @@ class Pair:
 
     def start(self) -> None:
         """Creates both, and returns when lines arrive."""
-        create_topic(self.world.kafka, self.name, partitions=2)
+        create_topic(self.kafka, self.name, partitions=2)
         source = {"connector.class": "FileStreamSource", "file": str(self.infile)}
-        self.world.put(self.source, source | {"topic": self.name})
+        more = {"topic": self.name} | self._elsewhere("producer")
+        self.world.put(self.source, source | more)
         self.deliver_to(self.world.rig.folder / f"{self.name}.out")
         self.wait_until_moving(_START_S)
 
@@ -70,7 +72,12 @@ class Pair:
         """Gives the sink another file."""
         self.files.append(file)
         config = {"connector.class": "FileStreamSink", "topics": self.name, "file": str(file)}
-        self.world.put(self.sink, config | dict(more))
+        self.world.put(self.sink, config | self._elsewhere("consumer") | dict(more))
+
+    def _elsewhere(self, client: str) -> dict[str, str]:
+        if self.kafka == self.world.kafka:
+            return {}
+        return {f"{client}.override.bootstrap.servers": self.kafka}
 
     def delivered(self) -> list[str]:
         """All that the sink has written."""
@@ -94,7 +101,7 @@ class Pair:
             timeout_s=_DELIVERED_S,
             every_s=0.5,
         )
-        found = account(committed_lines(self.world.kafka, self.name), once(last))
+        found = account(committed_lines(self.kafka, self.name), once(last))
         assert found == Account(found=last, lost=0, duplicated=0, torn=0, extra=0)
         assert account(self.delivered(), once(last)).extra == 0
 
@@ -234,17 +241,19 @@ class World:
         for known in self.ask("GET", "/connectors"):
             self.delete(known)
         with ExitStack() as stack:
-            self.subject = self._pair(f"{name}-subject", stack)
-            self.bystander = self._pair(f"{name}-bystander", stack)
+            self.subject = self.pair("subject", stack)
+            self.bystander = self.pair("bystander", stack)
             self.subject.start()
             self.bystander.start()
             yield
 
-    def _pair(self, name: str, stack: ExitStack) -> Pair:
+    def pair(self, called: str, stack: ExitStack, kafka: str | None = None) -> Pair:
+        """A new pair, which is not started yet."""
+        name = f"{self.name}-{called}"
         infile = self.rig.folder / f"{name}.in"
         # some 2 000 lines a second
         feeder = stack.enter_context(Feeder(infile, block=100, every_s=0.05))
-        return Pair(self, name, infile, [], feeder)
+        return Pair(self, name, infile, [], feeder, kafka or self.kafka)
 
     def watch(self, runtime: Runtime, lasts_s: float) -> set[int]:
         """What GET /health of a runtime answers in the next seconds; 0 for no answer."""
