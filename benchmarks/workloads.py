@@ -6,11 +6,12 @@ Each workload returns figures by name; seconds, or records a second.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from benchmarks.worker import Worker, wait_for
@@ -67,23 +68,29 @@ def sink_rate(worker: Worker, topic: str, count: int, name: str, file: Path) -> 
     return (whole - had) / LINE / took
 
 
-def life_of_many(worker: Worker, folder: Path, count: int, prefix: str) -> dict[str, float]:
-    """Seconds to create `count` file sources until all run, to stop, reset and delete them."""
-    names = [f"{prefix}-{number}" for number in range(count)]
-    file = folder / f"{prefix}.txt"
+def start_many(worker: Worker, folder: Path, names: list[str], topic: str) -> float:
+    """Seconds to create file sources of these names until all run."""
+    file = folder / f"{topic}.txt"
     file.write_text("one line\n")
 
     def create(name: str) -> None:
-        config = {"connector.class": _SOURCE, "file": str(file), "topic": prefix, "tasks.max": "1"}
+        config = {"connector.class": _SOURCE, "file": str(file), "topic": topic, "tasks.max": "1"}
         worker.call("POST", "/connectors", {"name": name, "config": config})
 
     def running() -> bool:
         found = worker.statuses()
-        return len(found) == count and all(
+        return len(found) == len(names) and all(
             each["connector"]["state"] == "RUNNING"
             and [task["state"] for task in each["tasks"]] == ["RUNNING"]
             for each in found.values()
         )
+
+    return _timed(names, create, running)
+
+
+def life_of_many(worker: Worker, folder: Path, count: int, prefix: str) -> dict[str, float]:
+    """Seconds to create `count` file sources until all run, to stop, reset and delete them."""
+    names = [f"{prefix}-{number}" for number in range(count)]
 
     def stopped() -> bool:
         return all(
@@ -95,13 +102,53 @@ def life_of_many(worker: Worker, folder: Path, count: int, prefix: str) -> dict[
         return not worker.call("GET", "/connectors")
 
     return {
-        "running": _timed(names, create, running),
+        "running": start_many(worker, folder, names, prefix),
         "stop": _timed(names, lambda n: worker.call("PUT", f"/connectors/{n}/stop"), stopped),
         "reset": _timed(
             names, lambda n: worker.call("DELETE", f"/connectors/{n}/offsets"), lambda: True
         ),
         "delete": _timed(names, lambda n: worker.call("DELETE", f"/connectors/{n}"), deleted),
     }
+
+
+def fill_offsets(bootstrap: str, topic: str, count: int) -> None:
+    """An offsets topic of 25 partitions with `count` offsets of a connector that is not there."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    settings = {"cleanup.policy": "compact"}
+    admin.create_topics([NewTopic(topic, 25, 1, config=settings)])[topic].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+    for number in range(count):
+        if number % 10_000 == 0:
+            producer.flush(_PATIENCE_S)
+        producer.produce(topic, key=f'["other",{{"table":{number}}}]', value='{"position":1}')
+    producer.flush(_PATIENCE_S)
+
+
+def starts(worker: Worker, folder: Path, count: int, prefix: str) -> tuple[float, float]:
+    """Seconds until `count` tasks run, and seconds of CPU that the worker's processes took."""
+    used = _cpu_s(worker.process.pid)
+    took = start_many(worker, folder, [f"{prefix}-{n}" for n in range(count)], prefix)
+    return took, _cpu_s(worker.process.pid) - used
+
+
+def _cpu_s(pid: int) -> float:
+    """User and system time of a process and of all processes below it, in seconds."""
+    parents: dict[int, int] = {}
+    times: dict[int, float] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        number = int(stat.parent.name)
+        parents[number] = int(fields[1])
+        times[number] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    below = {pid}
+    while True:
+        more = {each for each, parent in parents.items() if parent in below} - below
+        if not more:
+            return sum(times.get(each, 0.0) for each in below)
+        below |= more
 
 
 def _timed(names: list[str], act: Callable[[str], object], done: Callable[[], bool]) -> float:

@@ -39,6 +39,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerAddress]:
 
 
 @pytest.fixture(scope="session")
+def other_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerAddress]:
+    """A second Kafka cluster, for connectors that work elsewhere than their workers."""
+    started = EmbeddedBroker.start(tmp_path_factory.mktemp("other-broker"))
+    try:
+        yield BrokerAddress(started.bootstrap_servers, started.cluster_id)
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="session")
 def oracle(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
     """A real Connect worker with exactly-once sources, started by the first test that asks."""
     worker = Oracle.start(

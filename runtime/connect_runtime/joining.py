@@ -38,7 +38,7 @@ def find_cluster(config: WorkerConfig) -> str:
 
     Workers that were killed are members for a session more; that long this waits for them.
     """
-    check_worker_clients(config.properties)
+    check_worker_clients(config.resolved_properties)
     cluster_id = check_reachable(config.client)
     deadline = time.monotonic() + _DYING_S
     told = False

@@ -113,7 +113,7 @@ class Runtime:
             ),
             Edges(
                 logs=logs,
-                groups=SinkGroups(config.client),
+                groups=SinkGroups(),
                 election=Election(config.client, config.group_id, topics.config, self.url),
                 launcher=launcher,
                 check=lambda name, given: _check(name, given, config, self._providers),

@@ -19,6 +19,7 @@ from connect_runtime.api import (
     OneOf,
     Range,
 )
+from connect_runtime.client_overrides import ALLOWLIST_KEY, POLICY_KEY, policy_of
 from connect_runtime.plugins import PLUGIN_MODULES, is_module_name
 from connect_runtime.rest.settings import define_rest_keys
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
@@ -58,7 +59,7 @@ TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage."
 WITHOUT_EFFECT: Final = frozenset(
     """
     admin.listeners connect.protocol
-    connector.client.config.override.policy header.converter.plugin.version heartbeat.interval.ms
+    header.converter.plugin.version heartbeat.interval.ms
     inter.worker.key.generation.algorithm inter.worker.key.size inter.worker.key.ttl.ms
     inter.worker.signature.algorithm inter.worker.verification.algorithms internal.key.converter
     internal.value.converter key.converter.plugin.version metadata.recovery.rebootstrap.trigger.ms
@@ -66,7 +67,7 @@ WITHOUT_EFFECT: Final = frozenset(
     metrics.sample.window.ms offset.storage.file.filename plugin.discovery
     plugin.path rebalance.timeout.ms response.http.headers.config rest.advertised.listener
     rest.extension.classes scheduled.rebalance.max.delay.ms session.timeout.ms
-    topic.creation.enable topic.tracking.allow.reset
+    topic.tracking.allow.reset
     value.converter.plugin.version worker.sync.timeout.ms worker.unsync.backoff.ms
     """.split()
 )
@@ -102,6 +103,11 @@ def _modules(name: str, value: Any) -> None:
             raise ConfigError.invalid(name, module, "not the name of a Python module or package")
 
 
+def _override_policy(name: str, value: Any) -> None:
+    policy_of({name: value})
+
+
+_POLICY: Final = Described(_override_policy, "All, None, Principal or Allowlist")
 _COUNT: Final = Described(_count, "positive, or -1 to use the broker's default")
 _TOPIC: Final = Described(_topic_name, "topic name")
 
@@ -144,6 +150,9 @@ def _supported() -> ConfigDef:
     keys.define("client.id", ConfigType.STRING, "")
     keys.define(PLUGIN_MODULES, ConfigType.LIST, "", validator=Described(_modules, "module names"))
     keys.define("config.providers", ConfigType.LIST, "")
+    keys.define(POLICY_KEY, ConfigType.STRING, "All", validator=_POLICY)
+    keys.define(ALLOWLIST_KEY, ConfigType.LIST, "")
+    keys.define("topic.creation.enable", ConfigType.BOOLEAN, True)
     keys.define("spark.master", ConfigType.STRING, DEFAULT_MASTER, validator=NonEmptyString())
     return keys
 

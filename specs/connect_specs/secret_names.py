@@ -1,10 +1,8 @@
-"""Whether a name is that of a secret: of a config key, or of a value in a values file; and texts
-without the values of such keys."""
+"""Whether a name is that of a secret: of a config key, or of a value in a values file."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 _SECRET_NAME = re.compile(
     r"passw(or)?d|passphrase|passcode|secret|token(?!iz|is)|credential"
@@ -19,19 +17,8 @@ _ABOUT_A_SECRET = re.compile(
     r"|url|uri|endpoint|topic|format)$",
     re.IGNORECASE,
 )
-_SHORTEST = 4
 
 
 def is_secret_name(name: str) -> bool:
     """Whether what has this name is a secret."""
     return bool(_SECRET_NAME.search(name)) and not _ABOUT_A_SECRET.search(name)
-
-
-def hide_secrets(text: str, config: Mapping[str, str | None], mask: str) -> str:
-    """The text, with a mask for each value of the config whose key is a secret's name. Values of
-    less than four characters are too short to tell."""
-    secrets = {value for key, value in config.items() if value and is_secret_name(key)}
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= _SHORTEST:
-            text = text.replace(secret, mask)
-    return text

@@ -18,15 +18,21 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def rig(
-    broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory, unique: str
+    broker: BrokerAddress,
+    tmp_path_factory: pytest.TempPathFactory,
+    unique: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Rig]:
     """A project on the tests' Kafka whose workers read files below its folder `secrets`."""
     kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
     rig = Rig(tmp_path_factory.mktemp("providers") / "project", unique[-20:].lstrip("-"), kafka)
+    monkeypatch.setenv("CONNECT_TEST_LINGER", "7")
     (rig.folder / "secrets").mkdir()
     file = rig.folder / "connect.yaml"
     provider = (
-        "    config.providers: file\n"
+        "    config.providers: file,env\n"
+        "    config.providers.env.class: EnvVarConfigProvider\n"
+        "    producer.linger.ms: ${env:CONNECT_TEST_LINGER}\n"
         "    config.providers.file.class: FileConfigProvider\n"
         f"    config.providers.file.param.allowed.paths: {rig.folder / 'secrets'}\n"
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,8 +19,10 @@ from connect_runtime.api import (
     SourceTask,
     TransactionBoundaries,
 )
+from connect_runtime.connectors.file_source import FileStreamSourceConnector
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import Plugin
+from connect_runtime.validation import validate as validate_module
 from connect_runtime.validation.infos import ConfigInfos
 from connect_runtime.validation.validate import check, validate
 from connect_runtime.worker_config import WorkerConfig, from_properties
@@ -326,6 +330,18 @@ def test_required_exactly_once_is_checked_before(
     assert _errors(validate({**config, "exactly.once.support": "requested"}, worker)) == {}
 
 
+def test_required_exactly_once_needs_a_worker_that_has_it(
+    worker: WorkerConfig, preflight: type[Preflight]
+) -> None:
+    preflight.support = ExactlyOnceSupport.SUPPORTED
+    disabled = {**worker.properties, "exactly.once.source.support": "disabled"}
+    config = {"name": "n", "connector.class": "M", "exactly.once.support": "required"}
+    errors = _errors(validate(config, replace(worker, properties=disabled)))
+    assert errors["exactly.once.support"] == [
+        "This worker does not have exactly-once source support enabled."
+    ]
+
+
 @pytest.mark.parametrize(
     ("boundaries", "begins"),
     [
@@ -353,3 +369,23 @@ def test_a_password_is_never_shown(worker: WorkerConfig, preflight: type[Preflig
     assert "hunter2" not in repr(infos)
     shown = {info.value.name: info.value.value for info in infos.configs if info.value}
     assert shown["secret"] == "[hidden]"
+
+
+def test_a_plugin_that_hangs_is_not_waited_for(
+    worker: WorkerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+
+    def hang(self: object, props: object) -> list[object]:
+        over.wait(20)
+        return []
+
+    monkeypatch.setattr(validate_module, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(FileStreamSourceConnector, "validate", hang)
+    try:
+        with pytest.raises(RequestError) as refused:
+            validate(SOURCE, worker)
+    finally:
+        over.set()
+    assert refused.value.status == 500
+    assert "has not returned" in refused.value.message

@@ -23,15 +23,16 @@ def leading(project: Project, client: Mapping[str, str]) -> Iterator[str]:
     """Its URL, for as long as it leads."""
     group_id, topics = project.group_id, project.topics
     logs = KafkaLogs(client)
-    ensure_topics(from_project(project, None)[0], logs)
+    worker, _ = from_project(project, None)
+    ensure_topics(worker, logs)
     bound = Bound.at("127.0.0.1", 0)
     url = f"http://127.0.0.1:{bound.port}"
     herder = ConnectHerder(
         url,
-        WorkerSettings(group_id, topics, url, {}),
+        WorkerSettings(group_id, topics, url, worker.properties),
         Edges(
             logs=logs,
-            groups=SinkGroups(client),
+            groups=SinkGroups(),
             election=Election(client, group_id, topics.config, url),
             launcher=None,
             check=lambda name, config: None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -12,8 +13,8 @@ LEAKY = f"{__name__}.LeakySource"
 
 
 class LeakySource(ObedientSource):
-    """`leak` names where it throws with the password in the text: start, stop, task, or refuse and
-    throw of `alter_offsets`."""
+    """`leak` names where it throws with the password in the text: start, stop, task, exit (of the
+    task), or refuse and throw of `alter_offsets`."""
 
     started: ClassVar[list[Mapping[str, str]]] = []
 
@@ -51,6 +52,8 @@ class LeakySourceTask(ObedientSourceTask):
         self.started.append(dict(props))
         if props.get("leak") == "task":
             raise _refused(props)
+        if props.get("leak") == "exit":
+            sys.exit(str(_refused(props)))
 
 
 def _refused(props: Mapping[str, str]) -> ConnectorError:

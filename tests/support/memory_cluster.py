@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
+from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.kafka.groups import GroupActive
@@ -63,21 +64,21 @@ class MemoryGroups:
         self.committed: dict[str, dict[tuple[str, int], int]] = {}
         self.active: set[str] = set()
 
-    def offsets(self, group: str) -> Mapping[tuple[str, int], int]:
-        return dict(self.committed.get(group, {}))
+    def offsets(self, sink: ConnectorClients) -> Mapping[tuple[str, int], int]:
+        return dict(self.committed.get(sink.group, {}))
 
-    def alter(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        self._check(group)
-        self.committed.setdefault(group, {}).update(offsets)
+    def alter(self, sink: ConnectorClients, offsets: Mapping[tuple[str, int], int]) -> None:
+        self._check(sink.group)
+        self.committed.setdefault(sink.group, {}).update(offsets)
 
-    def forget(self, group: str, partitions: Sequence[tuple[str, int]]) -> None:
-        self._check(group)
+    def forget(self, sink: ConnectorClients, partitions: Sequence[tuple[str, int]]) -> None:
+        self._check(sink.group)
         for partition in partitions:
-            self.committed.get(group, {}).pop(partition, None)
+            self.committed.get(sink.group, {}).pop(partition, None)
 
-    def delete(self, group: str) -> None:
-        self._check(group)
-        self.committed.pop(group, None)
+    def delete(self, sink: ConnectorClients) -> None:
+        self._check(sink.group)
+        self.committed.pop(sink.group, None)
 
     def _check(self, group: str) -> None:
         if group in self.active:

@@ -84,7 +84,7 @@ def thread_cluster(
         WorkerSettings(config.group_id, config.topics, "ours:8083", config.properties),
         Edges(
             logs=logs,
-            groups=SinkGroups(config.client),
+            groups=SinkGroups(),
             election=Election(
                 config.client, config.group_id, config.topics.config, "http://ours:8083"
             ),

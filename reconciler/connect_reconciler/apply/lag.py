@@ -56,9 +56,13 @@ def growth(first: Standings, now: Standings) -> str:
 
 
 def standings_of(
-    cluster: Cluster, view: View, read_back: ReadBack, worker: Mapping[str, str]
+    cluster: Cluster,
+    view_of: Callable[[str, Mapping[str, str]], View],
+    read_back: ReadBack,
+    worker: Mapping[str, str],
 ) -> Callable[[str], Standings]:
-    """Tells a sink's standings, as far as partitions exist. Raises ConnectError.
+    """Tells a sink's standings, as far as partitions exist. `view_of` leads to the Kafka cluster
+    that a sink reads, by its name and config. Raises ConnectError.
 
     In a partition without an offset a sink begins at the log's start, or it is left out where it
     begins elsewhere: only its tasks know where that was.
@@ -73,6 +77,7 @@ def standings_of(
         }
         found = read_back(name)
         config = {} if found is None else found.config
+        view = view_of(name, config)
         reads = set(committed)
         if sink_start(config, worker) == "earliest":
             reads |= sink_partitions(config, view.topics())

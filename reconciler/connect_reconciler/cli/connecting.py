@@ -108,9 +108,6 @@ def _write_client_properties(project: Project, broker: EmbeddedBroker) -> None:
     """For Kafka's own tools, which need the password."""
     from connect_runtime.private_files import write_private
 
-    file = project.data / _CLIENT
-    if not project.embedded_authentication:
-        file.unlink(missing_ok=True)
-        return
-    lines = [f"{key}={value}\n" for key, value in broker.client_properties.items()]
-    write_private(file, "".join(lines))
+    if project.embedded_authentication:
+        lines = [f"{key}={value}\n" for key, value in broker.client_properties.items()]
+        write_private(project.data / _CLIENT, "".join(lines))

@@ -126,7 +126,7 @@ def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | Non
             WorkerSettings(project.group_id, project.topics, who, worker.properties),
             Edges(
                 logs=logs,
-                groups=SinkGroups(client),
+                groups=SinkGroups(),
                 election=Election(client, project.group_id, project.topics.config, who),
                 launcher=None,
                 check=lambda name, config: check(config, worker),

@@ -98,6 +98,13 @@ def _offsets(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Finding]
             yield _error("doctor.offset", what, where, _RESTART)
 
 
+def unreadable(topics: TopicsSide) -> Iterator[Finding]:
+    """Offsets that could not be looked at, such as those on other Kafka clusters."""
+    for name, why in sorted(topics.unknown.items()):
+        what = f"the offsets of {name} could not be read"
+        yield Finding("warning", Diagnostic("doctor.offsets-unknown", what, name, why))
+
+
 def left_over(topics: TopicsSide) -> Iterator[Finding]:
     """Statuses of connectors and tasks that are no more, and configs that are half written."""
     known = topics.config.connectors

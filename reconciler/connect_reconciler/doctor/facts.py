@@ -67,7 +67,8 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSide:
-    """What Kafka holds. `offsets` are those of connectors that are stopped."""
+    """What Kafka holds. `offsets` are those of connectors that are stopped; `unknown` says why
+    those of others could not be read."""
 
     cluster_id: str
     brokers: int
@@ -77,6 +78,7 @@ class TopicsSide:
     stored: OffsetSnapshot
     offsets: Mapping[str, Sequence[OffsetEntry]]
     places: Places
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

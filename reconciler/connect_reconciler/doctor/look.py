@@ -9,16 +9,18 @@ from dataclasses import dataclass
 
 from connect_reconciler.cluster.choose import rest_client
 from connect_reconciler.cluster.rest_client import RestClient, connector_path, shown_url
-from connect_reconciler.doctor.compare import compare, failed, left_over
+from connect_reconciler.doctor.compare import compare, failed, left_over, unreadable
 from connect_reconciler.doctor.facts import Finding, Places, RestSide, TopicsSide
 from connect_reconciler.doctor.kafka import brokers_of, group_mixing, topic_facts
 from connect_reconciler.doctor.setup import check_topics, check_version
 from connect_reconciler.ledger.config_entry import load_ledger
 from connect_reconciler.ledger.topic import LedgerUnreadable
+from connect_reconciler.observe.homes import Homes, worker_properties
 from connect_reconciler.observe.kafka_view import KafkaView
 from connect_reconciler.observe.ledger import ledger_seen
-from connect_reconciler.observe.offsets import offsets_of
+from connect_reconciler.observe.offsets import offsets_now
 from connect_reconciler.observe.rest import connectors_over_rest
+from connect_runtime.client_overrides import Kind
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.rest import wire
@@ -31,7 +33,6 @@ from connect_runtime.storage.snapshots import (
 )
 from connect_specs.desired import OffsetEntry, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic
-from connect_specs.names import sink_group
 
 _AT_ONCE = 8
 _AGAIN_S = 1.0
@@ -95,6 +96,7 @@ def _topics_alone(
     _tell_topics(topics, looked_at)
     yield from check_topics(project, topics)
     yield from left_over(topics)
+    yield from unreadable(topics)
 
 
 def _rest_alone(project: Project, rest: RestClient, looked_at: list[str]) -> Iterator[Finding]:
@@ -133,6 +135,7 @@ def _both(
         differences = tuple(each for each in differences if each.diagnostic.what in again)
     yield from differences
     yield from left_over(topics)
+    yield from unreadable(topics)
     yield from failed(side)
 
 
@@ -145,12 +148,13 @@ def _topics_side(project: Project, client: Mapping[str, str]) -> TopicsSide:
         )
     configs = config_topic.reduce_all(ConfigSnapshot(), config)
     stored = offsets_topic.reduce_all(OffsetSnapshot(), offsets)
-    sinks = {
-        name: sink_group(name, state.config, project.worker)
+    homes = Homes(project, worker_properties(project, client), view)
+    held = {
+        name: homes.clients(name, state.config, _kind(name, state.config, stored))
         for name, state in configs.connectors.items()
-        if name not in stored.connectors
     }
-    committed = view.group_offsets(set(sinks.values())) if sinks else {}
+    homes.reach(held.values())
+    found = offsets_now(held, {}, stored, homes)
     return TopicsSide(
         cluster_id=cluster_id,
         brokers=brokers_of(client),
@@ -158,9 +162,16 @@ def _topics_side(project: Project, client: Mapping[str, str]) -> TopicsSide:
         config=configs,
         status=status_topic.reduce_all(StatusSnapshot(), status),
         stored=stored,
-        offsets=offsets_of(stored, {}, sinks, committed),
+        offsets=found.offsets,
+        unknown=found.unknown,
         places=Places.index(config, offsets),
     )
+
+
+def _kind(name: str, config: Mapping[str, str], stored: OffsetSnapshot) -> Kind:
+    """Without its plugin: a source has left something in the worker's topic, or names no topics."""
+    names_topics = bool({"topics", "topics.regex"} & config.keys())
+    return "sink" if names_topics and name not in stored.connectors else "source"
 
 
 def _rest_side(rest: RestClient) -> RestSide:

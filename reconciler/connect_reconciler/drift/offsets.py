@@ -34,6 +34,17 @@ def held_offsets(
     if not pins or unseen or connector.target is not TargetState.STOPPED:
         return
     pin, applied = max(pins, key=lambda each: (each[1].applied_ms, each[0]))
+    unknown = seen.live.unknown.get(name)
+    if unknown is not None:
+        yield Finding(
+            Kind.OFFSETS,
+            name,
+            Whose.UNKNOWN,
+            key=pin,
+            applied=Plain(_texts(applied.resolved or ())),
+            detail=f"its offsets could not be read: {unknown}",
+        )
+        return
     if not offsets_drifted(applied, connector.offsets):
         return
     asked = None if spec is None or spec.pin is None else spec.pin.id

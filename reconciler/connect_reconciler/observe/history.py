@@ -38,6 +38,7 @@ def observe_with_history(project: Project, desired: Desired, client: Mapping[str
             now_ms=lambda: time.time_ns() // 1_000_000,
             fingerprint_key=fingerprint_key_given(),
             plugins=plugins,
+            client=client,
         )
     kept, topics = view.kept, project.topics
     history = history_of(

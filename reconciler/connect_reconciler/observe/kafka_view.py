@@ -72,11 +72,15 @@ def records_of(logs: Logs, topic: str) -> Sequence[LogRecord]:
 
 
 class KafkaView:
-    """The cluster that client properties under Java's names lead to. One object, many threads."""
+    """The cluster that client properties under Java's names lead to, `consumer` those that read.
+    One object, many threads."""
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self, properties: Mapping[str, str], *, consumer: Mapping[str, str] | None = None
+    ) -> None:
         self._properties = dict(properties)
-        self._logs = KafkaLogs(self._properties)
+        self._consumer = self._properties if consumer is None else dict(consumer)
+        self._logs = KafkaLogs(self._properties, consumer=self._consumer)
 
     def cluster_id(self) -> str:
         return check_reachable(self._properties, _REACH_S)
@@ -113,7 +117,7 @@ class KafkaView:
         return newest_times(self._properties, partitions)
 
     def _times(self, offsets: Mapping[TopicPartition, int], deadline: float) -> dict[Moment, int]:
-        reader = consumer(self._properties, {"group.id": "connect-times", **_READER})
+        reader = consumer(self._consumer, {"group.id": "connect-times", **_READER})
         found: dict[Moment, int] = {}
         missing = dict(offsets)
         try:

@@ -5,15 +5,62 @@ Asked of Kafka once everything else is known, so that only what a plan will spea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
+from connect_reconciler.observe.homes import Homes, attempt
 from connect_reconciler.observe.kafka_view import Moment, View
 from connect_reconciler.plan.diff import Changes, diff
-from connect_reconciler.plan.live import Live, TopicPartition
+from connect_reconciler.plan.live import ClusterLogs, Live, TopicPartition
 from connect_reconciler.plan.offsets.moves import sink_offset, sink_partition
 from connect_reconciler.plan.offsets.positions import sink_partitions
+from connect_runtime.connector_clients import ConnectorClients
 from connect_specs.desired import Desired, OffsetEntry
+
+
+def with_logs_elsewhere(
+    live: Live, desired: Desired, clients: Mapping[str, ConnectorClients], homes: Homes
+) -> Live:
+    """`with_logs`, where sinks may read other Kafka clusters: each is asked on its own. What cannot
+    be asked is unknown."""
+    away = {n: each for n, each in clients.items() if each.kind == "sink" and each.own_login}
+    live = _logs_of(live, desired, lambda name: name not in away, homes.view)
+    elsewhere: dict[str, ClusterLogs] = {}
+    unknown = dict(live.unknown)
+    for name, each in away.items():
+        reached = homes.of(each)
+        view = reached.view
+        if name in unknown or view is None:
+            unknown.setdefault(name, reached.reason)
+            continue
+        spec = desired.connectors.get(name)
+        names = {name, spec.renamed_from if spec else None}
+        found = attempt(partial(_logs_of, live, desired, names.__contains__, view))
+        if isinstance(found, str):
+            unknown[name] = found
+        else:
+            elsewhere[name] = ClusterLogs(found.logs, found.topics, found.record_times, found.times)
+    return replace(live, elsewhere=elsewhere, unknown=unknown)
+
+
+def _logs_of(live: Live, desired: Desired, of: Callable[[str], bool], view: View) -> Live:
+    """`live` with the logs of some connectors only."""
+    part = replace(
+        live,
+        connectors={name: each for name, each in live.connectors.items() if of(name)},
+        orphan_offsets={n: each for n, each in live.orphan_offsets.items() if of(n)},
+        new_offsets={n: each for n, each in live.new_offsets.items() if of(n)},
+    )
+    specs = {name: spec for name, spec in desired.connectors.items() if of(name)}
+    found = with_logs(part, replace(desired, connectors=specs), view)
+    return replace(
+        live,
+        logs=found.logs,
+        topics=found.topics,
+        record_times=found.record_times,
+        times=found.times,
+    )
 
 
 def with_logs(live: Live, desired: Desired, view: View) -> Live:

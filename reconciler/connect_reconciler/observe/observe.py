@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from connect_reconciler.cluster.choose import rest_client
 from connect_reconciler.cluster.rest_client import RestClient
@@ -17,15 +18,15 @@ from connect_reconciler.ledger.config_entry import offsets_mark, still_held, wit
 from connect_reconciler.ledger.topic import LedgerSnapshot, with_fingerprint_key
 from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
 from connect_reconciler.observe.classes import kinds_of, live_kind, password_keys
+from connect_reconciler.observe.homes import Homes, OpenView, open_view, worker_properties
 from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_key_given
 from connect_reconciler.observe.known_plugins import known_plugins
-from connect_reconciler.observe.logs import with_logs
+from connect_reconciler.observe.logs import with_logs_elsewhere
 from connect_reconciler.observe.offsets import (
-    group_entries,
-    left_as_source,
-    new_groups,
-    offsets_of,
-    sink_groups,
+    Found,
+    Scope,
+    offsets_now,
+    offsets_to_be,
     topics_of_sinks,
 )
 from connect_reconciler.observe.rest import observe_rest
@@ -40,7 +41,7 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
 )
 from connect_specs.desired import Desired, Project
-from connect_specs.diagnostics import ConnectError
+from connect_specs.diagnostics import ConnectError, Diagnostic
 from connect_specs.names import ClusterTopics
 from connect_specs.plugin_definitions import Definitions
 from connect_specs.states import TargetState
@@ -71,6 +72,7 @@ def observe(project: Project, desired: Desired, client: Mapping[str, str]) -> Li
                 now_ms=_now_ms,
                 fingerprint_key=key,
                 plugins=plugins,
+                client=client,
             )
             if project.target is None:
                 return replace(live, ours=True)
@@ -103,8 +105,11 @@ def observe_view(
     now_ms: Callable[[], int],
     fingerprint_key: bytes | None,
     plugins: Definitions,
+    client: Mapping[str, str] = MappingProxyType({}),
+    open_view: OpenView = open_view,
 ) -> Live:
-    """The same over any view. `fingerprint_key` wins over the ledger's."""
+    """The same over any view. `fingerprint_key` wins over the ledger's; `open_view` leads to other
+    Kafka clusters."""
     cluster_id = view.cluster_id()
     found = _read_topics(project.topics, view)
     configs = {name: state.config for name, state in found.config.connectors.items()}
@@ -117,12 +122,15 @@ def observe_view(
         name: live_kind(state, kinds, found.offsets)
         for name, state in found.config.connectors.items()
     }
-    groups = sink_groups(project, desired, found.config, live_kinds, kinds, ledger)
-    view.ensure_visible(topics_of_sinks(groups, desired, found.config))
-    others = new_groups(project, desired, found.config, groups, kinds)
-    named = {*groups.values(), *others.values()}
-    committed = view.group_offsets(named) if named else {}
-    offsets = offsets_of(found.offsets, live_kinds, groups, committed)
+    homes = Homes(project, worker_properties(project, client), view, open_view)
+    scope = Scope(desired, found.config, live_kinds, kinds, ledger, homes)
+    held, wanted = scope.held(), scope.wanted()
+    homes.reach((*held.values(), *wanted.values()))
+    here = {name for name, each in held.items() if each.kind == "sink" and not each.own_login}
+    view.ensure_visible(topics_of_sinks(here, desired, found.config))
+    now = offsets_now(held, live_kinds, found.offsets, homes)
+    to_be = offsets_to_be(wanted, held, found.offsets, homes)
+    offsets = now.offsets
 
     def went_on(name: str, mark: str) -> bool:
         stopped = found.config.connectors[name].target is TargetState.STOPPED
@@ -149,16 +157,22 @@ def observe_view(
             for name, entries in sorted(offsets.items())
             if name not in found.config.connectors and entries
         },
-        new_offsets={
-            **{name: group_entries(committed.get(group, {})) for name, group in others.items()},
-            **left_as_source(desired, found.config, groups, kinds, found.offsets),
-        },
+        new_offsets=to_be.offsets,
         now_ms=now_ms(),
         cluster_id=cluster_id,
         kinds=kinds,
         password_keys=password_keys(found.config.connectors, desired, plugins, ledger.connectors),
+        unknown={**to_be.unknown, **now.unknown},
+        warnings=_unknown(now, to_be),
     )
-    return with_logs(live, desired, view)
+    return with_logs_elsewhere(live, desired, {**held, **wanted}, homes)
+
+
+def _unknown(now: Found, to_be: Found) -> tuple[Diagnostic, ...]:
+    return tuple(
+        Diagnostic("plan.offsets-unknown", f"the offsets of {name} could not be read", name, why)
+        for name, why in sorted({**to_be.unknown, **now.unknown}.items())
+    )
 
 
 def _read_topics(topics: ClusterTopics, view: View) -> _Topics:

@@ -4,45 +4,77 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
+from connect_reconciler.observe.homes import Homes, attempt
 from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.kinds import kind_of
 from connect_reconciler.plan.live import Kind, LedgerState, TopicPartition
 from connect_reconciler.plan.offsets.positions import sink_topics
 from connect_reconciler.plan.reserved import without_reserved
+from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.storage import offsets_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Project
-from connect_specs.names import sink_group
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
 from connect_specs.offsets import canonical_partition
 
 # Not, for one, a variable that only a worker fills in.
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
+Entries = tuple[OffsetEntry, ...]
 
-def sink_groups(
-    project: Project,
-    desired: Desired,
-    live: ConfigSnapshot,
-    live_kinds: Mapping[str, Kind],
-    kinds: Mapping[str, Kind],
-    ledger: LedgerState,
-) -> dict[str, str]:
-    """The consumer group of every sink that a spec names or this project owns.
 
-    Of one that does not exist yet too: a group can be left from before.
-    """
-    found: dict[str, str] = {}
-    named = {*desired.connectors, *(spec.renamed_from for spec in desired.connectors.values())}
-    for name, state in live.connectors.items():
-        owned = ledger.connectors.get(name)
-        ours = name in named or (owned and owned.project == desired.project)
-        if ours and live_kinds[name] == "sink":
-            found[name] = sink_group(name, state.config, project.worker)
-    for name, spec in desired.connectors.items():
-        if name not in live.connectors and kind_of(spec.config, None, kinds) == "sink":
-            found[name] = sink_group(name, _created(spec, live), project.worker)
-    return found
+@dataclass(slots=True)
+class Found:
+    """Offsets by connector, and why those of others are not known."""
+
+    offsets: dict[str, Entries] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which connectors a plan is about: those that a spec names or this project owns, live or yet
+    to be created."""
+
+    desired: Desired
+    live: ConfigSnapshot
+    live_kinds: Mapping[str, Kind]
+    kinds: Mapping[str, Kind]
+    ledger: LedgerState
+    homes: Homes
+
+    def held(self) -> dict[str, ConnectorClients]:
+        """Of each, the clients that it has now, or is created with: a group can be left from
+        before. Without those whose kind nobody knows."""
+        found: dict[str, ConnectorClients] = {}
+        specs = self.desired.connectors
+        named = {*specs, *(spec.renamed_from for spec in specs.values())}
+        for name, state in self.live.connectors.items():
+            owned = self.ledger.connectors.get(name)
+            ours = name in named or (owned and owned.project == self.desired.project)
+            kind = self.live_kinds[name]
+            if ours and kind != "unknown":
+                found[name] = self.homes.clients(name, state.config, kind)
+        for name, spec in specs.items():
+            kind = kind_of(spec.config, None, self.kinds)
+            if name not in self.live.connectors and kind != "unknown":
+                found[name] = self.homes.clients(name, _created(spec, self.live), kind)
+        return found
+
+    def wanted(self) -> dict[str, ConnectorClients]:
+        """Of each live one with a spec, the clients that it is to have."""
+        found = {}
+        for name in self.desired.connectors.keys() & self.live.connectors.keys():
+            written = self.written(name)
+            kind = kind_of(written, None, self.kinds)
+            if kind != "unknown":
+                found[name] = self.homes.clients(name, written, kind)
+        return found
+
+    def written(self, name: str) -> Mapping[str, str]:
+        config = self.live.connectors[name].config
+        return written_config(self.desired.connectors[name], without_reserved(config))
 
 
 def _created(spec: DesiredConnector, live: ConfigSnapshot) -> Mapping[str, str]:
@@ -51,42 +83,84 @@ def _created(spec: DesiredConnector, live: ConfigSnapshot) -> Mapping[str, str]:
     return written_config(spec, None if old is None else without_reserved(old.config))
 
 
-def new_groups(
-    project: Project,
-    desired: Desired,
-    live: ConfigSnapshot,
-    groups: Mapping[str, str],
-    kinds: Mapping[str, Kind],
-) -> dict[str, str]:
-    """The consumer group of every live connector whose spec has it read with another one."""
-    found: dict[str, str] = {}
-    for name in desired.connectors.keys() & live.connectors.keys():
-        written = _written(name, desired, live)
-        group = sink_group(name, written, project.worker)
-        elsewhere = "consumer.override.bootstrap.servers" in written
-        if kind_of(written, None, kinds) == "sink" and group != groups.get(name) and not elsewhere:
-            found[name] = group
+def offsets_now(
+    held: Mapping[str, ConnectorClients],
+    live_kinds: Mapping[str, Kind],
+    stored: OffsetSnapshot,
+    homes: Homes,
+) -> Found:
+    """Of `held`, each in its place, and of what else the worker's topic has: connectors of others,
+    and those that are gone."""
+    sinks = {name: each for name, each in held.items() if each.kind == "sink"}
+    found = sinks_offsets(sinks, homes)
+    for name in stored.connectors:
+        if live_kinds.get(name, "source") != "sink" and name not in sinks:
+            found.offsets[name] = source_entries(stored, name)
+    for name, clients in held.items():
+        if clients.kind == "source":
+            _take(found, name, homes.source(clients, stored))
     return found
 
 
-def left_as_source(
-    desired: Desired,
-    live: ConfigSnapshot,
-    groups: Mapping[str, str],
-    kinds: Mapping[str, Kind],
+def offsets_to_be(
+    wanted: Mapping[str, ConnectorClients],
+    held: Mapping[str, ConnectorClients],
     stored: OffsetSnapshot,
-) -> dict[str, tuple[OffsetEntry, ...]]:
-    """What sinks that are to become sources left when they were sources before."""
-    return {
-        name: _source_offsets(stored, name)
-        for name in desired.connectors.keys() & live.connectors.keys() & stored.connectors.keys()
-        if name in groups and kind_of(_written(name, desired, live), None, kinds) == "source"
+    homes: Homes,
+) -> Found:
+    """What is where connectors are to look for their offsets, where that is another place than
+    now."""
+    moved = {
+        name: clients
+        for name, clients in wanted.items()
+        if name in held and _place(clients) != _place(held[name])
     }
+    sinks = {name: each for name, each in moved.items() if each.kind == "sink"}
+    found = sinks_offsets(sinks, homes)
+    for name, clients in moved.items():
+        if clients.kind == "source":
+            _take(found, name, homes.source(clients, stored))
+    return found
 
 
-def _written(name: str, desired: Desired, live: ConfigSnapshot) -> Mapping[str, str]:
-    config = live.connectors[name].config
-    return written_config(desired.connectors[name], without_reserved(config))
+def sinks_offsets(sinks: Mapping[str, ConnectorClients], homes: Homes) -> Found:
+    """Of each sink's group, on the cluster that it reads. Raises ConnectError where the worker's
+    cluster cannot be asked."""
+    found = Found()
+    here = {name: each.group for name, each in sinks.items() if not each.own_login}
+    if here:
+        committed = homes.view.group_offsets(set(here.values()))
+        for name, group in here.items():
+            found.offsets[name] = group_entries(committed.get(group, {}))
+    for clients in sinks.values():
+        if clients.own_login:
+            _take_sink(found, clients, homes)
+    return found
+
+
+def _take_sink(found: Found, clients: ConnectorClients, homes: Homes) -> None:
+    reached, group = homes.of(clients), clients.group
+    view = reached.view
+    answer = reached.reason if view is None else attempt(lambda: view.group_offsets((group,)))
+    if isinstance(answer, str):
+        found.unknown[clients.name] = answer
+    else:
+        found.offsets[clients.name] = group_entries(answer.get(group, {}))
+
+
+def _take(found: Found, name: str, answer: OffsetSnapshot | str) -> None:
+    if isinstance(answer, str):
+        found.unknown[name] = answer
+        found.offsets.pop(name, None)
+    else:
+        known = name in answer.connectors
+        found.offsets[name] = source_entries(answer, name) if known else ()
+
+
+def _place(clients: ConnectorClients) -> tuple[object, ...]:
+    """Equal where the same offsets are."""
+    what = clients.place.topic if clients.kind == "source" else clients.group
+    return clients.kind, clients.servers, what
 
 
 def topics_of_sinks(
@@ -99,22 +173,6 @@ def topics_of_sinks(
     return tuple(sorted(topic for topic in named if _TOPIC_NAME.fullmatch(topic)))
 
 
-def offsets_of(
-    stored: OffsetSnapshot,
-    kinds: Mapping[str, Kind],
-    groups: Mapping[str, str],
-    committed: Mapping[str, Mapping[TopicPartition, int]],
-) -> dict[str, tuple[OffsetEntry, ...]]:
-    """By connector; also those that a deleted connector left behind."""
-    offsets: dict[str, tuple[OffsetEntry, ...]] = {}
-    for name in stored.connectors:
-        if kinds.get(name, "source") != "sink" and name not in groups:
-            offsets[name] = _source_offsets(stored, name)
-    for name, group in groups.items():
-        offsets[name] = group_entries(committed.get(group, {}))
-    return offsets
-
-
 def group_entries(committed: Mapping[TopicPartition, int]) -> tuple[OffsetEntry, ...]:
     """What a group has committed, as entries of offsets."""
     return tuple(
@@ -123,7 +181,7 @@ def group_entries(committed: Mapping[TopicPartition, int]) -> tuple[OffsetEntry,
     )
 
 
-def _source_offsets(snapshot: OffsetSnapshot, name: str) -> tuple[OffsetEntry, ...]:
+def source_entries(snapshot: OffsetSnapshot, name: str) -> tuple[OffsetEntry, ...]:
     """One entry a partition, also where records exist under several orders of its fields."""
     partitions = {
         canonical_partition(each.partition): each.partition

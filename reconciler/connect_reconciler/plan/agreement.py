@@ -246,7 +246,7 @@ def _with_numbers(
         entries = tuple(move.entry for move in then.moves)
         if entries == tuple(move.entry for move in new.moves):
             continue
-        if _on_the_way(entries, new.moves, live, start):
+        if _on_the_way(entries, new.moves, live.around(spec.name), start):
             specs[spec.name] = replace(spec, pin=replace(spec.pin, set=entries))
     return desired if specs == desired.connectors else replace(desired, connectors=specs)
 

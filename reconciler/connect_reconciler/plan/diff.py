@@ -17,7 +17,7 @@ from connect_reconciler.plan.actions import FieldChange
 from connect_reconciler.plan.kinds import kind_of
 from connect_reconciler.plan.live import AppliedPin, Kind, Live, LiveConnector, Owned
 from connect_reconciler.plan.offsets.positions import entries_at
-from connect_reconciler.plan.predict import OFFSETS_HOME_KEYS
+from connect_reconciler.plan.predict import moves_home
 from connect_reconciler.plan.renames.rename import Rename, base_config, recorded_pin, rename_of
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.secrets.sensitive import Veil, veil
@@ -177,7 +177,7 @@ def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
     kind = kind_of(written, before, live.kinds)
     offsets = live.orphan_offsets.get(name, ()) if connector is None else connector.offsets
     other_kind = connector is not None and {kind, connector.kind} == {"source", "sink"}
-    if other_kind or any(change.key in OFFSETS_HOME_KEYS for change in fields):
+    if other_kind or moves_home(kind, (change.key for change in fields)):
         offsets = live.new_offsets.get(name, ())
     if rename is not None and rename.live is not None and rename.stage in ("new", "begun"):
         offsets = rename.live.offsets
@@ -252,13 +252,13 @@ def _pin_change(
     if applied is None:
         entries = None if pin.reset else pin.set
         if pin.to is not None and not pin.set:
-            entries = entries_at(pin.to, written, live) if kind == "sink" else ()
+            entries = entries_at(pin.to, written, live.around(spec.name)) if kind == "sink" else ()
         return PinChange(pin.id, known, entries, again=False, held=held)
     # Once-only: a pin with other content is for checks.py to refuse, and one that was let go of
     # stays satisfied however far the connector has moved
     if applied.content_hash != known or not (held and applied.held):
         return None
-    if not offsets_drifted(applied, offsets):
+    if spec.name in live.unknown or not offsets_drifted(applied, offsets):
         return None
     return PinChange(pin.id, known, applied.resolved, again=True, held=True)
 

@@ -6,7 +6,7 @@ From here to the plan everything is pure: even `now_ms` is part of the value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from connect_reconciler.plan.journal import Unfinished
@@ -95,6 +95,16 @@ class LedgerState:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterLogs:
+    """The logs of topics on another Kafka cluster, as `Live` has those on the worker's."""
+
+    logs: Mapping[TopicPartition, LogRange] = field(default_factory=dict)
+    topics: Mapping[str, int] = field(default_factory=dict)
+    record_times: Mapping[tuple[str, int, int], int] = field(default_factory=dict)
+    times: Mapping[tuple[str, int, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Live:
     """All that was observed. `logs` covers every topic partition that a sink or a pin names.
 
@@ -113,6 +123,10 @@ class Live:
     `rest_alone`: no Kafka could be asked, so that logs and what deleted connectors left are not
     known, and the ledger lies in the configs. `version` is Connect's, where a REST API told it.
     `ours`: our runtime runs the connectors, or will.
+
+    `elsewhere` holds the logs of sinks that read another Kafka cluster, by connector. `unknown`
+    says, by connector, why its offsets could not be read: having none in `offsets` then means
+    nothing. `hidden` is that reason in what `around` returns.
     """
 
     connectors: Mapping[str, LiveConnector] = field(default_factory=dict)
@@ -132,3 +146,26 @@ class Live:
     rest_alone: bool = False
     version: str = ""
     ours: bool = False
+    elsewhere: Mapping[str, ClusterLogs] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    hidden: str = ""
+
+    @property
+    def logs_unknown(self) -> bool:
+        """Whether logs that are not in `logs` may be there all the same."""
+        return self.rest_alone or bool(self.hidden)
+
+    def around(self, name: str) -> Live:
+        """The same with the logs of the Kafka cluster that one connector works on."""
+        hidden = self.unknown.get(name, "")
+        if not hidden and name not in self.elsewhere:
+            return self
+        found = ClusterLogs() if hidden else self.elsewhere[name]
+        return replace(
+            self,
+            logs=found.logs,
+            topics=found.topics,
+            record_times=found.record_times,
+            times=found.times,
+            hidden=hidden,
+        )

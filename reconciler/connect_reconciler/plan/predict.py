@@ -42,7 +42,7 @@ from connect_reconciler.plan.actions import (
     UpdateConfig,
     old_name,
 )
-from connect_reconciler.plan.live import AppliedPin, Live, LogRange, TopicPartition
+from connect_reconciler.plan.live import AppliedPin, Kind, Live, LogRange, TopicPartition
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.renames.rename import (
     CARRIED,
@@ -60,13 +60,16 @@ from connect_specs.offsets import canonical_partition
 from connect_specs.states import TargetState
 
 # A change of one of these makes Connect look for the offsets elsewhere
-OFFSETS_HOME_KEYS = frozenset(
-    {
-        "consumer.override.bootstrap.servers",
-        "consumer.override.group.id",
-        "offsets.storage.topic",
-    }
-)
+_HOME_KEYS: Mapping[Kind, frozenset[str]] = {
+    "sink": frozenset({"consumer.override.bootstrap.servers", "consumer.override.group.id"}),
+    "source": frozenset({"offsets.storage.topic", "producer.override.bootstrap.servers"}),
+}
+
+
+def moves_home(kind: Kind, keys: Iterable[str]) -> bool:
+    """Whether a change of these config keys has a connector's offsets in another place."""
+    of_any = frozenset[str]().union(*_HOME_KEYS.values())
+    return not _HOME_KEYS.get(kind, of_any).isdisjoint(keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ class ConnectorState:
     logs: Mapping[TopicPartition, LogRange] = field(default_factory=dict)
     key: bytes | None = field(default=None, repr=False)
     old: ConnectorState | None = None
+    kind: Kind = "unknown"
 
 
 def state_before(
@@ -116,7 +120,8 @@ def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
         held_from=None if owned is None else owned.held_from,
         pins=pins_of(live.ledger, name),
         offsets=connector.offsets if connector else live.orphan_offsets.get(name, ()),
-        logs=live.logs,
+        logs=live.around(name).logs,
+        kind="unknown" if connector is None else connector.kind,
         key=key,
     )
 
@@ -136,7 +141,7 @@ def predict(state: ConnectorState, action: Action) -> ConnectorState:
         case Adopt():
             return replace(state, owner=state.project)
         case UpdateConfig(config=config, changes=changes):
-            moved = any(change.key in OFFSETS_HOME_KEYS for change in changes)
+            moved = moves_home(state.kind, (change.key for change in changes))
             return replace(state, config=config, offsets=() if moved else state.offsets)
         case Stop(held_from=held_from):
             return replace(state, target=TargetState.STOPPED, held_from=held_from)

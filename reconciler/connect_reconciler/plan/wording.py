@@ -36,7 +36,7 @@ from connect_reconciler.plan.offsets.moves import (
     totals,
 )
 from connect_reconciler.plan.offsets.positions import position_text
-from connect_reconciler.plan.predict import OFFSETS_HOME_KEYS
+from connect_reconciler.plan.predict import moves_home
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import sink_group
 from connect_specs.offsets import canonical_partition
@@ -216,8 +216,8 @@ class Wording:
 
     def _moves_home(self) -> bool:
         """Whether it is to look for its offsets in another place than now."""
-        keys = {change.key for change in self.changes.config}
-        return not self.changes.carries and bool(keys & OFFSETS_HOME_KEYS)
+        keys = (change.key for change in self.changes.config)
+        return not self.changes.carries and moves_home(self.changes.kind, keys)
 
     def _nothing_to_forget(self) -> str:
         if self._moves_home() and self.changes.name not in self.live.new_offsets:
@@ -232,7 +232,12 @@ class Wording:
         if self._moves_home():
             reader = None  # it does not read in the place where its offsets are to be
         return MoveContext.of(
-            changes.kind, changes.offsets, self.live, written, start, reading(reader)
+            changes.kind,
+            changes.offsets,
+            self.live.around(changes.name),
+            written,
+            start,
+            reading(reader),
         )
 
     def _stopped_before(self) -> bool:

@@ -270,7 +270,7 @@ def _changed(file: BinaryIO, name: str) -> str:
         return "truncated"
     try:
         there = Path(name).stat()
-    except FileNotFoundError:
+    except OSError:  # there is no new one, or it cannot be seen now
         return ""
     return "" if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino) else "replaced"
 

@@ -11,20 +11,22 @@ from dataclasses import dataclass, field
 from connect_runtime import plugins
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.connect_cluster import Check, ConnectCluster
+from connect_runtime.herder.connector_logs import OpenLogs
 from connect_runtime.herder.herder import Candidate, Herder
 from connect_runtime.herder.launcher import Launcher
 from connect_runtime.herder.offsets import ConnectorOffsets, Groups
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.worker import Worker, WorkerSettings
+from connect_runtime.kafka.log import connector_logs
 from connect_runtime.storage.log import Logs
-from connect_specs.names import task_transactional_id
 
 
 @dataclass(frozen=True, slots=True)
 class Edges:
     """Everything outside: Kafka's logs, groups and election, the launcher (None: run nothing), the
-    check of configs, who leads if not this one, and the worker's config providers, which the caller
-    closes. Tests bring a clock and a pool of their own."""
+    check of configs, who leads if not this one, logs where connectors need their own, and the
+    worker's config providers, which the caller closes. Tests bring a clock and a pool of their
+    own."""
 
     logs: Logs
     groups: Groups
@@ -32,6 +34,7 @@ class Edges:
     launcher: Launcher | None
     check: Check
     leader: Callable[[], str | None]
+    open_logs: OpenLogs = connector_logs
     clock: Callable[[], float] = time.monotonic
     pool: Executor | None = None
     providers: ConfigProviders = field(default_factory=lambda: ConfigProviders({}))
@@ -42,9 +45,15 @@ class ConnectHerder:
 
     def __init__(self, url: str, settings: WorkerSettings, edges: Edges) -> None:
         plugins.allow_modules(settings.properties)
-        self._edges = edges
         self._settings = settings
-        self._sources = SourceOffsets(edges.logs, settings.topics.offsets)
+        self._sources = SourceOffsets(
+            edges.logs,
+            settings.group_id,
+            settings.topics.offsets,
+            settings.properties,
+            edges.providers,
+            edges.open_logs,
+        )
         self._worker = Worker(
             settings, edges.launcher, self._sources, edges.providers, self._fence, edges.pool
         )
@@ -63,7 +72,6 @@ class ConnectHerder:
             self._sources,
             edges.groups,
             edges.providers,
-            self._fence,
         )
         self.verbs = ConnectCluster(
             self.herder,
@@ -74,9 +82,8 @@ class ConnectHerder:
             problem=lambda: edges.launcher.problem if edges.launcher else None,
         )
 
-    def _fence(self, name: str, config: Mapping[str, str], count: int) -> None:
-        group_id = self._settings.group_id
-        self._edges.logs.fence([task_transactional_id(group_id, name, n) for n in range(count)])
+    def _fence(self, name: str, config: Mapping[str, str], tasks: int) -> None:
+        self._sources.fence(self._sources.clients(name, config, "source"), tasks)
 
     def start(self) -> None:
         """Begins to read, to take part in the election and to answer."""

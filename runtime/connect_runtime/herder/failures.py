@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 import math
 import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from connect_runtime.herder.runs import Failure
 from connect_runtime.herder.view import View
 from connect_runtime.storage.status_topic import storable_trace
 from connect_specs.diagnostics import ConnectError
+from connect_specs.redaction import Redactor
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +28,9 @@ _UNREACHABLE = "kafka.unreachable"
 class Failures:
     """Failures by connector. Belongs to the herder's thread; `all` is replaced, never changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, redactor: Callable[[Mapping[str, str]], Redactor]) -> None:
+        """`redactor` hides the secrets of a connector's stored config and the worker's."""
+        self._redactor = redactor
         self.all: dict[str, Failure] = {}
         # How often in a row: a failure that is tried again is forgotten meanwhile.
         self._counts: dict[str, int] = {}
@@ -44,7 +48,8 @@ class Failures:
         """Takes note of why the connector cannot be brought to what is asked of it now, and that it
         is looked at again in `again_s` seconds."""
         trace = error if isinstance(error, str) else "".join(traceback.format_exception(error))
-        trace = storable_trace(trace)
+        state = view.config.connectors.get(name)
+        trace = storable_trace(self._redactor(state.config if state else {}).redact(trace))
         if self._logged.get(name) != trace:
             self._logged[name] = trace
             _log.error("Connector %s fails: %s", name, trace)

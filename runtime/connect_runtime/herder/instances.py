@@ -27,6 +27,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.config_providers.resolved import Resolved
+from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.herder.calls import Calls
 from connect_runtime.herder.events import (
     Event,
@@ -111,11 +112,16 @@ class Instances:
             resolved.check()
             plugin = plugins.connector(resolved.config.get("connector.class", ""))
             version = plugin.version
+            kind: Literal["sink", "source"] = "sink" if plugin.kind == "sink" else "source"
+            clients = self._sources.clients(name, config, kind)
+            clients.check()
+            if kind == "source":
+                self._sources.prepare(clients)
             connector = cast(SourceConnector | SinkConnector, plugin.cls())
             context = _Context(
                 reconfigure=lambda: self._reconfigure(name, serial),
                 fail=lambda error: self._fail(name, serial, error, version, resolved),
-                reader=_Reader(name, self._sources),
+                reader=_Reader(clients, self._sources),
             )
             connector.initialize(context)
             connector.start(dict(resolved.config))
@@ -223,16 +229,16 @@ class _Context:
 class _Reader:
     """A connector's own committed source offsets."""
 
-    def __init__(self, name: str, sources: SourceOffsets) -> None:
-        self._name = name
+    def __init__(self, clients: ConnectorClients, sources: SourceOffsets) -> None:
+        self._clients = clients
         self._sources = sources
 
     def offset(self, partition: SourcePartition) -> SourceOffset | None:
         return self.offsets([partition])[0]
 
     def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
-        snapshot = self._sources.read()
-        return [offsets_topic.offset_of(snapshot, self._name, each) for each in partitions]
+        found = self._sources.read(self._clients).merged
+        return [offsets_topic.offset_of(found, self._clients.name, each) for each in partitions]
 
 
 def task_configs(

@@ -3,7 +3,8 @@ the connector's `alter_offsets` asked before anything moves.
 
 The plugin's hook runs on the asker's thread, between two visits to the herder's; a connector that
 is being altered takes no other change meanwhile. Source offsets are written by the leader's own
-transaction, so that a leader that was replaced cannot move them.
+transaction, so that a leader that was replaced cannot move them; those on another cluster, or with
+another login, by the producer of the connector's task 0 (docs/decisions).
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from connect_runtime.api import (
     SourceConnector,
     TopicPartition,
 )
+from connect_runtime.client_overrides import Kind
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.config_providers.resolved import Resolved
+from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.herder import requests
 from connect_runtime.herder.calls import within
 from connect_runtime.herder.errors import RequestError
@@ -31,16 +34,16 @@ from connect_runtime.herder.offsets_body import parse_sink_offsets, parse_source
 from connect_runtime.herder.reads import NOT_FOUND
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.succession import still_writing
-from connect_runtime.herder.worker import FenceTasks
 from connect_runtime.kafka.groups import GroupActive
 from connect_runtime.plugins import Plugin
-from connect_runtime.storage import config_topic, offsets_topic
+from connect_runtime.storage import config_topic
+from connect_runtime.storage.layered_offsets import OffsetWrites
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_runtime.traces import trace_text
 from connect_specs.desired import Offset, OffsetEntry, Partition
 from connect_specs.diagnostics import ConnectError
-from connect_specs.names import GROUP_KEY, ClusterTopics, sink_group
+from connect_specs.names import ClusterTopics
 
 _log = logging.getLogger(__name__)
 
@@ -51,12 +54,13 @@ Group = Mapping[tuple[str, int], int]
 
 
 class Groups(Protocol):
-    """Offsets of consumer groups. Moving them raises GroupActive while the group has members."""
+    """The consumer groups of sinks, on the clusters that these read from. Moving their offsets
+    raises GroupActive while a group has members."""
 
-    def offsets(self, group: str) -> Group: ...
-    def alter(self, group: str, offsets: Group) -> None: ...
-    def forget(self, group: str, partitions: Sequence[tuple[str, int]]) -> None: ...
-    def delete(self, group: str) -> None: ...
+    def offsets(self, sink: ConnectorClients) -> Group: ...
+    def alter(self, sink: ConnectorClients, offsets: Group) -> None: ...
+    def forget(self, sink: ConnectorClients, partitions: Sequence[tuple[str, int]]) -> None: ...
+    def delete(self, sink: ConnectorClients) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +74,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _Fencing:
-    """How many of a connector's producers are to be fenced in which of the leader's terms, and what
-    is to be recorded of it."""
+    """Producers to fence: of tasks 0..`tasks`-1, by the leader of `term`. `pending`: a record that
+    they were fenced is due."""
 
-    count: int
     term: int
-    records: tuple[NewRecord, ...]
+    tasks: int
+    pending: bool
 
 
 class ConnectorOffsets:
@@ -88,14 +92,12 @@ class ConnectorOffsets:
         sources: SourceOffsets,
         groups: Groups,
         providers: ConfigProviders,
-        fence: FenceTasks,
     ) -> None:
         self._herder = herder
         self._topics = topics
         self._sources = sources
         self._groups = groups
         self._providers = providers
-        self._fence = fence
         self._busy: set[str] = set()
 
     def busy(self, name: str) -> bool:
@@ -105,17 +107,16 @@ class ConnectorOffsets:
     def list(self, name: str) -> Sequence[OffsetEntry]:
         """GET offsets: in any state, by any runtime."""
         state = requests.known(self._herder.view.config, name, NOT_FOUND)
-        if _kind(state) == "sink":
-            # of the references only one in the group's name matters
-            group = self._group(name, self._resolved(_group_keys(state.config)))
+        clients = self._clients(state, _kind(state))
+        if clients.kind == "sink":
             try:
-                found = self._groups.offsets(group)
+                found = self._groups.offsets(clients)
             except ConnectError as error:
                 text = f"Failed to retrieve consumer group offsets for sink connector {name}"
                 raise RequestError(500, text) from error
             return [_sink_entry(key, offset) for key, offset in sorted(found.items())]
         try:
-            sources = self._sources.read().connectors.get(name, {})
+            sources = self._sources.read(clients).merged.connectors.get(name, {})
         except ConnectError as error:
             text = f"Failed to retrieve offsets for source connector {name}"
             raise RequestError(500, text) from error
@@ -132,10 +133,11 @@ class ConnectorOffsets:
         try:
             resolved = self._resolved(state.config)
             plugin = _plugin(resolved.config)
-            if plugin.kind == "sink":
-                handled = self._change_sink(change, resolved, plugin)
+            clients = self._clients(state, "sink" if plugin.kind == "sink" else "source")
+            if clients.kind == "sink":
+                handled = self._change_sink(change, clients, resolved, plugin)
             else:
-                handled = self._change_source(change, resolved, plugin)
+                handled = self._change_source(change, clients, resolved, plugin)
         finally:
             # also where the herder answers no more: the connector must not stay busy
             self._busy.discard(name)
@@ -170,14 +172,13 @@ class ConnectorOffsets:
             raise RequestError(500, why)
         return state
 
-    def _to_fence(self, change: Change) -> _Fencing:
-        """Every producer that may still be about (KIP-618). The record that says so is written
-        with the offsets."""
+    def _fencing(self, change: Change) -> _Fencing:
+        """Which producers may still be about (KIP-618); none where they are not transactional."""
         state = self._checked(change)
-        if not state.pending_fencing:
-            return _Fencing(0, self._herder.view.term, ())
-        record = config_topic.fencing_record(self._topics.config, change.name, 0)
-        return _Fencing(state.task_count_record or 0, self._herder.view.term, (record,))
+        if not self._herder.view.exactly_once:
+            return _Fencing(self._herder.view.term, 0, pending=False)
+        tasks = state.task_count_record if state.pending_fencing else None
+        return _Fencing(self._herder.view.term, tasks or 0, state.pending_fencing)
 
     def _write(self, change: Change, fenced: _Fencing, records: Sequence[NewRecord]) -> None:
         """Not where another leader ran the connector meanwhile: its tasks are not fenced."""
@@ -187,24 +188,25 @@ class ConnectorOffsets:
                 409,
                 "Failed to complete zombie fencing because a new set of task configs was generated",
             )
-        self._herder.write([*fenced.records, *records])
+        self._herder.write(records)
 
     # --- on the asker's thread ---
 
-    def _change_source(self, change: Change, resolved: Resolved, plugin: Plugin) -> bool:
+    def _clients(self, state: ConnectorState, kind: Kind) -> ConnectorClients:
+        """Raises RequestError where an override is forbidden by now."""
         try:
-            fenced = self._herder.ask(lambda: self._to_fence(change))
-            if fenced.count:
-                self._fence(change.name, resolved.config, fenced.count)
-        except RequestError:
-            raise
-        except ConnectError as error:
-            text = (
-                "Failed to perform zombie fencing for source connector prior to modifying offsets"
-            )
-            raise RequestError(500, text) from error
+            clients = self._sources.clients(state.name, state.config, kind)
+            clients.check()
+            return clients
+        except ConnectorError as error:
+            raise RequestError(500, str(error)) from error
+
+    def _change_source(
+        self, change: Change, clients: ConnectorClients, resolved: Resolved, plugin: Plugin
+    ) -> bool:
+        fenced = self._fence(change, clients)
         try:
-            snapshot = self._sources.read()
+            stored = self._sources.read(clients)
         except ConnectError as error:
             text = (
                 "Timed out while trying to read to the end of the offsets topic prior to modifying "
@@ -213,7 +215,7 @@ class ConnectorOffsets:
             raise RequestError(500, text) from error
         wanted: Sequence[tuple[Partition, Offset | None]]
         if change.entries is None:
-            known = snapshot.connectors.get(change.name, {})
+            known = stored.merged.connectors.get(change.name, {})
             wanted = [(found.partition, None) for found in known.values()]
         else:
             wanted = parse_source_offsets(change.entries)
@@ -222,16 +224,75 @@ class ConnectorOffsets:
         handled = self._ask_hook(
             change, lambda: connector.alter_offsets(config, wanted), "source", resolved
         )
-        records = offsets_topic.offset_records(self._topics.offsets, change.name, wanted, snapshot)
-        if fenced.records or records:
-            self._herder.ask(lambda: self._write(change, fenced, records))
+        writes = stored.writes(wanted)
+        if clients.leader_writes_offsets:
+            due = (self._fenced_record(change.name),) if fenced.pending else ()
+            records = [*due, *writes.all]
+            if records:
+                self._prepare(clients, writes)
+                self._herder.ask(lambda: self._write(change, fenced, records))
+        elif writes.own:
+            self._write_elsewhere(change, clients, fenced, writes)
         return handled
 
-    def _change_sink(self, change: Change, resolved: Resolved, plugin: Plugin) -> bool:
-        group = self._group(change.name, resolved)
+    def _fence(self, change: Change, clients: ConnectorClients) -> _Fencing:
+        """The record that says so is written with the offsets."""
+        fencing = self._herder.ask(lambda: self._fencing(change))
+        try:
+            self._sources.fence(clients, fencing.tasks)
+        except ConnectError as error:
+            text = (
+                "Failed to perform zombie fencing for source connector prior to modifying offsets"
+            )
+            raise RequestError(500, text) from error
+        return fencing
+
+    def _fenced_record(self, name: str) -> NewRecord:
+        return config_topic.fencing_record(self._topics.config, name, 0)
+
+    def _prepare(self, clients: ConnectorClients, writes: OffsetWrites) -> None:
+        if not writes.own:
+            return
+        try:
+            self._sources.prepare(clients)
+        except ConnectError as error:
+            raise RequestError(500, f"The offsets topic cannot be used: {error}") from error
+
+    def _write_elsewhere(
+        self, change: Change, clients: ConnectorClients, fenced: _Fencing, writes: OffsetWrites
+    ) -> None:
+        """Where the leader's transaction cannot reach, task 0's producer writes.
+
+        It is opened before the leader's own write proves that this process still leads and the
+        connector is stopped: a task 0 that another leader starts after that fences it.
+        """
+        first = [self._fenced_record(change.name), *writes.removed]
+        try:
+            self._prepare(clients, writes)
+            with self._sources.logs.of(clients) as theirs:
+                writer = theirs.logs.writer(clients.transactional_id(0))
+                try:
+                    self._herder.ask(lambda: self._write(change, fenced, first))
+                    writer.write(writes.own)
+                finally:
+                    writer.close()
+        except RequestError:
+            raise
+        except ConnectError as error:
+            text = f"Failed to modify offsets for source connector {change.name}"
+            raise RequestError(500, text) from error
+        if writes.copies:
+            try:
+                self._herder.ask(lambda: self._write(change, fenced, writes.copies))
+            except (RequestError, ConnectError) as error:
+                _log.warning("The offsets of %s are not copied: %s", change.name, error)
+
+    def _change_sink(
+        self, change: Change, clients: ConnectorClients, resolved: Resolved, plugin: Plugin
+    ) -> bool:
         wanted: Mapping[tuple[str, int], int | None]
         if change.entries is None:
-            wanted = dict.fromkeys(self._offsets_before_reset(change, group))
+            wanted = dict.fromkeys(self._offsets_before_reset(change, clients))
         else:
             wanted = parse_sink_offsets(change.entries)
         connector = cast(SinkConnector, plugin.cls())
@@ -244,7 +305,7 @@ class ConnectorOffsets:
             raise RequestError(500, f"Failed to modify offsets for sink connector {change.name}")
         self._herder.ask(lambda: self._checked(change))
         try:
-            self._move_group(group, None if change.entries is None else wanted)
+            self._move_group(clients, None if change.entries is None else wanted)
         except GroupActive as error:
             raise RequestError(500, _still_active(change)) from error
         except ConnectError as error:
@@ -260,9 +321,6 @@ class ConnectorOffsets:
             return self._providers.resolve(config)
         except ConfigError as error:
             raise RequestError(500, str(error)) from error
-
-    def _group(self, name: str, resolved: Resolved) -> str:
-        return sink_group(name, resolved.config, self._providers.worker.config)
 
     def _ask_hook(
         self, change: Change, hook: Callable[[], bool], kind: str, resolved: Resolved
@@ -288,9 +346,9 @@ class ConnectorOffsets:
             text = f"Failed to modify offsets for {kind} connector {change.name}"
             raise RequestError(500, text) from None
 
-    def _offsets_before_reset(self, change: Change, group: str) -> Group:
+    def _offsets_before_reset(self, change: Change, clients: ConnectorClients) -> Group:
         try:
-            return self._groups.offsets(group)
+            return self._groups.offsets(clients)
         except ConnectError as error:
             text = (
                 "Failed to list offsets prior to resetting offsets for sink connector "
@@ -298,30 +356,28 @@ class ConnectorOffsets:
             )
             raise RequestError(500, text) from error
 
-    def _move_group(self, group: str, wanted: Mapping[tuple[str, int], int | None] | None) -> None:
+    def _move_group(
+        self, clients: ConnectorClients, wanted: Mapping[tuple[str, int], int | None] | None
+    ) -> None:
         if wanted is None:
-            self._groups.delete(group)
+            self._groups.delete(clients)
             return
         given = {key: offset for key, offset in wanted.items() if offset is not None}
         if given:
-            self._groups.alter(group, given)
+            self._groups.alter(clients, given)
         forgotten = [key for key, offset in wanted.items() if offset is None]
         if forgotten:
-            self._groups.forget(group, forgotten)
-
-
-def _group_keys(config: Mapping[str, str]) -> Mapping[str, str]:
-    return {key: value for key, value in config.items() if key == GROUP_KEY}
+            self._groups.forget(clients, forgotten)
 
 
 def _plugin(config: Mapping[str, str]) -> Plugin:
     return plugins.connector(config.get("connector.class", ""))
 
 
-def _kind(state: ConnectorState) -> str:
+def _kind(state: ConnectorState) -> Kind:
     """What the plugin says; without it, sinks are those that name topics to read."""
     try:
-        return _plugin(state.config).kind
+        return "sink" if _plugin(state.config).kind == "sink" else "source"
     except ConnectorError:
         return "sink" if {"topics", "topics.regex"} & state.config.keys() else "source"
 

@@ -1,4 +1,4 @@
-"""The offsets topic, read when somebody asks: source offsets by connector.
+"""Where sources are: the offsets topics, read when somebody asks.
 
 Reading to the end waits for transactions of running tasks, so it happens on the asker's thread,
 never on the herder's.
@@ -6,37 +6,81 @@ never on the herder's.
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Mapping
 
-from connect_runtime.storage import offsets_topic
-from connect_runtime.storage.log import LogReader, Logs
-from connect_runtime.storage.snapshots import OffsetSnapshot
-
-READ_TIMEOUT_S = 30.0
+from connect_runtime.client_overrides import Kind
+from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.connector_clients import ConnectorClients, is_client_key
+from connect_runtime.herder.connector_logs import ConnectorLogs, OpenedLogs, OpenLogs
+from connect_runtime.storage.internal_topics import ensure_own_offsets_topic
+from connect_runtime.storage.layered_offsets import LayeredOffsets
+from connect_runtime.storage.log import Logs
 
 
 class SourceOffsets:
-    """One reader for all askers; each call reads on to the end. Raises LogBlocked."""
+    """Offsets by connector, each where the connector's clients have them. All raise ConnectError
+    and, for an override that the worker forbids, ConfigError."""
 
-    def __init__(self, logs: Logs, topic: str) -> None:
-        self._logs = logs
+    def __init__(
+        self,
+        logs: Logs,
+        group_id: str,
+        topic: str,
+        worker: Mapping[str, str],
+        providers: ConfigProviders,
+        open_logs: OpenLogs,
+    ) -> None:
+        self._group_id = group_id
         self._topic = topic
-        self._lock = threading.Lock()
-        self._reader: LogReader | None = None
-        self._snapshot = OffsetSnapshot()
+        self._worker = worker
+        self._providers = providers
+        self.logs = ConnectorLogs(logs, open_logs)
 
-    def read(self) -> OffsetSnapshot:
-        """All committed source offsets as they are now."""
-        with self._lock:
-            if self._reader is None:
-                self._reader = self._logs.reader(self._topic)
-            records = self._reader.read_to_end(READ_TIMEOUT_S)
-            self._snapshot = offsets_topic.reduce_all(self._snapshot, records)
-            return self._snapshot
+    def clients(self, name: str, config: Mapping[str, str], kind: Kind) -> ConnectorClients:
+        """The clients of a connector of this cluster; references in `config` are resolved here, as
+        far as clients heed them. Raises ConfigError where that fails."""
+        given = {key: value for key, value in config.items() if is_client_key(key)}
+        return ConnectorClients(
+            self._group_id,
+            self._topic,
+            self._providers.resolve(self._worker).config,
+            name,
+            self._providers.resolve(given).config,
+            kind,
+        )
+
+    def read(self, clients: ConnectorClients) -> LayeredOffsets:
+        """All committed offsets of one source as they are now."""
+        name, place = clients.name, clients.place
+        with self.logs.of(clients) as theirs:
+            own = theirs.offsets(place.topic)
+            if place.underneath is None or self._same(theirs, clients):
+                return LayeredOffsets(name, place.topic, own)
+        below = self.logs.worker.offsets(place.underneath)
+        return LayeredOffsets(name, place.topic, own, place.underneath, below)
+
+    def prepare(self, clients: ConnectorClients) -> None:
+        """Creates the topic of a source that has one of its own."""
+        if clients.place.underneath is None:
+            return
+        with self.logs.of(clients) as theirs:
+            ensure_own_offsets_topic(theirs.logs, clients)
+
+    def fence(self, clients: ConnectorClients, tasks: int) -> None:
+        """Fences the producers of tasks 0..`tasks`-1, on the cluster that they write to."""
+        ids = [clients.transactional_id(task) for task in range(tasks)]
+        if not clients.elsewhere:
+            self.logs.worker.logs.fence(ids)
+            return
+        with self.logs.of(clients) as theirs:
+            theirs.logs.fence(ids)
 
     def close(self) -> None:
-        """Closes the reader."""
-        with self._lock:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
+        """Closes the readers, and all logs but the worker's."""
+        self.logs.close()
+
+    def _same(self, theirs: OpenedLogs, clients: ConnectorClients) -> bool:
+        """Whether another address leads to the worker's own topic."""
+        place = clients.place
+        same_name = place.elsewhere and place.topic == place.underneath
+        return same_name and theirs.cluster_id() == self.logs.worker.cluster_id()

@@ -57,6 +57,7 @@ from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.storage.status_topic import storable_trace
 from connect_runtime.tasks.launch import Outcome, TaskLaunch
 from connect_specs.names import ClusterTopics
+from connect_specs.redaction import Redactor, secrets_in
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +120,9 @@ class Worker:
         self.runs: dict[TaskId, Run] = {}
         self.kinds: dict[str, Kind | None] = {}
         self.fencings: dict[str, Fencing] = {}
-        self.failures = Failures()
+        # configs as stored: a config provider must not hold up the herder's thread
+        own = tuple(secrets_in(settings.properties))
+        self.failures = Failures(lambda config: Redactor((*own, *secrets_in(config))))
         # By connector: the fingerprint of what its tasks' configs resolve to.
         self.published: dict[str, str] = {}
         # Attempts of earlier terms that have not ended, and when they are killed.

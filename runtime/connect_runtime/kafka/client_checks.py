@@ -3,7 +3,7 @@
 Each kind of client that tasks use is made once, without an address, so that nothing connects: what
 does not fit is known when a worker starts or a config is validated, not when a task fails. Values
 are never shown. References such as `${file:a:b}` are not resolved here, and files may lie on other
-machines, so both are left out.
+machines, so both are left out, and with a reference the whole login.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from connect_specs.diagnostics import Diagnostic, Invalid
 _EAGER: Final = ("RangeAssignor", "RoundRobinAssignor", "StickyAssignor")
 _COOPERATIVE: Final = "CooperativeStickyAssignor"
 _STRATEGY: Final = "partition.assignment.strategy"
+_LOGIN: Final = ("sasl.", "security.", "ssl.")
 _QUIET: Final = {"log_level": 0}
 
 
@@ -85,12 +86,24 @@ def _misfits(
     together = _error(kind, {**base, **given})
     if together is None:
         return
-    alone = [(f"{prefix}{key}", _error(kind, {**base, key: given[key]})) for key in sorted(given)]
-    wrong = [(key, why) for key, why in alone if why is not None]
-    yield from wrong or [(f"{prefix}{key}", together) for key in sorted(given)[:1]]
+    # a login only makes sense as a whole
+    login = {key: value for key, value in given.items() if key.startswith(_LOGIN)}
+    others = sorted(given.keys() - login.keys())
+    alone = {key: _error(kind, {**base, **login, key: given[key]}) for key in others}
+    if _error(kind, {**base, **login}) is not None:
+        alone = {min(login): together} if login else {}
+    wrong = {key: why for key, why in alone.items() if why is not None}
+    for key, why in (wrong or {min(given, default=""): together}).items():
+        yield f"{prefix}{key}", why
 
 
 def _error(kind: _Kind, properties: Mapping[str, str]) -> str | None:
+    if any("${" in value for value in properties.values()):
+        properties = {
+            key: value
+            for key, value in properties.items()
+            if "${" not in value and not key.startswith(_LOGIN)
+        }
     try:
         made = kind.make({**kind.defaults, **properties, **kind.fixed}, _QUIET)
     except Invalid as invalid:
@@ -112,5 +125,4 @@ def _prefixed(config: Mapping[str, str | None], prefix: str) -> dict[str, str]:
         and value is not None
         and not key.startswith(f"{prefix}override.")
         and not key.endswith((".bootstrap.servers", ".location"))
-        and "${" not in value
     }

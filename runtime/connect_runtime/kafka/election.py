@@ -28,6 +28,7 @@ from connect_runtime.kafka.clients import admin, consumer
 from connect_runtime.kafka.errors import (
     COORDINATOR_BUSY,
     MAX_POLL_EXCEEDED,
+    NO_MEMBER,
     NOT_A_CONSUMER_GROUP,
     SILENT,
     as_failure,
@@ -160,33 +161,43 @@ class Election:
 
     def _serve(self) -> None:
         message = self._consumer.poll(_SLICE_S)
+        error = None if message is None else message.error()
+        if error is not None and error.code() not in SILENT:
+            self._failed(error)
         # After a pause as long as a session the process may have been frozen, and its answers
         # from before the freeze still be on their way: only the coordinator knows.
         if self._owns and time.monotonic() - self._polled >= _SESSION_S:
-            self._own(owns=self._is_still_member())
+            still = self._is_still_member()
+            if still is None:
+                return  # and does not lead until the coordinator has answered
+            self._own(owns=still)
         self._polled = time.monotonic()
-        error = None if message is None else message.error()
-        if error is None or error.code() in SILENT:
-            return
-        if error.code() == MAX_POLL_EXCEEDED:
-            self._own(owns=False)
-        elif error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
-            raise _apache_group(self._group)
-        else:
-            raise as_failure(error, "This process cannot join its group", self._group)
 
-    def _is_still_member(self) -> bool:
-        """Asks the coordinator, which takes a commit from members of this generation only."""
+    def _failed(self, error: KafkaError) -> None:
+        if error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
+            raise _apache_group(self._group)
+        if error.code() != MAX_POLL_EXCEEDED:
+            raise as_failure(error, "This process cannot join its group", self._group)
+        self._own(owns=False)
+
+    def _is_still_member(self) -> bool | None:
+        """Asks the coordinator, which takes a commit from members of this generation only. None if
+        it does not answer."""
         self._answer.clear()
         term = self.term
         try:
             self._consumer.commit(offsets=[TopicPartition(self._topic, 0, 0)], asynchronous=True)
         except KafkaException:
-            return False
+            return None
         deadline = time.monotonic() + _CONFIRM_S
         while not self._answer and time.monotonic() < deadline:
             self._consumer.poll(_ANSWER_S)
-        return self._owns and self.term == term and self._answer == [None]
+        if not self._owns or self.term != term:
+            return self._owns
+        error = self._answer[0] if self._answer else None
+        if not self._answer or (error is not None and error.code() not in NO_MEMBER):
+            return None
+        return error is None
 
     def _won(self, member: Consumer, partitions: list[TopicPartition]) -> None:
         # Set explicitly, so that no committed offset is looked for; paused, so that none is read.

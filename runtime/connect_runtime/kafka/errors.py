@@ -147,6 +147,16 @@ GROUP_IN_USE = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
     }
 )
+# How the coordinator refuses a member that it has put out of the group.
+NO_MEMBER = frozenset(
+    {
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001
+        KafkaError._FENCED,  # noqa: SLF001
+    }
+)
 NO_SUCH_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
 NO_SUCH_TOPIC = frozenset(
     {

@@ -14,7 +14,8 @@ from weakref import WeakSet
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from connect_runtime.kafka.clients import admin
+from connect_runtime.connector_clients import ConnectorClients
+from connect_runtime.kafka.clients import admin, check_reachable
 from connect_runtime.kafka.errors import NO_SUCH_TOPIC, REFUSED, as_failure, error_of
 from connect_runtime.kafka.log_reader import KafkaLogReader
 from connect_runtime.kafka.log_writer import KafkaLogWriter
@@ -27,31 +28,50 @@ _NEW_TOPIC_S = 10.0
 _POLL_S = 0.02
 
 
-class KafkaLogs:
-    """Logs on the cluster that `properties`, under Java's names, lead to."""
+def connector_logs(clients: ConnectorClients) -> KafkaLogs:
+    """Logs on a connector's cluster, through its own clients."""
+    return KafkaLogs(
+        clients.admin(), consumer=clients.offsets_consumer(), producer=clients.offsets_producer()
+    )
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
+
+class KafkaLogs:
+    """Logs on the cluster that `properties`, under Java's names, lead to. Readers and writers may
+    have properties of their own."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        *,
+        consumer: Mapping[str, str] | None = None,
+        producer: Mapping[str, str] | None = None,
+    ) -> None:
         self._properties = dict(properties)
+        self._consumer = self._properties if consumer is None else dict(consumer)
+        self._producer = self._properties if producer is None else dict(producer)
         self._admin: AdminClient = admin(self._properties)
         self._opened: WeakSet[KafkaLogReader | KafkaLogWriter] = WeakSet()
+
+    def cluster_id(self) -> str:
+        return check_reachable(self._properties)
 
     def reader(self, topic: str) -> KafkaLogReader:
         """A reader from the topic's beginning. Raises Failed if there is no such topic."""
         partitions = self._partitions(topic)
         if not partitions:
             raise Failed(Diagnostic("topic.missing", "There is no such topic", topic))
-        reader = KafkaLogReader(self._properties, topic, partitions, self._admin)
+        reader = KafkaLogReader(self._consumer, topic, partitions, self._admin)
         self._opened.add(reader)
         return reader
 
     def writer(self, transactional_id: str) -> KafkaLogWriter:
-        writer = KafkaLogWriter(self._properties, transactional_id)
+        writer = KafkaLogWriter(self._producer, transactional_id)
         self._opened.add(writer)
         return writer
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
         def end_earlier_writers(transactional_id: str) -> None:
-            KafkaLogWriter(self._properties, transactional_id).close()
+            KafkaLogWriter(self._producer, transactional_id).close()
 
         if len(transactional_ids) == 1:
             end_earlier_writers(transactional_ids[0])

@@ -1,4 +1,4 @@
-"""The consumer groups of sink connectors, as the herder moves their offsets.
+"""The consumer groups of sink connectors, on the clusters that the sinks read from.
 
 A connector is STOPPED as soon as its config says so, while its tasks commit and leave the group
 moments later. Whoever moves offsets right after a stop waits for that here.
@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.kafka import groups
 from connect_runtime.kafka.groups import GroupActive
 from connect_specs.diagnostics import ConnectError
@@ -24,27 +25,24 @@ _ASK_AGAIN_S = 0.1
 
 
 class SinkGroups:
-    """Groups on the cluster that `properties`, under Java's names, lead to. Moving offsets waits
-    some seconds for members that are leaving, then raises GroupActive."""
+    """Each through its sink's admin client. Moving offsets waits some seconds for members that are
+    leaving, then raises GroupActive."""
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        self._properties = properties
-
-    def offsets(self, group: str) -> Mapping[Partition, int]:
+    def offsets(self, sink: ConnectorClients) -> Mapping[Partition, int]:
         """Committed offsets; none if there is no such group."""
-        return groups.list_group_offsets(self._properties, group)
+        return groups.list_group_offsets(sink.admin(), sink.group)
 
-    def alter(self, group: str, offsets: Mapping[Partition, int]) -> None:
+    def alter(self, sink: ConnectorClients, offsets: Mapping[Partition, int]) -> None:
         """Sets offsets."""
-        _moved(lambda: groups.alter_group_offsets(self._properties, group, offsets))
+        _moved(lambda: groups.alter_group_offsets(sink.admin(), sink.group, offsets))
 
-    def forget(self, group: str, partitions: Sequence[Partition]) -> None:
+    def forget(self, sink: ConnectorClients, partitions: Sequence[Partition]) -> None:
         """Deletes the offsets of some partitions."""
-        _moved(lambda: groups.delete_group_offsets(self._properties, group, partitions))
+        _moved(lambda: groups.delete_group_offsets(sink.admin(), sink.group, partitions))
 
-    def delete(self, group: str) -> None:
+    def delete(self, sink: ConnectorClients) -> None:
         """Deletes the group."""
-        _moved(lambda: groups.delete_group(self._properties, group))
+        _moved(lambda: groups.delete_group(sink.admin(), sink.group))
 
 
 def _moved(move: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -24,6 +24,9 @@ _CONNECTIONS: Final = 200
 _HEAD_S: Final = 10.0
 _ANSWER_S: Final = 60.0
 _SAY_EVERY_S: Final = 60.0
+# A body may come in so many pieces, and in one more for each of so many bytes.
+_PIECES: Final = 2000
+_PIECE_BYTES: Final = 256
 
 
 @dataclass(slots=True)
@@ -56,11 +59,33 @@ def bounded(limits: ConnectionLimits) -> type[asyncio.Protocol]:
     return type("BoundedConnection", (_BoundedConnection,), {"limits": limits})
 
 
+class _NoCrumbs(h11.Connection):
+    """Refuses a body in a great many tiny chunks, each of which costs as much as a large one."""
+
+    _pieces = 0
+    _bytes = 0
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._pieces = self._bytes = 0
+        elif isinstance(event, h11.Data):
+            self._pieces += 1
+            self._bytes += len(event.data)
+            if self._pieces > _PIECES + self._bytes // _PIECE_BYTES:
+                raise h11.RemoteProtocolError("too many small chunks")
+        return event
+
+
 class _BoundedConnection(H11Protocol):
     limits: ConnectionLimits
     idle_since = 0.0
     _head_timer: asyncio.TimerHandle | None = None
     _answer_timer: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.conn = _NoCrumbs(h11.SERVER)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         has_room = self._makes_room()

@@ -47,7 +47,7 @@ _END_S = 30.0
 class _Answers:
     """What the JVM said last, and how often it answered. `slots` None: the context was stopped."""
 
-    slots: int | None
+    slots: int | None = 0
     count: int = 0
     enough: threading.Event = field(default_factory=threading.Event)
 
@@ -125,51 +125,54 @@ class SessionKeeper:
         while not self._over.wait(wait_s):
             began = time.monotonic()
             try:
-                reason = self._live()
+                self._live()
             except Exception as error:
                 # nobody else would start another session
                 _log.exception("Spark could not be watched or ended")
-                reason = f"Spark failed: {_in_a_line(error)}"
+                self._broke(f"Spark failed: {_in_a_line(error)}")
             if time.monotonic() - began > _SETTLED_S:
                 self._failures = 0
             wait_s = min(_BACKOFF_S * 2 ** min(self._failures, 10), _BACKOFF_MOST_S)
             self._failures += 1
-            if not self._over.is_set():
-                self._starting_first = False
-                self._problem = f"{reason}; starting it again"
-                _log.warning("%s in %g s", self._problem, wait_s)
 
-    def _live(self) -> str:
-        """One session from its start to its end; why it ended."""
+    def _live(self) -> None:
+        """One session from its start to its end."""
         began = time.monotonic()
         session: SparkSession | None = None
         try:
             session = self._make()
             with self._lock:
                 if self._over.is_set():
-                    return ""
+                    return
                 self._current = session
             session.open()
-            answers = _Answers(session.slots())
             _log.info("Spark started in %.1f s", time.monotonic() - began)
         except Exception as error:
             reason = f"Spark did not start: {_in_a_line(error)}"
             _log.debug("Spark did not start", exc_info=True)
+            self._broke(reason)
             self._failed(reason)
-            return reason
         else:
-            self._slots = answers.slots or 0
+            self._slots = 0
             self._session = session
             self._opened(session)
-            return self._watch(session, answers)
+            self._broke(self._watch(session))
         finally:
             with self._lock:
                 self._session = self._current = None
             if session is not None:
                 session.close()
 
-    def _watch(self, session: SparkSession, answers: _Answers) -> str:
+    def _broke(self, reason: str) -> None:
+        """Said at once: to end what is left of a session takes seconds."""
+        if not self._over.is_set():
+            self._starting_first = False
+            self._problem = f"{reason}; starting it again"
+            _log.warning("%s", self._problem)
+
+    def _watch(self, session: SparkSession) -> str:
         """Until the session ends; why it did."""
+        answers = _Answers()
         asking = threading.Thread(
             target=_ask, args=(session, answers), name="spark-probe", daemon=True
         )

@@ -212,25 +212,28 @@ class SparkLauncher:
     def _outcome(self, attempt: _Attempt, session: SparkSession) -> Outcome:
         launch = attempt.launch
         try:
-            context = session.context
-            context.setJobGroup(attempt.group, f"task {launch.id}, attempt {launch.attempt}")
-            if session.local:
-                attempt.lease = Lease(session.leases)
-            path = None if attempt.lease is None else str(attempt.lease.path)
-            partition = context.parallelize([envelope_json(launch, session.key, path)], 1)
-            if attempt.killed.is_set():
-                return _lost(launch, "killed before it was started", dead=True)
-            return outcome_from_json(partition.mapPartitions(self._run).collect()[0])
+            job = self._job(attempt, session)
+        except Exception as error:
+            return _lost(launch, _why(attempt, session, error), dead=True)
+        if attempt.killed.is_set():
+            return _lost(launch, "killed before it was started", dead=True)
+        try:
+            return outcome_from_json(job.collect()[0])
         except PythonException as error:
             # The body lets nothing through: this is a worker that could not run it at all.
             return Outcome(launch.id, launch.attempt, Ended.FAILED, str(error))
         except Exception as error:
-            # When Spark ends or its JVM dies, a driver thread may see any exception.
-            if attempt.killed.is_set():
-                return _lost(launch, "killed")
-            if not session.alive:
-                return _lost(launch, "Spark's JVM is gone")
-            return _lost(launch, _reason(error))
+            return _lost(launch, _why(attempt, session, error))
+
+    def _job(self, attempt: _Attempt, session: SparkSession) -> Any:
+        """What runs the attempt when its partition is collected."""
+        launch, context = attempt.launch, session.context
+        context.setJobGroup(attempt.group, f"task {launch.id}, attempt {launch.attempt}")
+        if session.local:
+            attempt.lease = Lease(session.leases)
+        path = None if attempt.lease is None else str(attempt.lease.path)
+        envelope = envelope_json(launch, session.key, path)
+        return context.parallelize([envelope], 1).mapPartitions(self._run)
 
     def _linger(self, lease: Lease | None) -> None:
         """While the process may still live: the attempt takes up a slot for so long."""
@@ -288,6 +291,13 @@ def _cancel(attempt: _Attempt, session: SparkSession) -> None:
 
 def _lost(launch: TaskLaunch, reason: str, *, dead: bool = False) -> Outcome:
     return Outcome(launch.id, launch.attempt, Ended.LOST, reason, dead)
+
+
+def _why(attempt: _Attempt, session: SparkSession, error: Exception) -> str:
+    """Why an attempt was lost. When Spark ends or its JVM dies, there may be any exception."""
+    if attempt.killed.is_set():
+        return "killed"
+    return _reason(error) if session.alive else "Spark's JVM is gone"
 
 
 def _reason(error: Exception) -> str:

@@ -5,10 +5,28 @@ The texts are Connect's. Shared by every implementation of Logs.
 
 from __future__ import annotations
 
+from connect_runtime.connector_clients import OFFSETS_TOPIC_KEY, ConnectorClients
+from connect_runtime.storage.log import Logs
 from connect_specs.diagnostics import Diagnostic, Failed
 
-# Connect spreads these two over partitions; every other topic of a cluster needs its total order.
-_OF_MANY_PARTITIONS = frozenset({"offset.storage.topic", "status.storage.topic"})
+# Connect spreads these over partitions; every other topic of a cluster needs its total order.
+_OF_MANY_PARTITIONS = frozenset(
+    {"offset.storage.topic", "offsets.storage.topic", "status.storage.topic"}
+)
+
+
+def ensure_own_offsets_topic(logs: Logs, clients: ConnectorClients) -> None:
+    """Creates the offsets topic of a source that has one of its own, as the worker's is created
+    (KIP-618). Raises ConnectError."""
+    new = clients.new_offsets_topic
+    logs.ensure_compacted(
+        clients.place.topic,
+        new.partitions,
+        "source connector offsets",
+        key=OFFSETS_TOPIC_KEY,
+        replication_factor=new.replication_factor,
+        config=new.config,
+    )
 
 
 def check_compacted(topic: str, policy: str, purpose: str, key: str) -> None:

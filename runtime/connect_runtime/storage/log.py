@@ -97,6 +97,10 @@ class LogWriter(Protocol):
 class Logs(Protocol):
     """Opens readers and writers on one Kafka cluster, and creates topics."""
 
+    def cluster_id(self) -> str:
+        """Tells this Kafka cluster from others. Raises Unreachable."""
+        ...
+
     def reader(self, topic: str) -> LogReader: ...
 
     def writer(self, transactional_id: str) -> LogWriter:

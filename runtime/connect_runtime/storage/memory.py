@@ -63,6 +63,9 @@ class MemoryLogs:
         self._epochs: dict[str, int] = {}
         self._open: list[_Transaction] = []
 
+    def cluster_id(self) -> str:
+        return str(id(self))
+
     def reader(self, topic: str) -> MemoryLogReader:
         return MemoryLogReader(topic, self.partitions(topic), self.changed)
 

@@ -1,8 +1,7 @@
 """Which properties do a task's Kafka clients have?
 
-In Java's names, as Connect puts them together: its own defaults, then the worker's `producer.*` or
-`consumer.*`, then the connector's `producer.override.*` or `consumer.override.*`, then what cannot
-be overridden. Clients for our own topics take the worker's unprefixed keys.
+In Java's names: our own defaults, then the connector's (`connector_clients`), then what cannot be
+overridden. Clients for the cluster's own topics take the worker's login.
 """
 
 from __future__ import annotations
@@ -10,28 +9,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from connect_runtime.client_overrides import Kind
+from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.tasks.launch import TaskLaunch
-from connect_specs.names import sink_group, task_transactional_id
 
-# Of the worker's keys, those that say how to reach Kafka; the others are not for clients.
-_CONNECTION: Final = (
-    "bootstrap.servers",
-    "client.dns.lookup",
-    "request.timeout.ms",
-    "sasl.",
-    "security.",
-    "ssl.",
-)
 _TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's default
 _INTERVAL_SLACK_MS: Final = 60_000
 _EXACTLY_ONCE: Final = {"enable.idempotence": "true", "acks": "all"}
 
 
+def clients_of(launch: TaskLaunch, kind: Kind) -> ConnectorClients:
+    """The clients of a task's connector, and where its offsets are."""
+    return ConnectorClients(
+        launch.group_id,
+        launch.topics.offsets,
+        launch.worker,
+        launch.id.connector,
+        launch.connector_config,
+        kind,
+    )
+
+
 def control(launch: TaskLaunch, purpose: str) -> dict[str, str]:
     """Clients of the cluster's own topics."""
     base = "-".join(filter(None, (launch.group_id, launch.worker.get("client.id"))))
-    properties = {k: v for k, v in launch.worker.items() if k.startswith(_CONNECTION)}
-    return properties | {"client.id": f"{base}-{purpose}"}
+    return clients_of(launch, "source").worker_client() | {"client.id": f"{base}-{purpose}"}
 
 
 def source_producer(launch: TaskLaunch) -> dict[str, str]:
@@ -50,9 +52,7 @@ def source_producer(launch: TaskLaunch) -> dict[str, str]:
         | _source_settings(launch)
         | _EXACTLY_ONCE
         | {
-            "transactional.id": task_transactional_id(
-                launch.group_id, launch.id.connector, launch.id.task
-            ),
+            "transactional.id": clients_of(launch, "source").transactional_id(launch.id.task),
         }
     )
 
@@ -76,6 +76,16 @@ def plain_source_producer(launch: TaskLaunch) -> dict[str, str]:
         }
         | settings
     )
+
+
+def offsets_producer(launch: TaskLaunch) -> dict[str, str]:
+    """The producer of a source's offsets where its records have one without transactions: the
+    worker's login for the worker's topic, the connector's for a topic of its own."""
+    clients = clients_of(launch, "source")
+    properties = control(launch, f"offsets-{launch.id}")
+    if clients.place.underneath is None:
+        return properties
+    return clients.offsets_producer() | {"client.id": properties["client.id"]}
 
 
 def dropped_overrides(launch: TaskLaunch) -> list[str]:
@@ -102,21 +112,19 @@ def sink_consumer(launch: TaskLaunch) -> dict[str, str]:
     Unlike Apache's, it reads committed records only unless told otherwise: our sources write in
     transactions, and a sink that read aborted records would copy them. And its group waits for a
     killed task no 45 s: until then its successor gets no records, and offsets cannot be moved.
+    Raises ConfigError for an override that the worker forbids.
     """
-    config = launch.connector_config
+    clients = clients_of(launch, "sink")
+    clients.check()
     return (
-        _defaults(launch, f"connector-consumer-{launch.id}")
-        | {
+        {
+            "client.id": f"connector-consumer-{launch.id}",
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
             "session.timeout.ms": "10000",
         }
-        | _prefixed(launch.worker, "consumer.")
-        | _prefixed(config, "consumer.override.")
-        | {
-            "enable.auto.commit": "false",
-            "group.id": sink_group(launch.id.connector, config, launch.worker),
-        }
+        | clients.consumer()
+        | {"enable.auto.commit": "false", "group.id": clients.group}
     )
 
 
@@ -133,17 +141,14 @@ def flush_interval_ms(launch: TaskLaunch) -> int:
 
 def _source_defaults(launch: TaskLaunch) -> dict[str, str]:
     # librdkafka's 100 ms, and a race that it loses, would delay each start
-    return _defaults(launch, f"connector-producer-{launch.id}") | {"reconnect.backoff.ms": "1"}
+    return {"client.id": f"connector-producer-{launch.id}", "reconnect.backoff.ms": "1"}
 
 
 def _source_settings(launch: TaskLaunch) -> dict[str, str]:
-    return _prefixed(launch.worker, "producer.") | _prefixed(
-        launch.connector_config, "producer.override."
-    )
-
-
-def _defaults(launch: TaskLaunch, client_id: str) -> dict[str, str]:
-    return {"bootstrap.servers": launch.worker["bootstrap.servers"], "client.id": client_id}
+    """Raises ConfigError for an override that the worker forbids."""
+    clients = clients_of(launch, "source")
+    clients.check()
+    return clients.producer()
 
 
 def _prefixed(config: Mapping[str, str], prefix: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from connect_runtime.kafka.errors import PASSING, error_of, reason
 from connect_runtime.storage.log import LogBlocked
 from connect_specs.diagnostics import ConnectError, Unreachable
 
-_UNREACHABLE = "kafka.unreachable"
+_PASSING_CODES = frozenset({"kafka.unreachable", "topic.slow"})
 
 
 class Interrupted(Exception):
@@ -52,5 +52,5 @@ def kafka_may_interrupt() -> Iterator[None]:
 
 def _passes(error: ConnectError) -> bool:
     return isinstance(error, LogBlocked) or all(
-        each.code == _UNREACHABLE for each in error.diagnostics
+        each.code in _PASSING_CODES for each in error.diagnostics
     )

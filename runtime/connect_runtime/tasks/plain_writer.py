@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from confluent_kafka import KafkaException, Producer
 
 from connect_runtime.kafka import clients
-from connect_runtime.kafka.errors import SAYS_NOTHING, error_of, reason
+from connect_runtime.kafka.errors import error_of, reason
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.interrupted import Interrupted
@@ -30,7 +30,7 @@ _ROOM_LIMIT_S: Final = 60.0
 
 
 class PlainWriter:
-    """A producer of records, and one of offsets with the runtime's own rights. A SourceWriter."""
+    """A producer of records, and one of offsets. A SourceWriter."""
 
     atomic = False
     expires_s = None
@@ -41,11 +41,11 @@ class PlainWriter:
         self._failures = SendFailures()
         self._producer: Producer = clients.producer(
             client_properties.plain_source_producer(launch),
-            QUEUE | {"on_delivery": self._failures.delivered},
+            QUEUE | {"on_delivery": self._failures.delivered, "error_cb": self._failures.erred},
         )
         self._offset_failures = SendFailures()
         self._offsets: Producer = clients.producer(
-            client_properties.control(launch, f"offsets-{launch.id}"),
+            client_properties.offsets_producer(launch),
             {
                 "acks": "all",
                 "linger.ms": 0,
@@ -61,11 +61,11 @@ class PlainWriter:
 
     def send(self, topic: str, messages: Messages, partition: int | None) -> None:
         """Queues messages; the partition follows from the key if it is None."""
-        self._begin(messages.size)
+        self._begin(messages)
         try:
             queue(self._producer, topic, messages, partition)
         except RAISED as raised:
-            raise self._failure(raised) from raised
+            raise self._failures.failure(error_in(raised), self._producer) from raised
 
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
         """Waits until what was sent is acknowledged, then writes the offsets after it.
@@ -92,37 +92,32 @@ class PlainWriter:
         finally:
             del self._producer, self._offsets
 
-    def _begin(self, size: int) -> None:
+    def _begin(self, messages: Messages) -> None:
         if not self.open:
             self.open = True
             self.bytes = 0
             self.opened_at = time.monotonic()
-        self._flush(0)
+        self._call(self._producer.poll, 0)
         if self._unacknowledged >= UNACKNOWLEDGED_BYTES and not self._flush(_ROOM_LIMIT_S):
             raise Interrupted(f"Kafka acknowledged no records for {_ROOM_LIMIT_S:g} s")
-        self.bytes += size
-        self._unacknowledged += size
+        self.bytes += messages.size
+        self._unacknowledged += messages.memory
 
     def _flush(self, limit_s: float) -> bool:
         """Whether everything sent is acknowledged. Raises for what cannot be delivered."""
-        try:
-            left: int = self._producer.flush(limit_s)
-        except RAISED as raised:
-            raise self._failure(raised) from raised
-        if self._failures:
-            raise self._failures.failure(None, self._producer)
+        left = self._call(self._producer.flush, limit_s)
         if left == 0:
             self._unacknowledged = 0
         return left == 0
 
-    def _failure(self, raised: BaseException) -> Exception:
-        error = error_in(raised)
-        if error.code() in SAYS_NOTHING:
-            try:
-                self._producer.poll(0)  # raises the fatal error itself
-            except RAISED as fatal:
-                error = error_in(fatal)
-        return self._failures.failure(error, self._producer)
+    def _call(self, function: Callable[[float], int], limit_s: float) -> int:
+        try:
+            answer = function(limit_s)
+        except RAISED as raised:
+            raise self._failures.failure(error_in(raised), self._producer) from raised
+        if self._failures:
+            raise self._failures.failure(None, self._producer)
+        return answer
 
     def _write(self, offsets: Sequence[NewRecord], limit_s: float) -> bool:
         self._offset_failures.clear()

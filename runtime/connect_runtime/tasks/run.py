@@ -54,7 +54,7 @@ def run_task(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
         trace = trace_of(error, launch)
         _log.warning("Task %s was interrupted: %s", launch.id, error)
         return Outcome(launch.id, launch.attempt, Ended.INTERRUPTED, trace)
-    except Exception as error:  # whatever a connector raises is this attempt's outcome
+    except (Exception, SystemExit) as error:  # whatever a connector raises is its outcome
         trace = reporter.trace or trace_of(error, launch)
         _log.error("Task %s failed: %s", launch.id, trace)
         return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)

@@ -11,7 +11,15 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from connect_runtime.api import ConnectorError
-from connect_runtime.kafka.errors import FENCED, NO_SUCH_TOPIC, PURGED, SILENT, error_of, reason
+from connect_runtime.kafka.errors import (
+    AUTHENTICATION,
+    FENCED,
+    NO_SUCH_TOPIC,
+    PURGED,
+    SILENT,
+    error_of,
+    reason,
+)
 from connect_runtime.storage.log import Fenced
 from connect_runtime.tasks.interrupted import Interrupted, is_interruption
 from connect_specs.diagnostics import Diagnostic
@@ -23,10 +31,11 @@ RAISED: Final = (KafkaException, SystemError)
 
 
 class SendFailures:
-    """Collects the delivery reports of one producer: its `on_delivery`."""
+    """Collects the failures of one producer: its `on_delivery` and its `error_cb`."""
 
     def __init__(self) -> None:
         self._found: list[tuple[KafkaError, str | None]] = []
+        self._refusal: KafkaError | None = None
 
     def delivered(self, error: KafkaError | None, message: Any) -> None:
         """A delivery report."""
@@ -34,11 +43,17 @@ class SendFailures:
         if error is not None and error.code() not in PURGED and len(self._found) < _KEPT:
             self._found.append((error, message.topic()))
 
+    def erred(self, error: KafkaError) -> None:
+        """An error of a connection. A refused login makes all calls time out, without a word."""
+        if error.code() in AUTHENTICATION:
+            self._refusal = error
+
     def __bool__(self) -> bool:
         return bool(self._found)
 
     def clear(self) -> None:
         self._found.clear()
+        self._refusal = None
 
     def failure(self, error: KafkaError | None, producer: Producer) -> Exception:
         """What to raise after `error`, or after delivery reports alone.
@@ -46,6 +61,10 @@ class SendFailures:
         Fenced if a newer producer has the transactional id; Interrupted for what passes by itself;
         else ConnectorError.
         """
+        try:
+            producer.poll(0)  # takes in what has not been told yet
+        except RAISED as fatal:
+            self._found.append((error_in(fatal), None))
         found = [*self._found, *([] if error is None else [(error, None)])]
         if any(each.code() in FENCED for each, _ in found):
             return fenced()
@@ -58,6 +77,8 @@ class SendFailures:
                 " yet could not be delivered. Create the topic again and restart the task, or"
                 " change the connector's config; the task then goes on after its last commit."
             )
+        if self._refusal is not None:
+            return ConnectorError(f"Kafka refuses the login: {reason(self._refusal)}")
         if is_interruption(telling):
             return Interrupted(f"Kafka interrupted this attempt: {reason(telling)}")
         return ConnectorError(f"Unrecoverable exception trying to send: {reason(telling)}")

@@ -30,11 +30,13 @@ from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.boundaries import ConnectorBoundary, Ending, boundary_of
 from connect_runtime.tasks.commit_timer import CommitTimer
 from connect_runtime.tasks.control import Control, Orders, Wanted
-from connect_runtime.tasks.interrupted import Interrupted
+from connect_runtime.tasks.interrupted import Interrupted, kafka_may_interrupt
 from connect_runtime.tasks.launch import Ended, TaskLaunch, exactly_once
+from connect_runtime.tasks.offset_layers import read_layers
 from connect_runtime.tasks.plain_writer import PlainWriter
 from connect_runtime.tasks.source_batches import Encoder, batches_of
 from connect_runtime.tasks.source_offsets import SourceOffsets
+from connect_runtime.tasks.source_topics import SourceTopics
 from connect_runtime.tasks.source_writer import SourceWriter
 from connect_runtime.tasks.start_reader import StartReader
 from connect_runtime.tasks.status import Reporter
@@ -77,13 +79,19 @@ def run_source(
         wanted = reader.orders(orders)
         if wanted in (Wanted.STOP, Wanted.NOTHING):
             return Ended.STOPPED if wanted is Wanted.STOP else Ended.SUPERSEDED
-        offsets = SourceOffsets(launch.id.connector, launch.topics.offsets, reader.source_offsets())
+        clients = client_properties.clients_of(launch, "source")
+        with kafka_may_interrupt():
+            layers = read_layers(clients, reader.source_offsets)
         reader.close()
+        offsets = SourceOffsets(launch.id.connector, layers.topic, layers.merged)
+        topics = SourceTopics(launch, clients, layers)
         control = Control(launch, orders)
         try:
-            return _Loop(launch, task, writer, offsets, encoder, reporter).run(control, orphaned)
+            loop = _Loop(launch, task, writer, offsets, topics, encoder, reporter)
+            return loop.run(control, orphaned)
         finally:
             control.close()
+            topics.close()
     finally:
         _close(writer)
 
@@ -117,6 +125,7 @@ class _Loop:
         task: SourceTask,
         writer: SourceWriter,
         offsets: SourceOffsets,
+        topics: SourceTopics,
         encoder: Encoder,
         reporter: Reporter,
     ) -> None:
@@ -124,6 +133,7 @@ class _Loop:
         self._task = task
         self._writer = writer
         self._offsets = offsets
+        self._topics = topics
         self._encoder = encoder
         self._reporter = reporter
         self._uncommitted = Uncommitted(str(launch.id), task, offsets)
@@ -238,11 +248,7 @@ class _Loop:
         self._task.start(self._launch.config)
 
     def _send(self, batch: SourceBatch) -> None:
-        if self._writer.atomic and batch.topic == self._launch.topics.offsets:
-            raise ConnectorError(
-                "Source tasks may not produce to their own offsets topics when exactly-once"
-                " support is enabled"
-            )
+        self._topics.prepare(batch.topic)
         self._writer.send(batch.topic, self._encoder.messages(batch), batch.partition)
         self._uncommitted.add(batch)
 
@@ -289,11 +295,13 @@ class _Loop:
         records = self._uncommitted.offsets(asked=asked)
         if not self._writer.open and not records:
             return
+        self._topics.before_commit(records)
         done = self._writer.commit(records, limit_s)
         self._boundary.restart()
         if done:
             self._reporter.write(*self._reporter.new_topics(self._uncommitted.topics))
             self._uncommitted.committed(records)
+            self._topics.after_commit(records)
 
     def _commit_at_stop(self, limit_s: float | None) -> None:
         boundary = self._boundary

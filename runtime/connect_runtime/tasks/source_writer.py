@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaException, Producer
 
 from connect_runtime.storage.log import NewRecord
+
+_OVERHEAD: Final = 64  # bytes of a message without its value
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,11 @@ class Messages:
     each: list[dict[str, Any]]
     size: int
     singly: bool
+
+    @property
+    def memory(self) -> int:
+        """About how many bytes the producer holds until Kafka has acknowledged them."""
+        return self.size + len(self.each) * _OVERHEAD
 
 
 def queue(producer: Producer, topic: str, messages: Messages, partition: int | None) -> None:

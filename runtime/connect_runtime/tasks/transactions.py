@@ -62,7 +62,7 @@ class Transactions:
         self._failures = SendFailures()
         self._producer: Producer = clients.producer(
             properties,
-            QUEUE | {"on_delivery": self._failures.delivered},
+            QUEUE | {"on_delivery": self._failures.delivered, "error_cb": self._failures.erred},
         )
         self.expires_s = int(properties["transaction.timeout.ms"]) / 1000
         self.open = False
@@ -81,7 +81,11 @@ class Transactions:
 
     def send(self, topic: str, messages: Messages, partition: int | None) -> None:
         """Queues messages; the partition follows from the key if it is None."""
-        self._begin(messages.size)
+        self._begin()
+        if self._unacknowledged >= UNACKNOWLEDGED_BYTES:
+            self._flush(time.monotonic() + self.expires_s)
+        self.bytes += messages.size
+        self._unacknowledged += messages.memory
         try:
             queue(self._producer, topic, messages, partition)
         except RAISED as raised:
@@ -93,7 +97,7 @@ class Transactions:
         deadline = time.monotonic() + (limit_s or self.expires_s + _COMMIT_SLACK_S)
         if offsets:
             self._flush(deadline)
-            self._begin(0)
+            self._begin()
             for record in offsets:
                 self._call(partial(self._queue, record), deadline)
         if not self.open:
@@ -123,18 +127,15 @@ class Transactions:
             # its own close() would wait for Kafka without a limit
             del self._producer
 
-    def _begin(self, size: int) -> None:
-        if not self.open:
-            self._failures.clear()
-            self._call(lambda _: self._producer.begin_transaction(), time.monotonic())
-            self.open = True
-            self.bytes = 0
-            self._unacknowledged = 0
-            self.opened_at = time.monotonic()
-        if self._unacknowledged >= UNACKNOWLEDGED_BYTES:
-            self._flush(time.monotonic() + self.expires_s)
-        self.bytes += size
-        self._unacknowledged += size
+    def _begin(self) -> None:
+        if self.open:
+            return
+        self._failures.clear()
+        self._call(lambda _: self._producer.begin_transaction(), time.monotonic())
+        self.open = True
+        self.bytes = 0
+        self._unacknowledged = 0
+        self.opened_at = time.monotonic()
 
     def _flush(self, deadline: float) -> None:
         """Waits until everything queued is acknowledged."""

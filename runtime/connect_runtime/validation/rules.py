@@ -13,8 +13,11 @@ from connect_runtime.api import (
     SourceConnector,
     TransactionBoundaries,
 )
+from connect_runtime.connector_clients import OFFSETS_TOPIC_KEY
+from connect_runtime.topic_creation import unlisted_groups
 from connect_runtime.validation.infos import Findings
 from connect_runtime.validation.keys import SIMPLE_HEADER_CONVERTER
+from connect_specs.names import ClusterTopics, is_topic_name
 
 Config = Mapping[str, str | None]
 
@@ -140,6 +143,28 @@ def check_source(
         text = _boundary_error(connector, given)
         if text:
             findings.error(_BOUNDARY, text)
+
+
+def check_offsets_topic(config: Config, findings: Findings, topics: ClusterTopics) -> None:
+    """An offsets topic of the connector's own is none of the cluster's other topics."""
+    name = (config.get(OFFSETS_TOPIC_KEY) or "").strip()
+    # what a reference stands for is not known here
+    if not name or "${" in name or findings.values[OFFSETS_TOPIC_KEY].errors:
+        return
+    why = ""
+    if not is_topic_name(name):
+        why = "not a name that Kafka allows for a topic"
+    elif name in (topics.config, topics.status, topics.assignments, topics.ledger):
+        why = "the Connect cluster keeps other records in this topic"
+    if why:
+        findings.error(OFFSETS_TOPIC_KEY, str(ConfigError.invalid(OFFSETS_TOPIC_KEY, name, why)))
+
+
+def check_topic_creation(config: Config, findings: Findings) -> None:
+    """Settings of topics to create are in groups that are listed."""
+    given = {key: value for key, value in config.items() if value is not None}
+    for key, text in unlisted_groups(given):
+        findings.error(key, text)
 
 
 def _is(config: Config, key: str, value: str) -> bool:

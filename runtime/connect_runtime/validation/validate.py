@@ -21,7 +21,9 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.configdef import HIDDEN
 from connect_runtime.api.java_text import java_text
+from connect_runtime.client_overrides import PREFIXES, Kind, forbidden_overrides
 from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.herder.calls import within
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.client_checks import override_errors
 from connect_runtime.plugins import Plugin
@@ -38,14 +40,17 @@ from connect_runtime.validation.infos import (
 from connect_runtime.validation.keys import CONVERTER_KEYS, WorkerDefaults
 from connect_runtime.validation.plugin_keys import alias_definitions
 from connect_runtime.validation.references import as_written, referring_keys, unchecked
+from connect_runtime.validation.topic_creation_keys import topic_creation_definitions
 from connect_runtime.worker_config import WorkerConfig
 from connect_specs.java_map import in_hash_map_order
-from connect_specs.secret_names import hide_secrets, is_secret_name
+from connect_specs.redaction import Redactor, secrets_in
+from connect_specs.secret_names import is_secret_name
 
 Config = Mapping[str, str | None]
 
 _NO_DEFAULTS = WorkerDefaults()
-_OVERRIDES = ("producer.override.", "consumer.override.", "admin.override.")
+# A request may take 90 s, and a create does more than to validate
+_PATIENCE_S = 60
 _TYPES = {"key.converter": "key", "value.converter": "value", "header.converter": "header"}
 _ENDPOINT = (
     "\nYou can also find the above list of errors at the endpoint "
@@ -72,8 +77,18 @@ def validate(
 
     `providers` resolve references, in the process that runs the connector; without them, values
     that hold references are not checked. A connector validates resolved values only: its own checks
-    are skipped if there are others.
+    are skipped if there are others. Raises RequestError 500 when the plugin takes too long.
     """
+    try:
+        return within(_PATIENCE_S, lambda: _validated(config, worker, providers))
+    except TimeoutError:
+        what = f"The validation of {config.get('connector.class')} has not returned"
+        raise RequestError(500, f"{what} in {_PATIENCE_S} s") from None
+
+
+def _validated(
+    config: Config, worker: WorkerConfig, providers: ConfigProviders | None
+) -> ConfigInfos:
     referring = referring_keys(config, worker.properties)
     if not referring:
         return _validate(config, worker)
@@ -99,6 +114,8 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
     definitions = framework_definitions(plugin, _defaults(worker)).embed(
         alias_definitions(rules.aliases("transforms", config), rules.aliases("predicates", config))
     )
+    if plugin.kind != "sink":
+        definitions.embed(topic_creation_definitions(config))
     findings = Findings()
     findings.take(definitions.validate(config))
     rules.check_converters(config, findings)
@@ -112,13 +129,15 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
             findings,
             exactly_once=exactly_once(worker.properties),
         )
+        rules.check_offsets_topic(config, findings, worker.topics)
+        rules.check_topic_creation(config, findings)
     rules.check_nulls(config, findings)
     own = _own(connector, config, findings, ask=ask)
     # where both define a key, the connector's definition counts, in Connect's place
     keys = {**definitions.keys, **own.keys}
     groups = dict.fromkeys((*definitions.groups, *own.groups))
     infos = findings.infos(cast(str, name), keys, tuple(groups))
-    return _with(infos, [*_override_infos(config, worker), *_option_infos(config)])
+    return _with(infos, [*_override_infos(config, plugin, worker), *_option_infos(config)])
 
 
 def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterator[tuple[str, str]]:
@@ -167,7 +186,8 @@ def _own(connector: Connector, config: Config, findings: Findings, *, ask: bool)
         found = connector.validate(config) if ask else own.validate(config)
         findings.take(_kept(findings, found))
     except Exception as error:
-        raise RequestError(500, hide_secrets(str(error), config, HIDDEN)) from error
+        secrets = secrets_in({key: value for key, value in config.items() if value is not None})
+        raise RequestError(500, Redactor(secrets).redact(str(error))) from error
     return own
 
 
@@ -180,24 +200,25 @@ def _kept(findings: Findings, values: list[ConfigValue]) -> list[ConfigValue]:
     return values
 
 
-def _override_infos(config: Config, worker: WorkerConfig) -> list[ConfigInfo]:
-    """Overrides of client properties, which this runtime allows all of that fit its clients.
+def _override_infos(config: Config, plugin: Plugin, worker: WorkerConfig) -> list[ConfigInfo]:
+    """Overrides of client properties, with what the worker's policy and its clients say of them.
     Secrets stay hidden, as Connect hides what its clients define as a password."""
-    errors = dict(override_errors(config, worker.properties))
+    kind: Kind = "sink" if plugin.kind == "sink" else "source"
+    unfit = dict(override_errors(config, worker.resolved_properties))
+    texts = {key: f"Invalid value for configuration {key}: {why}" for key, why in unfit.items()}
+    texts |= dict(forbidden_overrides(config, worker.resolved_properties, kind))
 
     def shown(key: str, value: str) -> str:
         return HIDDEN if is_secret_name(key) else value
 
     return [
-        ConfigInfo(None, ValueInfo(key, shown(key, value), errors=_error_of(key, errors)))
-        for prefix in _OVERRIDES
+        ConfigInfo(
+            None, ValueInfo(key, shown(key, value), errors=(texts[key],) if key in texts else ())
+        )
+        for prefix in PREFIXES
         for key, value in config.items()
         if key.startswith(prefix) and value is not None
     ]
-
-
-def _error_of(key: str, errors: Mapping[str, str]) -> tuple[str, ...]:
-    return (f"Invalid value for configuration {key}: {errors[key]}",) if key in errors else ()
 
 
 def _option_infos(config: Config) -> list[ConfigInfo]:

@@ -18,17 +18,12 @@ _KEYS: Final[Mapping[str, frozenset[str]]] = {
     "errors.retry.timeout": frozenset({"0"}),
     "errors.tolerance": frozenset({"none"}),
     "header.converter": frozenset(),
-    "offsets.storage.topic": frozenset({""}),
 }
-_PREFIXES: Final = ("admin.override.", "topic.creation.")
 # All keys, as globs, that change nothing in this runtime yet, whatever their values
 UNHEEDED: Final = (
-    "admin.override.*",
     "errors.*",
     "header.converter",
     "header.converter.*",
-    "offsets.storage.topic",
-    "topic.creation.*",
 )
 
 
@@ -38,7 +33,7 @@ def without_effect(config: Mapping[str, str], worker: Mapping[str, str]) -> tupl
     found = [
         f"{key} has no effect in this runtime yet"
         for key, value in sorted(config.items())
-        if key.startswith(_PREFIXES) or value.lower() not in _KEYS.get(key, {value.lower()})
+        if value.lower() not in _KEYS.get(key, {value.lower()})
     ]
     for key, provider in sorted(undeclared(config, worker)):
         # in a longer text it may be part of a password that only looks like a reference

@@ -199,4 +199,4 @@ def test_standings(case: str) -> None:
     }
     cluster = FakeCluster(world.kafka)
     read_back = ConfigTopic(world.kafka.logs.reader(TOPICS.config))
-    assert standings_of(cluster, world.kafka, read_back, {})("a") == expected
+    assert standings_of(cluster, lambda name, config: world.kafka, read_back, {})("a") == expected

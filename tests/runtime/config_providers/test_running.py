@@ -97,7 +97,7 @@ def test_a_password_reaches_the_connector_and_its_task_and_no_topic(
     assert PASSWORD not in caplog.text
 
 
-@pytest.mark.parametrize("leak", ["start", "task", "stop"])
+@pytest.mark.parametrize("leak", ["start", "task", "exit", "stop"])
 def test_no_trace_quotes_a_resolved_value(
     secrets: Secrets, unique: str, leak: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -106,7 +106,7 @@ def test_no_trace_quotes_a_resolved_value(
         case "start":
             secrets.cluster.wait_for(unique, State.FAILED)
             trace = secrets.cluster.verbs.status(unique).connector.trace
-        case "task":
+        case "task" | "exit":
             secrets.cluster.wait_for(unique, State.RUNNING, State.FAILED)
             trace = secrets.cluster.verbs.status(unique).tasks[0].trace
         case _:

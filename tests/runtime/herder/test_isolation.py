@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage.snapshots import State
+from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.states import TargetState
 from support.connectors import SINK, SOURCE
 from support.memory_cluster import GROUP_ID, MemoryCluster, MemoryRuntime
@@ -163,6 +164,16 @@ def test_a_failing_fence_fails_its_connector_and_a_restart_tries_again() -> None
     runtime.verbs.restart("bad")
     cluster.settle()
     is_well(runtime, "bad")
+
+
+def test_the_trace_of_a_failing_fence_holds_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    cluster, logs, runtime = with_fault("fence")
+    logs.fence_error = lambda: Failed(Diagnostic("kafka.x", "no login with 's3cret-p4ss'"))
+    config = bad(answer="two", **{"admin.override.sasl.password": "s3cret-p4ss"})
+    runtime.verbs.put_config("bad", config)
+    cluster.settle()
+    assert "no login with '[hidden]'" in trace_of(runtime)
+    assert "s3cret-p4ss" not in caplog.text
 
 
 def test_a_fence_that_kafka_is_too_slow_for_is_tried_again_by_itself() -> None:

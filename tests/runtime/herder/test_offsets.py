@@ -291,11 +291,13 @@ def test_an_overridden_group_is_the_one_that_moves(
     wait_until(lambda: got == ["a", "b"], what="all records")
     cluster.stop_connector(name)
     groups = cluster.verbs._offsets._groups
-    assert groups.offsets(f"own-{name}") == {(topic, 0): 2}
-    assert groups.offsets(f"connect-{name}") == {}
+    clients = cluster.connect._sources.clients(name, config, "sink")
+    assert clients.group == f"own-{name}"
+    assert groups.offsets(clients) == {(topic, 0): 2}
+    assert groups.offsets(cluster.connect._sources.clients(name, {}, "sink")) == {}
 
     assert cluster.verbs.alter_offsets(name, [seek(topic, 0, 1)]) == ALTERED
-    assert groups.offsets(f"own-{name}") == {(topic, 0): 1}
+    assert groups.offsets(clients) == {(topic, 0): 1}
     cluster.verbs.resume(name)
     wait_until(lambda: got == ["a", "b", "b"], what="one record again")
     cluster.stop_connector(name)

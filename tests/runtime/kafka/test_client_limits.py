@@ -122,4 +122,14 @@ def test_what_cannot_be_reconciled_is_refused_by_its_key(key: str, value: str, w
 
 
 def test_references_are_not_judged() -> None:
-    assert not list(override_errors({"producer.override.linger.ms": "${file:a:b}"}, {}))
+    login = {
+        "producer.override.security.protocol": "SASL_PLAINTEXT",
+        "producer.override.sasl.mechanism": "PLAIN",
+        "producer.override.sasl.jaas.config": "${file:a:b}",
+        "producer.override.linger.ms": "${file:a:b}",
+    }
+    assert not list(override_errors(login, {}))
+    wrong = dict(override_errors(login | {"producer.override.retries": "many"}, {}))
+    assert list(wrong) == ["producer.override.retries"]
+    unset = dict(override_errors({"producer.override.sasl.mechanism": "PLAIN"}, {}))
+    assert unset == {}, "without SASL in the protocol, nobody logs in"

@@ -152,6 +152,21 @@ def test_an_owner_that_is_stuck_stops_leading_and_is_replaced(
         stuck.poll(0.05)
 
 
+def test_a_member_does_not_lead_until_the_coordinator_has_answered(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = stand("doubting")
+    wait_until(lambda: poll_all(member) == [True], what="the member to lead")
+    with monkeypatch.context() as patched:
+        patched.setattr(member, "_is_still_member", lambda: None)
+        member._polled -= election._SESSION_S
+        for _ in range(10):
+            member.poll(0.05)
+            assert not member.leading
+    wait_until(lambda: poll_all(member) == [True], what="the member to lead again")
+    assert member.term == 1
+
+
 def test_an_error_on_the_thread_is_raised_to_the_owner_and_the_member_goes_on(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,22 @@ def test_a_large_head_is_refused(rest: Served) -> None:
         assert b" 400 " in read_answer(connection).partition(b"\r\n")[0]
 
 
+def test_a_body_of_crumbs_is_refused(rest: Served) -> None:
+    with rest.connect(HEAD + b"Transfer-Encoding: chunked\r\n\r\n") as connection:
+        with contextlib.suppress(ConnectionError):
+            for _ in range(20):
+                connection.sendall(b"1\r\n \r\n" * 500)
+        assert b" 400 " in read_answer(connection).partition(b"\r\n")[0]
+
+
+def test_a_body_of_small_pieces_is_taken(rest: Served, verbs: HeldVerbs) -> None:
+    verbs.release.set()
+    piece = b"100\r\n" + b" " * 256 + b"\r\n"
+    with rest.connect(HEAD + b"Transfer-Encoding: chunked\r\n\r\n") as connection:
+        connection.sendall(piece * 3500 + b"4\r\nnull\r\n0\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 500 ")
+
+
 def test_half_open_requests_do_not_keep_others_out(verbs: HeldVerbs) -> None:
     limits = ConnectionLimits(count=20)
     with served(app(verbs), limits) as rest, contextlib.ExitStack() as stack:

@@ -104,13 +104,12 @@ def test_a_session_without_executors_is_replaced_later_and_later(tmp_path: Path)
     first.answer = 4
     wait_until(lambda: kept.keeper.slots == 4, what="slots")
     first.answer = 0
-    said = wait_until(lambda: kept.keeper.problem, what="a problem")
-    assert said.startswith("Spark has had no executor")
+    assert "no executor" in wait_until(lambda: kept.keeper.problem, what="a problem")
     kept.started(1)
     assert not first.alive
-    assert kept.keeper._patience_s == 2 * keeper._NO_SLOTS_S
+    assert kept.keeper._patience_s >= 2 * keeper._NO_SLOTS_S
     third = kept.started(2)
-    assert kept.keeper._patience_s == 4 * keeper._NO_SLOTS_S
+    assert kept.keeper._patience_s >= 4 * keeper._NO_SLOTS_S
     third.answer = 4
     wait_until(lambda: kept.keeper.slots == 4, what="slots")
     wait_until(lambda: kept.keeper.problem is None, what="the problem to be over")
@@ -136,15 +135,53 @@ def test_other_clusters_may_have_no_executors_for_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("fast")
-def test_a_session_that_does_not_answer_is_killed_and_replaced(tmp_path: Path) -> None:
+def test_a_session_that_does_not_answer_is_killed_and_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     kept = Kept(tmp_path, needs_executors=False, slots=2)
     kept.keeper.start()
     first = kept.started(0)
     first.frozen.set()
-    said = wait_until(lambda: kept.keeper.problem, what="a problem")
-    assert said.startswith("Spark's JVM has not answered")
     kept.started(1)
     assert not first.alive
+    assert "did not answer for 0.5 s" in caplog.text
+    wait_until(lambda: kept.keeper.problem is None, what="the problem to be over")
+    kept.keeper.close(before=lambda: None)
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_problem_is_said_before_the_rest_of_a_session_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept(tmp_path, needs_executors=False, slots=2)
+    kept.keeper.start()
+    first = kept.started(0)
+    ending = threading.Event()
+    monkeypatch.setattr(first, "close", lambda: ending.wait(30))
+    first.alive = False
+    said = wait_until(lambda: kept.keeper.problem, what="a problem")
+    assert said == "Spark's JVM ended; starting it again"
+    assert kept.keeper.slots == 0
+    assert len(kept.sessions) == 1
+    ending.set()
+    kept.started(1)
+    kept.keeper.close(before=lambda: None)
+
+
+@pytest.mark.usefixtures("fast")
+def test_whatever_ends_a_session_badly_another_one_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept(tmp_path, needs_executors=False, slots=2)
+    kept.keeper.start()
+    first = kept.started(0)
+
+    def close() -> None:
+        raise OSError("Input/output error")
+
+    monkeypatch.setattr(first, "close", close)
+    first.alive = False
+    kept.started(1)
     wait_until(lambda: kept.keeper.problem is None, what="the problem to be over")
     kept.keeper.close(before=lambda: None)
 

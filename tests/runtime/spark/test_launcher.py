@@ -11,6 +11,7 @@ import pytest
 
 from connect_runtime.kafka import java
 from connect_runtime.spark import jvm
+from connect_runtime.spark import launcher as launching
 from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended, Outcome
@@ -133,6 +134,20 @@ def test_more_attempts_than_slots_wait(
     for each in given:
         launcher.kill(each.id, each.attempt)
     wait_until(lambda: len(endings.told) == 17, what="all to end")
+
+
+def test_a_job_that_cannot_be_made_is_lost_and_nothing_of_it_lives(
+    launcher: SparkLauncher, endings: Endings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(folder: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(launching, "Lease", full)
+    launcher.launch(launch("echo", attempt=50), endings)
+    lost = endings.wait("echo", 50)
+    assert (lost.ended, lost.dead) == (Ended.LOST, True)
+    assert "No space left on device" in str(lost.trace)
+    assert launcher.active == 0
 
 
 def test_workers_die_with_their_driver(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from connect_runtime.kafka.errors import as_failure
 from connect_runtime.storage.log import Fenced, LogBlocked
 from connect_runtime.tasks.interrupted import Interrupted, is_interruption, kafka_may_interrupt
-from connect_specs.diagnostics import Diagnostic
+from connect_specs.diagnostics import Diagnostic, Unreachable
 
 PASSES = [
     KafkaError._TRANSPORT,
@@ -66,6 +66,11 @@ def test_errors_that_the_clients_edges_made(code: int, interrupts: bool) -> None
     error = as_failure(KafkaError(code), "It cannot be read", "a-topic")
     with pytest.raises(Interrupted if interrupts else type(error)), kafka_may_interrupt():
         raise error
+
+
+def test_a_topic_that_arrives_too_slowly_interrupts() -> None:
+    with pytest.raises(Interrupted), kafka_may_interrupt():
+        raise Unreachable(Diagnostic("topic.slow", "Kafka has not sent the records"))
 
 
 def test_an_open_transaction_interrupts_and_a_newer_writer_does_not() -> None:

@@ -189,16 +189,17 @@ def test_an_interval(cluster: Any, topic: Any, install: Any) -> None:
     assert task.events == ["commit", "stop"]
 
 
-@pytest.mark.parametrize("blocks", [False, True])
-def test_an_interval_ends_while_the_task_is_idle_or_within_a_poll(
-    cluster: Any, topic: Any, install: Any, blocks: bool
+@pytest.mark.parametrize("task", ["idle", "within a poll", "asked before commits"])
+def test_an_interval_ends_whatever_the_task_does(
+    cluster: Any, topic: Any, install: Any, task: str
 ) -> None:
     topic(1)
     gate = threading.Event()
     first = [record(cluster, "a", 1)]
-    script = [first, lambda _: gate.wait(30) and None] if blocks else [first]
+    script = [first, lambda _: gate.wait(30) and None] if task == "within a poll" else [first]
+    made = moving(script, None) if task == "asked before commits" else scripted(Scripted, script)
     config = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "1500"}
-    running = started(cluster, install, scripted(Scripted, script), **config)
+    running = started(cluster, install, made, **config)
     cluster.wait_for_state(TASK, "RUNNING")
 
     wait_until(lambda: cluster.values() == ["a"], what="the interval to end")

@@ -106,3 +106,23 @@ def test_a_connectors_own_login_writes_no_status(
     cluster.assign(TASK, None)
     assert running.outcome().ended is Ended.STOPPED
     assert cluster.status(TASK)["state"] == "UNASSIGNED"
+
+
+def test_a_refused_login_fails_the_task(
+    guarded_cluster: Any,
+    guarded: GuardedBroker,
+    tmp_path: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("connect_runtime.tasks.transactions._START_LIMIT_S", 5.0)
+    cluster = guarded_cluster
+    wrong = guarded.client("reader", "not-the-password")
+    cluster.assign(TASK, 1)
+    config = {"name": "src", "task.class": FILE_TASK, "file": "/dev/null", "topic": "any"}
+    own = {f"producer.override.{key}": value for key, value in wrong.items()}
+    outcome = cluster.run(cluster.launch(TASK, config | own)).outcome()
+
+    assert outcome.ended is Ended.FAILED
+    assert "Kafka refuses the login" in outcome.trace
+    assert "not-the-password" not in outcome.trace
+    assert cluster.status(TASK)["state"] == "FAILED"

@@ -183,3 +183,22 @@ def test_references_to_providers_that_the_worker_lacks_are_plain_text(
     assert errors["port"] == (
         "Invalid value ${vault:db:port} for configuration port: Not a number of type INT",
     )
+
+
+def test_client_overrides_are_checked_with_the_values_that_are_known(
+    worker: WorkerConfig, providers: ConfigProviders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONNECT_TEST_BATCH", "17000")
+    properties = dict(worker.properties) | {"producer.batch.size": "${env:CONNECT_TEST_BATCH}"}
+    ours = from_properties(properties)[0]
+    config = {
+        **{key: CONFIG[key] for key in ("name", "connector.class", "port")},
+        "user": "me",
+        "pass.word": "1234",
+        "producer.override.linger.ms": "${env:CONNECT_TEST_PORT}",
+        "producer.override.compression.type": "gzip",
+    }
+    overrides = {key for key in config if key.startswith("producer.override.")}
+    for given in (providers, None):
+        errors = _errors(validate(config, ours, given))
+        assert not overrides & errors.keys()

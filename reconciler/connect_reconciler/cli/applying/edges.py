@@ -25,6 +25,7 @@ from connect_reconciler.cluster.rest_alone import UnkeyedCluster
 from connect_reconciler.cluster.rest_client import PATIENT, RestClient
 from connect_reconciler.ledger.lease import Lease
 from connect_reconciler.ledger.ledger import Ledger
+from connect_reconciler.observe.homes import Homes, worker_properties
 from connect_reconciler.observe.kafka_view import KafkaView, fingerprint_key_given
 from connect_runtime.kafka.log import KafkaLogs
 
@@ -79,7 +80,8 @@ def edges_for(
         read_back = ConfigTopic(logs.reader(project.topics.config))
         stack.callback(read_back.close)
         settings = replace(settings, progress=stack.enter_context(telling()))
-        standings = standings_of(cluster, KafkaView(properties), read_back, project.worker)
+        homes = Homes(project, worker_properties(project, properties), KafkaView(properties))
+        standings = standings_of(cluster, homes.view_of_sink, read_back, project.worker)
         yield Edges(cluster, ledger, lease, read_back, settings, standings)
 
 

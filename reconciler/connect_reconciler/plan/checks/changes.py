@@ -93,7 +93,7 @@ def check_changes(
             unpinned.add(each.name)
         elif each.pin is not None:
             warnings.extend(pin_forgotten(each, pin, live))
-            warnings.extend(_pin_warnings(each, pin, live))
+            warnings.extend(_pin_warnings(each, pin, live.around(each.name)))
             warnings.extend(groups.moves_of_others(each))
     return Problems(tuple(errors), tuple(warnings), frozenset(blocked), frozenset(unpinned))
 
@@ -169,7 +169,8 @@ def _pin_errors(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic]:
             hint="check connector.class, or make the plan where the plugin is installed",
         )
         return
-    for code, what, hint in _entry_errors(changes, changes.pin, pin, live):
+    around = live.around(changes.name)
+    for code, what, hint in _entry_errors(changes, changes.pin, pin, around):
         place = pin.where or changes.name
         yield Diagnostic(code, f"pin {pin.id} of {changes.name}: {what}", place, hint=hint)
 
@@ -198,7 +199,7 @@ def _entry_errors(changes: Changes, change: PinChange, pin: Pin, live: Live) -> 
 def _log_error(entry: OffsetEntry, live: Live) -> Problem | None:
     partition = sink_partition(entry.partition)
     log = None if partition is None else live.logs.get(partition)
-    if partition is None or (log is None and not live.rest_alone):
+    if partition is None or (log is None and not live.logs_unknown):
         topic, number = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
         return "plan.no-partition", f"{topic}-{number} does not exist", "check topic and partition"
     wanted = sink_offset(entry.offset)

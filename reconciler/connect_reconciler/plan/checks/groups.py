@@ -130,7 +130,7 @@ class Groups:
         target = found.goal if found else connector.target if connector else None
         if config is None or TargetState.STOPPED in (target, changes.goal):
             return False
-        topics = self.live.topics
+        topics = self.live.around(changes.name).topics
         same = {*sink_topics(config, topics)} & {*sink_topics(changes.written or {}, topics)}
         return bool(same) and sink_group(name, config, self.worker) == group
 

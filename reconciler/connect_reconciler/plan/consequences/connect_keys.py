@@ -128,9 +128,23 @@ def _committed(setting: Setting) -> set[str]:
     return {str(each.partition.get("kafka_topic")) for each in entries}
 
 
+_BELOW = "what is not there is looked for in the cluster's offsets topic"
+
+
+def _producing_elsewhere(setting: Setting) -> str:
+    if setting.live.ours:
+        return f"writes to another Kafka cluster, and keeps its offsets there; {_BELOW}"
+    there = "with exactly-once its offsets are there too, and what is not there is read from its"
+    return f"writes to another Kafka cluster; {there} start"
+
+
 def _offsets_topic(setting: Setting) -> str:
     new = setting.new.get("offsets.storage.topic")
     where = f"topic {new}" if new else "the cluster's offsets topic"
+    if setting.live.ours and new:
+        return f"keeps its offsets in {where}; {_BELOW}"
+    if setting.live.ours:
+        return f"keeps its offsets in {where}, from the copies there: the newest may be missing"
     return f"looks for its offsets in {where}: what is not there is read from its start"
 
 
@@ -246,8 +260,7 @@ CONNECT_RULES: tuple[Rule, ...] = (
     Rule(
         "producer.override.bootstrap.servers",
         "new-offsets-topic",
-        "writes to another Kafka cluster; with exactly-once its offsets are there too, and what is"
-        " not there is read from its start",
+        _producing_elsewhere,
         "source",
     ),
     Rule(

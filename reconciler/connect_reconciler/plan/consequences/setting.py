@@ -46,7 +46,8 @@ class Setting:
         written = changes.written or {}
         new = changes.cover.shown(written)
         hidden = frozenset(key for key, text in written.items() if new[key] != text)
-        return cls(changes.name, old_name, changes.kind, old_kind, old, new, hidden, live, worker)
+        around = live.around(changes.name)
+        return cls(changes.name, old_name, changes.kind, old_kind, old, new, hidden, around, worker)
 
     @property
     def renamed(self) -> bool:

@@ -14,7 +14,13 @@ from connect_reconciler.plan.actions import Counts, OffsetMove
 from connect_reconciler.plan.live import Kind, Live, LiveConnector, TopicPartition
 from connect_reconciler.plan.offsets.amounts import offsets, span
 from connect_reconciler.plan.offsets.positions import may_read
-from connect_reconciler.plan.offsets.source_offsets import UNTIL_STOPPED, Effect, source_effect
+from connect_reconciler.plan.offsets.source_offsets import (
+    UNTIL_STOPPED,
+    Effect,
+    offset_text,
+    partition_label,
+    source_effect,
+)
 from connect_specs.desired import Offset, OffsetEntry, Partition
 from connect_specs.offsets import canonical_partition, is_sink_partition
 from connect_specs.states import TargetState
@@ -135,6 +141,15 @@ def totals(moves: Iterable[OffsetMove]) -> str:
 
 def _effect(entry: OffsetEntry, before: OffsetEntry | None, context: MoveContext) -> Effect:
     tp = sink_partition(entry.partition)
+    if context.live.hidden and before is None:
+        label = partition_label(entry.partition) if tp is None else _label(tp)
+        offset = sink_offset(entry.offset)
+        there = offset_text(entry.offset) if entry.offset and tp is None else _or_none(offset)
+        return (
+            f"{label} → {there}: where it is now is not known: {context.live.hidden}",
+            "unclear",
+            None,
+        )
     was = None if before is None else before.offset
     if context.kind != "sink" or tp is None:
         return source_effect(entry.partition, was, entry.offset, reads_on=context.reads_on)
@@ -167,7 +182,7 @@ def _back(tp: TopicPartition, old: int, new: int, context: MoveContext) -> Effec
     first = max(new, log.earliest) if log else new
     gone, again = first - new, max(0, old - first)
     lasted = duration(context.live, tp, first, old) if again else ""
-    unread = _UNREAD if log is None and context.live.rest_alone else ""
+    unread = _UNREAD if log is None and context.live.logs_unknown else ""
     text = f"{head}: {context.again(again, lasted)}{_gone(gone)}{unread}"
     return text, "back", context.counts(again, gone=gone)
 

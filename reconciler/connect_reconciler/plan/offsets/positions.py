@@ -67,6 +67,9 @@ def position_problem(to: Position, config: Mapping[str, str], live: Live) -> Pro
         what = f"where {position_text(to)} is cannot be told: the log cannot be read over REST"
         hint = "write the offsets under 'set', or add cluster.kafka to connect.yaml"
         return "plan.log-unknown", what, hint
+    if live.hidden:
+        what = f"where {position_text(to)} is cannot be told: {live.hidden}"
+        return "plan.log-unknown", what, "write the offsets under 'set'"
     topics = sink_topics(config, live.topics)
     pattern = config.get("topics.regex", "").strip()
     hint = "create the topics first, or give the offsets once they are there"

@@ -133,6 +133,13 @@ def _on_cluster(changes: Changes, rename: Rename, project: str, live: Live) -> _
             f"{old} was deleted while it was renamed to {name}, before its offsets were carried",
             f"set the offsets of {name} with a pin and take renamed_from out",
         )
+    if old in live.unknown and rename.stage in ("new", "begun"):
+        return (
+            "plan.rename-offsets-unknown",
+            f"{name} is to go on from the offsets of {old}, which could not be read:"
+            f" {live.unknown[old]}",
+            "make the plan again once they can be read",
+        )
     if rename.stage == "carried":
         return _running_again(name, old, connector.target)
     if {changes.kind, connector.kind} == {"source", "sink"}:

@@ -154,7 +154,7 @@ class RenameWording:
     def _beyond(self, entry: OffsetEntry) -> str:
         """A topic that was made anew is read from where the consumer's auto.offset.reset says."""
         at, number = sink_partition(entry.partition), sink_offset(entry.offset)
-        log = None if at is None else self.live.logs.get(at)
+        log = None if at is None else self.live.around(self.changes.name).logs.get(at)
         if log is None or number is None or number <= log.latest:
             return ""
         start = sink_start(self.changes.written or {}, self.worker)

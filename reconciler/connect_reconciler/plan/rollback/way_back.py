@@ -258,7 +258,8 @@ def _pin(
     connector = live.connectors.get(now_name)
     offsets = connector.offsets if connector else live.orphan_offsets.get(now_name, ())
     then, now = _by_partition(past), _by_partition(offsets)
-    if {key: entry.offset for key, entry in then.items()} == {
+    # of offsets that could not be read nobody can say that they are there already
+    if now_name not in live.unknown and {key: entry.offset for key, entry in then.items()} == {
         key: entry.offset for key, entry in now.items()
     }:
         return None

@@ -1,0 +1,77 @@
+"""Which client properties may a connector override, as the worker's policy says?
+
+`connector.client.config.override.policy` is All, None, Principal or Allowlist (KIP-458, KIP-1188),
+or the name of Apache's class for one of them. A property that the policy forbids is an error of
+the config, and its connector does not run. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
+
+from connect_runtime.api import ConfigError
+
+Kind = Literal["source", "sink"]
+
+POLICY_KEY: Final = "connector.client.config.override.policy"
+ALLOWLIST_KEY: Final = "connector.client.config.override.allowlist"
+PRODUCER: Final = "producer.override."
+CONSUMER: Final = "consumer.override."
+ADMIN: Final = "admin.override."
+PREFIXES: Final = (PRODUCER, CONSUMER, ADMIN)
+
+_POLICIES: Final = ("All", "None", "Principal", "Allowlist")
+_OF_A_PRINCIPAL: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
+_APACHE: Final = (
+    "org.apache.kafka.connect.connector.policy.",
+    "ConnectorClientConfigOverridePolicy",
+)
+DEAD_LETTERS_KEY: Final = "errors.deadletterqueue.topic.name"
+
+
+def policy_of(worker: Mapping[str, str]) -> str:
+    """The policy's short name. Raises ConfigError for one that does not exist."""
+    given = (worker.get(POLICY_KEY) or "All").strip()
+    package, suffix = _APACHE
+    short = given.removeprefix(package).removesuffix(suffix)
+    if short not in _POLICIES:
+        allowed = f"must be one of {', '.join(_POLICIES)}"
+        raise ConfigError.invalid(POLICY_KEY, given, allowed)
+    return short
+
+
+def forbidden_overrides(
+    config: Mapping[str, str | None], worker: Mapping[str, str], kind: Kind
+) -> Iterator[tuple[str, str]]:
+    """Each override that the policy forbids, with Connect's text. Raises ConfigError.
+
+    A sink's producer only writes dead letters: without them its properties are not looked at, as in
+    Connect.
+    """
+    policy = policy_of(worker)
+    if policy == "All":
+        return
+    allowed = _OF_A_PRINCIPAL if policy == "Principal" else frozenset[str]()
+    if policy == "Allowlist":
+        listed = (worker.get(ALLOWLIST_KEY) or "").split(",")
+        allowed = frozenset(each.strip() for each in listed)
+    unused = kind == "sink" and not (config.get(DEAD_LETTERS_KEY) or "").strip()
+    for key in config:
+        prefix = next((each for each in PREFIXES if key.startswith(each)), None)
+        if prefix is None or (prefix == PRODUCER and unused):
+            continue
+        name = key.removeprefix(prefix)
+        if name not in allowed:
+            yield (
+                key,
+                f"The '{policy}' policy does not allow '{name}' to be overridden in the connector "
+                "configuration.",
+            )
+
+
+def check_overrides(config: Mapping[str, str], worker: Mapping[str, str], kind: Kind) -> None:
+    """Raises ConfigError with all that the policy forbids."""
+    found = [text for _, text in forbidden_overrides(config, worker, kind)]
+    if found:
+        raise ConfigError(f"Client Config Overrides not allowed [{' '.join(found)}]")

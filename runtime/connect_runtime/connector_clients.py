@@ -1,0 +1,229 @@
+"""With which client properties does a connector work, and where are its offsets?
+
+One value for tasks, herder, offsets API and the reconciler. Properties have Java's names and are
+put together as Connect does: the worker's, then its `producer.*`, `consumer.*` or `admin.*`, then
+the connector's overrides (KIP-458). Pure.
+
+A connector that overrides the `bootstrap.servers` of the client that moves its data, a source's
+producer or a sink's consumer, works on that cluster: its other clients follow with the same login,
+unless they override `bootstrap.servers` themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from connect_runtime.client_overrides import (
+    ADMIN,
+    CONSUMER,
+    DEAD_LETTERS_KEY,
+    PREFIXES,
+    PRODUCER,
+    Kind,
+    check_overrides,
+)
+from connect_specs.names import sink_group, task_transactional_id
+
+OFFSETS_TOPIC_KEY: Final = "offsets.storage.topic"
+
+# Which Kafka a client reaches, and as whom
+_LOGIN: Final = ("bootstrap.servers", "sasl.", "security.", "ssl.")
+_CONNECTION: Final = (*_LOGIN, "client.dns.lookup", "request.timeout.ms")
+# What only a member of a consumer group heeds, or what every reader of offsets sets itself
+_OF_MEMBERS: Final = (
+    "auto.",
+    "enable.auto.commit",
+    "group.",
+    "heartbeat.interval.ms",
+    "isolation.level",
+    "max.poll.",
+    "partition.assignment.strategy",
+    "session.timeout.ms",
+)
+_STORAGE: Final = "offset.storage."
+# Connect's own words among the keys that begin so; the others are settings of the topic
+_NO_TOPIC_SETTINGS: Final = frozenset(
+    {"topic", "partitions", "replication.factor", "cleanup.policy", "file.filename"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsPlace:
+    """Where a source's offsets are: `topic`, on the cluster that the source produces to.
+
+    `underneath` is the worker's topic on the worker's cluster, where offsets are looked for that
+    `topic` does not have (KIP-618, smooth migration); None where `topic` is the worker's.
+    `elsewhere`: the cluster's addresses are not the worker's.
+    """
+
+    topic: str
+    underneath: str | None
+    elsewhere: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewOffsetsTopic:
+    """How a connector's own offsets topic is created. -1 leaves a number to the broker."""
+
+    partitions: int
+    replication_factor: int
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorClients:
+    """A connector's clients. `worker` holds all worker properties, `offsets_topic` is the worker's.
+
+    `config` has its references resolved wherever a client is made of these properties.
+    """
+
+    group_id: str
+    offsets_topic: str
+    worker: Mapping[str, str] = field(repr=False)
+    name: str
+    config: Mapping[str, str] = field(repr=False)
+    kind: Kind
+
+    def check(self) -> None:
+        """Raises ConfigError where the worker's policy forbids an override."""
+        check_overrides(self.config, self.worker, self.kind)
+
+    # --- properties ---
+
+    def producer(self) -> dict[str, str]:
+        """Of a source's tasks."""
+        return self._of("producer.", PRODUCER)
+
+    def consumer(self) -> dict[str, str]:
+        """Of a sink's tasks."""
+        return self._of("consumer.", CONSUMER)
+
+    def admin(self) -> dict[str, str]:
+        """Of whoever creates the connector's topics, and moves a sink's offsets."""
+        return self._of("admin.", ADMIN)
+
+    def offsets_consumer(self) -> dict[str, str]:
+        """Of whoever reads a source's offsets: it reads all partitions, as a member of no group."""
+        return {k: v for k, v in self.consumer().items() if not k.startswith(_OF_MEMBERS)}
+
+    def offsets_producer(self) -> dict[str, str]:
+        """Of whoever writes a source's offsets in its tasks' place: their login alone, since their
+        tuning is not for a few records."""
+        return _connection(self.producer())
+
+    def worker_client(self) -> dict[str, str]:
+        """Of clients of the cluster's own topics: as the worker, never as the connector."""
+        return _connection(self.worker)
+
+    # --- offsets ---
+
+    @property
+    def group(self) -> str:
+        """The consumer group of a sink."""
+        return sink_group(self.name, self.config, self.worker)
+
+    @property
+    def place(self) -> OffsetsPlace:
+        """Where a source's offsets are."""
+        elsewhere = self.elsewhere
+        topic = (self.config.get(OFFSETS_TOPIC_KEY) or "").strip() or self.offsets_topic
+        own = elsewhere or topic != self.offsets_topic
+        return OffsetsPlace(topic, self.offsets_topic if own else None, elsewhere)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the connector's data is on another cluster than the worker's topics."""
+        given = self.config.get(f"{self._data_prefix}bootstrap.servers")
+        return given is not None and _servers(given) != _servers(
+            self.worker.get("bootstrap.servers", "")
+        )
+
+    @property
+    def servers(self) -> frozenset[str]:
+        """The addresses of the cluster that the connector's data is on."""
+        data = self.producer() if self.kind == "source" else self.consumer()
+        return _servers(data["bootstrap.servers"])
+
+    @property
+    def own_login(self) -> bool:
+        """Whether a client of the connector's reaches Kafka otherwise than the worker's clients."""
+        return any(self._overridden(each) for each in (PRODUCER, CONSUMER, ADMIN))
+
+    @property
+    def leader_writes_offsets(self) -> bool:
+        """Whether the leader's transaction can hold this source's offsets: in the worker's topic,
+        or in one that the worker's login reaches too."""
+        ours = self.place.underneath is None or not self._overridden(PRODUCER)
+        return ours and not self.elsewhere
+
+    @property
+    def new_offsets_topic(self) -> NewOffsetsTopic:
+        """As the worker creates its own (KIP-618: only the name is the connector's to choose)."""
+        given = self.worker.get
+        return NewOffsetsTopic(
+            partitions=int(given(f"{_STORAGE}partitions") or 25),
+            replication_factor=int(given(f"{_STORAGE}replication.factor") or 3),
+            config={
+                name: value
+                for key, value in self.worker.items()
+                if key.startswith(_STORAGE)
+                and (name := key.removeprefix(_STORAGE)) not in _NO_TOPIC_SETTINGS
+            },
+        )
+
+    def transactional_id(self, task: int) -> str:
+        """Of the producer of a source's task."""
+        return task_transactional_id(self.group_id, self.name, task)
+
+    # --- how ---
+
+    @property
+    def _data_prefix(self) -> str:
+        return PRODUCER if self.kind == "source" else CONSUMER
+
+    def _of(self, prefix: str, overrides: str) -> dict[str, str]:
+        return self._base(prefix, overrides) | _prefixed(self.config, overrides)
+
+    def _base(self, prefix: str, overrides: str) -> dict[str, str]:
+        """Everything but the client's own overrides."""
+        base = {"bootstrap.servers": self.worker.get("bootstrap.servers", "")}
+        if prefix == "admin.":
+            base |= _connection(self.worker)
+        base |= _prefixed(self.worker, prefix)
+        follow = (ADMIN, CONSUMER) if self.kind == "source" else (ADMIN,)
+        alone = f"{overrides}bootstrap.servers" in self.config
+        if overrides not in follow or alone or not self.elsewhere:
+            return base
+        # none of the worker's login is left: the other cluster does not know it
+        data = self.producer() if self.kind == "source" else self.consumer()
+        return {k: v for k, v in base.items() if not k.startswith(_CONNECTION)} | _connection(data)
+
+    def _overridden(self, overrides: str) -> bool:
+        return any(
+            key.removeprefix(overrides).startswith(_LOGIN)
+            for key in self.config
+            if key.startswith(overrides)
+        )
+
+
+def is_client_key(key: str) -> bool:
+    """Whether a connector's clients heed this key of its config."""
+    return key.startswith(PREFIXES) or key in (OFFSETS_TOPIC_KEY, DEAD_LETTERS_KEY)
+
+
+def _servers(addresses: str) -> frozenset[str]:
+    return frozenset(each.strip() for each in addresses.split(",") if each.strip())
+
+
+def _connection(properties: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in properties.items() if key.startswith(_CONNECTION)}
+
+
+def _prefixed(properties: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {
+        key.removeprefix(prefix): value
+        for key, value in properties.items()
+        if key.startswith(prefix)
+    }

@@ -1,0 +1,155 @@
+"""Logs on the Kafka clusters of connectors: the worker's own, or such as a connector needs itself.
+
+A connector needs its own where it overrides how its clients reach Kafka. They are opened when they
+are asked for, shared by connectors with the same clients, and closed after a while without use.
+Serves many threads.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from connect_runtime.connector_clients import ConnectorClients
+from connect_runtime.storage import offsets_topic
+from connect_runtime.storage.log import LogBlocked, LogReader, Logs
+from connect_runtime.storage.snapshots import OffsetSnapshot
+from connect_specs.diagnostics import ConnectError, Failed
+
+READ_TIMEOUT_S: Final = 30.0
+_UNUSED_S: Final = 300.0
+
+OpenLogs: TypeAlias = Callable[[ConnectorClients], Logs]
+_Key: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
+
+
+class OffsetsReader:
+    """One offsets topic, read by whoever asks; each read goes on to the end."""
+
+    def __init__(self, logs: Logs, topic: str) -> None:
+        self._logs = logs
+        self._topic = topic
+        self._lock = threading.Lock()
+        self._reader: LogReader | None = None
+        self._snapshot = OffsetSnapshot()
+
+    def read(self) -> OffsetSnapshot:
+        """All committed source offsets as they are now. Raises ConnectError."""
+        with self._lock:
+            if self._reader is None:
+                self._reader = self._logs.reader(self._topic)
+                self._snapshot = OffsetSnapshot()
+            try:
+                records = self._reader.read_to_end(READ_TIMEOUT_S)
+            except LogBlocked:
+                raise
+            except ConnectError:
+                # a topic that was made anew begins at other offsets
+                self._reader.close()
+                self._reader = None
+                raise
+            self._snapshot = offsets_topic.reduce_all(self._snapshot, records)
+            return self._snapshot
+
+    def close(self) -> None:
+        """Closes the reader; a later read opens another."""
+        with self._lock:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+
+
+@dataclass(slots=True, eq=False)
+class OpenedLogs:
+    """Logs on one cluster, with the readers of its offsets topics."""
+
+    logs: Logs
+    readers: dict[str, OffsetsReader] = field(default_factory=dict)
+    used: float = 0.0
+    users: int = 0
+    _cluster_id: str = ""
+
+    def offsets(self, topic: str) -> OffsetSnapshot:
+        """What the topic holds; nothing where there is no such topic. Raises ConnectError."""
+        try:
+            return self.readers.setdefault(topic, OffsetsReader(self.logs, topic)).read()
+        except Failed as error:
+            if error.diagnostics[0].code == "topic.missing":
+                return OffsetSnapshot()
+            raise
+
+    def cluster_id(self) -> str:
+        """Asked once."""
+        self._cluster_id = self._cluster_id or self.logs.cluster_id()
+        return self._cluster_id
+
+    def close_readers(self) -> None:
+        for reader in list(self.readers.values()):
+            reader.close()
+
+
+class ConnectorLogs:
+    """`worker`: the logs of everybody who needs no others."""
+
+    def __init__(
+        self, worker: Logs, open_logs: OpenLogs, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.worker = OpenedLogs(worker)
+        self._open_logs = open_logs
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._opened: dict[_Key, OpenedLogs] = {}
+
+    @contextmanager
+    def of(self, clients: ConnectorClients) -> Iterator[OpenedLogs]:
+        """The connector's, open for as long as the context lasts. Raises ConnectError, and
+        ConfigError for an override that the worker forbids."""
+        clients.check()
+        if not clients.own_login:
+            yield self.worker
+            return
+        found = self._taken(clients)
+        try:
+            yield found
+        finally:
+            with self._lock:
+                found.users -= 1
+                found.used = self._clock()
+            self._close_unused()
+
+    def close(self) -> None:
+        """Closes all but the worker's own logs, of which it closes the readers."""
+        with self._lock:
+            opened, self._opened = list(self._opened.values()), {}
+        for each in opened:
+            each.close_readers()
+            each.logs.close()
+        self.worker.close_readers()
+
+    def _taken(self, clients: ConnectorClients) -> OpenedLogs:
+        sides = (clients.offsets_producer(), clients.offsets_consumer(), clients.admin())
+        key = tuple(tuple(sorted(each.items())) for each in sides)
+        with self._lock:
+            found = self._opened.get(key)
+            if found is None:
+                # making clients asks nobody
+                found = self._opened[key] = OpenedLogs(self._open_logs(clients))
+            found.users += 1
+            return found
+
+    def _close_unused(self) -> None:
+        now = self._clock()
+        with self._lock:
+            unused = [
+                key
+                for key, each in self._opened.items()
+                if not each.users and now - each.used > _UNUSED_S
+            ]
+            closing = [self._opened.pop(key) for key in unused]
+        for each in closing:
+            each.close_readers()
+            each.logs.close()

@@ -1,0 +1,88 @@
+"""A source's offsets where its own topic lies over the worker's (KIP-618, smooth migration).
+
+An offset in the connector's topic wins; a partition that it does not have is looked for in the
+worker's. So a removal needs a tombstone in both. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.offsets_topic import offset_records
+from connect_runtime.storage.snapshots import OffsetSnapshot, SourceOffset
+from connect_specs.desired import JsonScalar
+from connect_specs.offsets import canonical_partition
+
+Entries = Iterable[tuple[Mapping[str, JsonScalar | bytes], Mapping[str, Any] | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetWrites:
+    """What a change of offsets writes, in this order: `removed`, tombstones in the worker's topic,
+    which must succeed; `own`, everything in the connector's topic; `copies` of what is no tombstone
+    in the worker's topic, which may fail. Without a topic of its own there is only `own`."""
+
+    removed: tuple[NewRecord, ...]
+    own: tuple[NewRecord, ...]
+    copies: tuple[NewRecord, ...]
+
+    @property
+    def all(self) -> tuple[NewRecord, ...]:
+        """For a transaction that reaches both topics."""
+        return (*self.removed, *self.own, *self.copies)
+
+
+@dataclass(frozen=True, slots=True)
+class LayeredOffsets:
+    """One connector's offsets. `underneath` names the worker's topic; None: `topic` is the only
+    one."""
+
+    connector: str
+    topic: str
+    own: OffsetSnapshot
+    underneath: str | None = None
+    below: OffsetSnapshot = field(default_factory=OffsetSnapshot)
+
+    @property
+    def merged(self) -> OffsetSnapshot:
+        """What the connector and its tasks are shown."""
+        if self.underneath is None:
+            return self.own
+        return _over(self.own, self.below, self.connector)
+
+    @property
+    def copied(self) -> OffsetSnapshot:
+        """The same partitions, where the worker's topic has them under the keys that it has."""
+        return _over(self.below, self.own, self.connector)
+
+    def writes(self, entries: Entries) -> OffsetWrites:
+        """Sets the offset of each partition, or removes it where it is None.
+
+        A partition is written under the key bytes that it has, in whichever topic. Raises Failed
+        with Connect's text for maps that it could not hold.
+        """
+        found = list(entries)
+        if self.underneath is None:
+            return OffsetWrites((), offset_records(self.topic, self.connector, found, self.own), ())
+        below = offset_records(self.underneath, self.connector, found, self.copied)
+        return OffsetWrites(
+            removed=tuple(each for each in below if each.value is None),
+            own=offset_records(self.topic, self.connector, found, self.merged),
+            copies=tuple(each for each in below if each.value is not None),
+        )
+
+
+def _over(upper: OffsetSnapshot, lower: OffsetSnapshot, connector: str) -> OffsetSnapshot:
+    """The connector's offsets: those of `upper`, and of `lower` the partitions that it lacks."""
+    first = upper.connectors.get(connector, {})
+    hidden = {canonical_partition(each.partition) for each in first.values()}
+    shown: dict[bytes, SourceOffset] = {
+        key: each
+        for key, each in lower.connectors.get(connector, {}).items()
+        if canonical_partition(each.partition) not in hidden
+    }
+    shown |= first
+    return OffsetSnapshot({connector: shown} if shown else {})

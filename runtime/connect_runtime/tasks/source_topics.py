@@ -1,0 +1,60 @@
+"""What a source task's topics need besides its writer.
+
+The topics that it writes to are created with the connector's settings (KIP-158), and the offsets of
+a connector with a topic of its own are kept in the worker's, too (KIP-618).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from connect_runtime.api import ConnectorError
+from connect_runtime.connector_clients import ConnectorClients
+from connect_runtime.kafka.new_topics import NewTopics
+from connect_runtime.storage.layered_offsets import LayeredOffsets
+from connect_runtime.storage.log import NewRecord
+from connect_runtime.tasks.interrupted import kafka_may_interrupt
+from connect_runtime.tasks.launch import TaskLaunch, exactly_once
+from connect_runtime.tasks.worker_copies import WorkerCopies
+from connect_runtime.topic_creation import TopicCreation
+
+
+class SourceTopics:
+    """Belongs to one task. All methods raise Interrupted where Kafka is silent for too long."""
+
+    def __init__(
+        self, launch: TaskLaunch, clients: ConnectorClients, layers: LayeredOffsets
+    ) -> None:
+        creation = TopicCreation.of(launch.connector_config, launch.worker)
+        self._new = None if creation is None else NewTopics(clients.admin(), creation)
+        below = layers.underneath
+        self._copies = None if below is None else WorkerCopies(clients, layers, below)
+        self._offsets = layers.topic if exactly_once(launch.worker) else None
+
+    def prepare(self, topic: str) -> None:
+        """To be called before records are sent. Raises ConnectorError for a topic that they must
+        not go to, or that cannot be created."""
+        if topic == self._offsets:
+            raise ConnectorError(
+                "Source tasks may not produce to their own offsets topics when exactly-once"
+                " support is enabled"
+            )
+        if self._new is not None:
+            with kafka_may_interrupt():
+                self._new.ensure(topic)
+
+    def before_commit(self, offsets: Sequence[NewRecord]) -> None:
+        """To be called before these offsets are committed."""
+        if self._copies is not None:
+            with kafka_may_interrupt():
+                self._copies.remove(offsets)
+
+    def after_commit(self, offsets: Sequence[NewRecord]) -> None:
+        """To be called after these offsets were committed."""
+        if self._copies is not None:
+            self._copies.copy(offsets)
+
+    def close(self) -> None:
+        """Copies that are under way get a moment."""
+        if self._copies is not None:
+            self._copies.close()

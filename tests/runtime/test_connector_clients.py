@@ -1,0 +1,277 @@
+"""Client properties of connectors, layer by layer, and where their offsets are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from connect_runtime.api import ConfigError
+from connect_runtime.client_overrides import Kind, forbidden_overrides, policy_of
+from connect_runtime.connector_clients import ConnectorClients, NewOffsetsTopic, OffsetsPlace
+
+WORKER = {
+    "bootstrap.servers": "a:9092,b:9092",
+    "security.protocol": "SASL_SSL",
+    "sasl.jaas.config": "worker",
+    "ssl.truststore.location": "/worker.pem",
+    "producer.sasl.jaas.config": "producer",
+    "producer.linger.ms": "5",
+    "consumer.sasl.jaas.config": "consumer",
+    "consumer.max.poll.records": "100",
+    "admin.sasl.jaas.config": "admin",
+    "offset.storage.topic": "offsets",
+    "config.storage.topic": "configs",
+}
+TASKS_ONLY = {"bootstrap.servers": "a:9092,b:9092"}
+
+
+def clients(
+    kind: Kind = "source", worker: Mapping[str, str] = WORKER, **config: str
+) -> ConnectorClients:
+    given = {key.replace("_", "."): value for key, value in config.items()}
+    return ConnectorClients("group", "offsets", worker, "c", given, kind)
+
+
+def test_every_layer_wins_over_the_one_before() -> None:
+    source = clients(
+        producer_override_linger_ms="7",
+        consumer_override_client_rack="r",
+        admin_override_sasl_jaas_config="own",
+    )
+    assert source.producer() == {
+        "bootstrap.servers": "a:9092,b:9092",
+        "sasl.jaas.config": "producer",
+        "linger.ms": "7",
+    }
+    assert source.consumer() == {
+        "bootstrap.servers": "a:9092,b:9092",
+        "sasl.jaas.config": "consumer",
+        "max.poll.records": "100",
+        "client.rack": "r",
+    }
+    # as in Connect, only admin clients take the worker's unprefixed properties
+    assert source.admin() == {
+        "bootstrap.servers": "a:9092,b:9092",
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.location": "/worker.pem",
+        "sasl.jaas.config": "own",
+    }
+    assert source.worker_client() == {
+        key: WORKER[key]
+        for key in (
+            "bootstrap.servers",
+            "security.protocol",
+            "sasl.jaas.config",
+            "ssl.truststore.location",
+        )
+    }
+
+
+def test_a_reader_of_offsets_is_a_member_of_no_group() -> None:
+    source = clients(
+        worker=TASKS_ONLY,
+        consumer_override_group_id="g",
+        consumer_override_group_protocol="consumer",
+        consumer_override_isolation_level="read_uncommitted",
+        consumer_override_fetch_max_bytes="9",
+    )
+    assert source.offsets_consumer() == {**TASKS_ONLY, "fetch.max.bytes": "9"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "which", "expected"),
+    [
+        # the login that reaches the other cluster is the one that was given for it
+        (
+            "source",
+            {
+                "producer_override_bootstrap_servers": "x:1",
+                "producer_override_sasl_jaas_config": "there",
+            },
+            "consumer",
+            {"bootstrap.servers": "x:1", "sasl.jaas.config": "there", "max.poll.records": "100"},
+        ),
+        (
+            "source",
+            {
+                "producer_override_bootstrap_servers": "x:1",
+                "producer_override_sasl_jaas_config": "there",
+            },
+            "admin",
+            {"bootstrap.servers": "x:1", "sasl.jaas.config": "there"},
+        ),
+        # its own address and login win
+        (
+            "source",
+            {
+                "producer_override_bootstrap_servers": "x:1",
+                "consumer_override_bootstrap_servers": "x:2",
+                "consumer_override_sasl_jaas_config": "reader",
+            },
+            "consumer",
+            {"bootstrap.servers": "x:2", "sasl.jaas.config": "reader", "max.poll.records": "100"},
+        ),
+        (
+            "sink",
+            {"consumer_override_bootstrap_servers": "x:1"},
+            "admin",
+            {"bootstrap.servers": "x:1", "sasl.jaas.config": "consumer"},
+        ),
+        # a sink's dead letters stay where they are in Connect
+        (
+            "sink",
+            {"consumer_override_bootstrap_servers": "x:1"},
+            "producer",
+            {
+                "bootstrap.servers": "a:9092,b:9092",
+                "sasl.jaas.config": "producer",
+                "linger.ms": "5",
+            },
+        ),
+    ],
+)
+def test_other_clients_follow_to_another_cluster(
+    kind: Kind, given: dict[str, str], which: str, expected: dict[str, str]
+) -> None:
+    assert getattr(clients(kind, **given), which)() == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, OffsetsPlace("offsets", None, False)),
+        ({"offsets_storage_topic": "  "}, OffsetsPlace("offsets", None, False)),
+        ({"offsets_storage_topic": "own"}, OffsetsPlace("own", "offsets", False)),
+        # the same topic and the same servers, in another order: nothing of its own
+        (
+            {
+                "offsets_storage_topic": "offsets",
+                "producer_override_bootstrap_servers": "b:9092, a:9092",
+            },
+            OffsetsPlace("offsets", None, False),
+        ),
+        # only the cluster is given: a topic of its own there, named like the worker's
+        (
+            {"producer_override_bootstrap_servers": "x:1"},
+            OffsetsPlace("offsets", "offsets", True),
+        ),
+        (
+            {"offsets_storage_topic": "own", "producer_override_bootstrap_servers": "x:1"},
+            OffsetsPlace("own", "offsets", True),
+        ),
+    ],
+)
+def test_where_a_sources_offsets_are(given: dict[str, str], expected: OffsetsPlace) -> None:
+    assert clients(**given).place == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "own_login", "leader_writes"),
+    [
+        ({}, False, True),
+        ({"producer_override_linger_ms": "1"}, False, True),
+        ({"offsets_storage_topic": "own"}, False, True),
+        ({"producer_override_sasl_jaas_config": "x"}, True, True),
+        (
+            {"producer_override_sasl_jaas_config": "x", "offsets_storage_topic": "own"},
+            True,
+            False,
+        ),
+        ({"producer_override_bootstrap_servers": "x:1"}, True, False),
+        ({"consumer_override_sasl_jaas_config": "x"}, True, True),
+    ],
+)
+def test_who_reaches_and_writes_the_offsets(
+    given: dict[str, str], own_login: bool, leader_writes: bool
+) -> None:
+    found = clients(**given)
+    assert (found.own_login, found.leader_writes_offsets) == (own_login, leader_writes)
+
+
+@pytest.mark.parametrize(
+    ("worker", "given", "group"),
+    [
+        ({}, {}, "connect-c"),
+        ({"consumer.group.id": "w"}, {}, "w"),
+        ({"consumer.group.id": "w"}, {"consumer_override_group_id": "o"}, "o"),
+    ],
+)
+def test_the_group_of_a_sink(worker: dict[str, str], given: dict[str, str], group: str) -> None:
+    assert clients("sink", {**TASKS_ONLY, **worker}, **given).group == group
+
+
+def test_an_own_topic_is_created_as_the_workers() -> None:
+    given = {
+        "offset.storage.partitions": "3",
+        "offset.storage.replication.factor": "-1",
+        "offset.storage.topic": "offsets",
+        "offset.storage.cleanup.policy": "delete",
+        "offset.storage.min.insync.replicas": "2",
+    }
+    found = clients(worker={**TASKS_ONLY, **given}).new_offsets_topic
+    assert found == NewOffsetsTopic(3, -1, {"min.insync.replicas": "2"})
+    assert clients(worker=TASKS_ONLY).new_offsets_topic == NewOffsetsTopic(25, 3, {})
+
+
+# --- policies ---
+
+PACKAGE = "org.apache.kafka.connect.connector.policy."
+TEXT = "The '{}' policy does not allow '{}' to be overridden in the connector configuration."
+
+
+@pytest.mark.parametrize(
+    ("given", "policy"),
+    [
+        ({}, "All"),
+        ({"connector.client.config.override.policy": "Principal"}, "Principal"),
+        (
+            {
+                "connector.client.config.override.policy": f"{PACKAGE}"
+                "NoneConnectorClientConfigOverridePolicy"
+            },
+            "None",
+        ),
+    ],
+)
+def test_the_policy(given: dict[str, str], policy: str) -> None:
+    assert policy_of(given) == policy
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"must be one of All, None, Principal, Allowlist"):
+        policy_of({"connector.client.config.override.policy": "Some"})
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind", "key", "allowed"),
+    [
+        ("All", "source", "producer.override.acks", True),
+        ("None", "source", "producer.override.acks", False),
+        ("None", "source", "consumer.override.acks", False),
+        ("None", "sink", "admin.override.acks", False),
+        # without dead letters a sink has no producer
+        ("None", "sink", "producer.override.acks", True),
+        ("Principal", "source", "producer.override.acks", False),
+        ("Principal", "source", "producer.override.bootstrap.servers", False),
+        ("Principal", "source", "producer.override.sasl.jaas.config", True),
+        ("Principal", "sink", "consumer.override.security.protocol", True),
+        ("Allowlist", "sink", "consumer.override.group.id", False),
+        ("Allowlist", "sink", "consumer.override.acks", True),
+    ],
+)
+def test_overrides(policy: str, kind: Kind, key: str, allowed: bool) -> None:
+    worker = {
+        **TASKS_ONLY,
+        "connector.client.config.override.policy": policy,
+        "connector.client.config.override.allowlist": "linger.ms, acks",
+    }
+    text = TEXT.format(policy, key.split(".override.")[1])
+    found = list(forbidden_overrides({key: "x", "other": "y"}, worker, kind))
+    assert found == ([] if allowed else [(key, text)])
+    check = ConnectorClients("g", "o", worker, "c", {key: "x"}, kind).check
+    if allowed:
+        check()
+    else:
+        with pytest.raises(ConfigError, match="Client Config Overrides not allowed"):
+            check()

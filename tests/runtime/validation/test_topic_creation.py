@@ -1,0 +1,151 @@
+"""Topics that sources create, offsets topics and override policies, as validation sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from connect_runtime.topic_creation import NewTopicSettings, TopicCreation
+from connect_runtime.validation.validate import validate
+from connect_runtime.worker_config import WorkerConfig, from_properties
+from connect_specs.diagnostics import Invalid
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+SOURCE = {"name": "n", "connector.class": "FileStreamSource", "topic": "t", "file": "f"}
+SINK = {"name": "n", "connector.class": "FileStreamSink", "topics": "t", "file": "f"}
+CREATED = {
+    "topic.creation.default.replication.factor": "1",
+    "topic.creation.default.partitions": "4",
+}
+POSITIVE = "Number of partitions must be positive, or -1 to use the broker's default"
+
+
+def worker(**more: str) -> WorkerConfig:
+    given = {
+        "group.id": "g",
+        "config.storage.topic": "configs",
+        "offset.storage.topic": "offsets",
+        "status.storage.topic": "status",
+        "key.converter": JSON,
+        "value.converter": JSON,
+    }
+    return from_properties(given | {k.replace("_", "."): v for k, v in more.items()})[0]
+
+
+def errors(config: Mapping[str, str], given: WorkerConfig) -> dict[str, list[str]]:
+    infos = validate(config, given).configs
+    return {i.value.name: list(i.value.errors) for i in infos if i.value and i.value.errors}
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        (CREATED, {}),
+        (
+            {"topic.creation.default.partitions": "4"},
+            {
+                "topic.creation.default.replication.factor": [
+                    'Missing required configuration "topic.creation.default.replication.factor" '
+                    "which has no default value."
+                ]
+            },
+        ),
+        (
+            {**CREATED, "topic.creation.default.partitions": "0"},
+            {
+                "topic.creation.default.partitions": [
+                    "Invalid value 0 for configuration topic.creation.default.partitions: "
+                    f"{POSITIVE}"
+                ]
+            },
+        ),
+        (
+            {
+                **CREATED,
+                "topic.creation.groups": "big",
+                "topic.creation.big.include": "big-.*",
+                "topic.creation.big.cleanup.policy": "compact",
+            },
+            {},
+        ),
+        # without it, `bigg-…` would have the default's partitions
+        (
+            {**CREATED, "topic.creation.groups": "big", "topic.creation.bigg.partitions": "9"},
+            {
+                "topic.creation.bigg.partitions": [
+                    "topic.creation.bigg.partitions belongs to no group that topic.creation.groups "
+                    "lists"
+                ]
+            },
+        ),
+        ({"offsets.storage.topic": "own"}, {}),
+        (
+            {"offsets.storage.topic": "a/b"},
+            {
+                "offsets.storage.topic": [
+                    "Invalid value a/b for configuration offsets.storage.topic: not a name that "
+                    "Kafka allows for a topic"
+                ]
+            },
+        ),
+        (
+            {"offsets.storage.topic": "g-ledger"},
+            {
+                "offsets.storage.topic": [
+                    "Invalid value g-ledger for configuration offsets.storage.topic: the Connect "
+                    "cluster keeps other records in this topic"
+                ]
+            },
+        ),
+        ({"offsets.storage.topic": "${env:OFFSETS}"}, {}),
+    ],
+)
+def test_a_source(more: dict[str, str], expected: dict[str, list[str]]) -> None:
+    assert errors({**SOURCE, **more}, worker()) == expected
+
+
+def test_the_policy_is_a_validation_error() -> None:
+    given = worker(connector_client_config_override_policy="Principal")
+    key = "consumer.override.max.poll.records"
+    config = {**SINK, key: "5", "consumer.override.sasl.mechanism": "PLAIN"}
+    text = (
+        "The 'Principal' policy does not allow 'max.poll.records' to be overridden in the "
+        "connector configuration."
+    )
+    assert errors(config, given) == {key: [text]}
+    assert validate(config, given).error_count == 1
+
+
+def test_a_policy_that_does_not_exist_stops_the_worker() -> None:
+    with pytest.raises(Invalid, match=r"must be one of All, None, Principal, Allowlist"):
+        worker(connector_client_config_override_policy="Most")
+
+
+def test_the_first_group_that_takes_a_topic_counts() -> None:
+    config = {
+        "topic.creation.groups": "compacted, logs",
+        **CREATED,
+        "topic.creation.default.retention.ms": "5",
+        "topic.creation.compacted.include": "state-.*, table",
+        "topic.creation.compacted.exclude": "state-tmp.*",
+        "topic.creation.compacted.cleanup.policy": "compact",
+        "topic.creation.compacted.partitions": "1",
+        "topic.creation.logs.include": "state-.*",
+        "topic.creation.logs.replication.factor": "-1",
+    }
+    found = TopicCreation.of(config, {})
+    assert found is not None
+    compacted = NewTopicSettings(1, 1, {"cleanup.policy": "compact"})
+    assert found.settings("state-a") == found.settings("table") == compacted
+    assert found.settings("state-tmp1") == NewTopicSettings(4, -1, {})
+    # the whole name must match
+    assert found.settings("my-table") == NewTopicSettings(4, 1, {"retention.ms": "5"})
+
+
+@pytest.mark.parametrize(
+    ("config", "given"),
+    [({}, {}), (CREATED, {"topic.creation.enable": "False"})],
+)
+def test_topics_are_left_to_the_broker(config: dict[str, str], given: dict[str, str]) -> None:
+    assert TopicCreation.of(config, given) is None
