@@ -16,7 +16,6 @@ import pytest
 from support import faults
 from support.faults import Happens
 from support.unruly import SINK, SOURCE
-from support.wait import wait_until
 from support.world import MAY_MOUNT, World, new_world
 
 SILENT = 0  # no answer of GET /health in time
@@ -77,7 +76,7 @@ WRONG = faults.connectors(
 HANGING = {
     "start": "",
     "configs": "",
-    "task": "RUNNING/UNASSIGNED",
+    "task": "RUNNING",
     "poll": "RUNNING/RUNNING",
     "put": "RUNNING/RUNNING",
 }
@@ -144,12 +143,7 @@ def test_fault(fault: Fault, world: World, record_property: Callable[[str, objec
             if fault.bystander:
                 world.bystander.wait_until_moving(STATES_S)
             seen = world.watch(leader, fault.lasts_s)
-            for name, state in fault.states.items():
-                wait_until(
-                    lambda name=name, state=state: world.state_of(world.named(name)) == state,
-                    what=f"{name} to be {state}",
-                    timeout_s=STATES_S,
-                )
+            world.wait_for_states(fault.states, STATES_S)
             if fault.bystander:
                 world.bystander.wait_until_moving(STATES_S)
         began = time.monotonic()

@@ -76,9 +76,11 @@ def leader_killed(world: World) -> Iterator[None]:
     """The driver alone; what it started has to notice."""
     leader = world.leader
     kill(leader.processes[0])
-    yield
-    world.gone(leader, code=-signal.SIGKILL)
-    world.start_runtime()
+    try:
+        yield
+    finally:
+        world.gone(leader, code=-signal.SIGKILL)
+        world.start_runtime()
 
 
 @contextmanager

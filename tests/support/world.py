@@ -210,6 +210,19 @@ class World:
         status = found["status"]
         return "/".join([status["connector"]["state"], *(t["state"] for t in status["tasks"])])
 
+    def wait_for_states(self, states: Mapping[str, str], timeout_s: float) -> None:
+        """Until all of these, as a row calls them, are in these states."""
+        found: dict[str, str] = {}
+
+        def are_in() -> bool:
+            found.update((name, self.state_of(self.named(name))) for name in states)
+            return found == states
+
+        try:
+            wait_until(are_in, what="states", timeout_s=timeout_s, every_s=0.5)
+        except AssertionError:
+            assert found == states
+
     def statuses(self, names: Iterable[str]) -> list[Any]:
         """The statuses of connectors, as REST tells them."""
         found = self.ask("GET", "/connectors?expand=status")
