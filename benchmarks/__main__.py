@@ -1,6 +1,7 @@
 """`make bench`: three rounds, Apache and ours in turn, medians and ratios into docs/benchmarks.md.
 
-python -m benchmarks [--rounds N] [--lines N] [--connectors N] [--large N] [--no-write]
+python -m benchmarks [--rounds N] [--lines N] [--connectors N] [--large N] [--offsets N]
+                     [--no-write]
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+from benchmarks import leader, workloads
 from benchmarks import worker as workers
-from benchmarks import workloads
 from benchmarks.project import Project
 from connect_runtime.kafka.embedded import EmbeddedBroker
 
 # name, what it is, unit, whether more is better, the ratio to reach (ours to Apache's)
 ROWS = (
-    ("source", "exactly-once file source", "records/s", True, 3.0),
-    ("sink", "file sink", "records/s", True, 1.7),
+    ("source", "exactly-once file source", "records/s", True, 5.0),
+    ("sink", "file sink", "records/s", True, 1.9),
     ("running", "{n} connectors created, all running", "s", False, 0.8),
     ("stop", "{n} connectors stopped", "s", False, 0.2),
     ("reset", "{n} connectors' offsets reset", "s", False, 0.2),
@@ -30,6 +31,9 @@ ROWS = (
 )
 
 _CHANGED = 20
+_STARTS = 64
+# Connectors of an idle leader, and the share of a core that it may take, in per cent
+_IDLE = {100: 2.0, 2000: 10.0}
 
 Figures = dict[tuple[str, str], list[float]]
 
@@ -41,6 +45,7 @@ def main() -> int:
     parser.add_argument("--lines", type=int, default=2_000_000)
     parser.add_argument("--connectors", type=int, default=100)
     parser.add_argument("--large", type=int, default=1000)
+    parser.add_argument("--offsets", type=int, default=1_000_000)
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="connect-bench-"))
@@ -53,12 +58,15 @@ def main() -> int:
             for label in ("apache", "ours"):
                 _round(label, number, folder, broker.bootstrap_servers, options, figures)
         large = _large(folder / "large", broker.bootstrap_servers, options)
+        starts = _starts(folder, broker.bootstrap_servers, options)
+        idle = {n: leader.measured(broker.bootstrap_servers, n) for n in _IDLE}
     finally:
         broker.stop()
         shutil.rmtree(folder, ignore_errors=True)
     table, reached = _table(figures, options.connectors)
     second, also_reached = _large_table(large, options.large)
-    table, reached = f"{table}\n\n{second}", reached and also_reached
+    third, kept = _runtime_table(starts, idle, options)
+    table, reached = "\n\n".join((table, second, third)), reached and also_reached and kept
     print(table)
     if not options.no_write:
         Path("docs/benchmarks.md").write_text(_page(table, options))
@@ -113,6 +121,47 @@ def _large(folder: Path, bootstrap: str, options: argparse.Namespace) -> dict[st
     finally:
         project.stop()
     return {name: statistics.median(values) for name, values in found.items()}
+
+
+def _starts(
+    folder: Path, bootstrap: str, options: argparse.Namespace
+) -> dict[str, tuple[float, float]]:
+    """By worker: medians of seconds until all tasks run, and of seconds of CPU that it took."""
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for number in range(options.rounds):
+        for label in ("apache", "ours"):
+            group = f"{label}-starts-{number}"
+            workloads.fill_offsets(bootstrap, f"{group}-offsets", options.offsets)
+            worker = workers.start(label, folder / group, bootstrap, group)
+            try:
+                took = workloads.starts(worker, folder / group, _STARTS, f"{group}-many")
+            finally:
+                worker.close()
+                shutil.rmtree(folder / group, ignore_errors=True)
+            found[label].append(took)
+            print(f"round {number + 1}  {label:6}  starts   {took[0]:12,.2f}", flush=True)
+    return {
+        label: (statistics.median(t for t, _ in each), statistics.median(c for _, c in each))
+        for label, each in found.items()
+    }
+
+
+def _runtime_table(
+    starts: dict[str, tuple[float, float]], idle: dict[int, float], options: argparse.Namespace
+) -> tuple[str, bool]:
+    lines = [
+        f"{_STARTS} tasks that start over an offsets topic with {options.offsets:,} records of "
+        "others:\n",
+        "| what | Apache 4.1.0 | connect | ratio |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for place, what in enumerate(("seconds until all run", "seconds of CPU")):
+        apache, ours = starts["apache"][place], starts["ours"][place]
+        lines.append(f"| {what} | {apache:.1f} | {ours:.1f} | {ours / apache:.2f} |")
+    lines += ["", "An idle leader, REST and Spark aside:\n", "| connectors | % of a core | goal |"]
+    lines.append("| ---: | ---: | ---: |")
+    lines += [f"| {n:,} | {share:.1f} | < {_IDLE[n]:.0f} |" for n, share in idle.items()]
+    return "\n".join(lines), all(share < _IDLE[n] for n, share in idle.items())
 
 
 def _large_table(found: dict[str, float], connectors: int) -> tuple[str, bool]:

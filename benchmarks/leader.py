@@ -6,6 +6,7 @@ All of a leader but REST and Spark: its attempts run nowhere, so that only the h
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -44,6 +45,13 @@ class NowhereLauncher:
         pass
 
 
+def measured(bootstrap: str, connectors: int) -> float:
+    """`idle_share` of a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.leader", bootstrap, str(connectors)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
 def idle_share(bootstrap: str, connectors: int) -> float:
     """Per cent of one core, over 20 s."""
     group = f"idle-{connectors}-{time.time_ns()}"
@@ -65,7 +73,7 @@ def idle_share(bootstrap: str, connectors: int) -> float:
         WorkerSettings(group, config.topics, "idle:8083", config.properties),
         Edges(
             logs=logs,
-            groups=SinkGroups(config.client),
+            groups=SinkGroups(),
             election=Election(config.client, group, config.topics.config, url),
             launcher=NowhereLauncher(),
             check=lambda name, given: None,

@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from connect_runtime.api import java_regex
 
 ENABLE_KEY: Final = "topic.creation.enable"
 GROUPS_KEY: Final = "topic.creation.groups"
@@ -103,8 +104,8 @@ def _any(patterns: tuple[str, ...], topic: str) -> bool:
 
 
 def matches(pattern: str, topic: str) -> bool:
-    """Whether a pattern matches the whole name."""
-    return re.fullmatch(pattern, topic) is not None
+    """Whether a Java pattern matches the whole name. Raises InvalidPattern."""
+    return java_regex.compile(pattern).fullmatch(topic) is not None
 
 
 def _list(text: str | None) -> tuple[str, ...]:

@@ -145,6 +145,29 @@ CASES: list[tuple[Mapping[str, str | None], dict[str, list[str]]]] = [
         },
     ),
     (
+        {"name": "n", "connector.class": "FileStreamSink", "topics.regex": "["},
+        {
+            "topics.regex": [
+                "Invalid value [ for configuration topics.regex: Invalid regex: Unclosed "
+                "character class near index 0\n[\n^"
+            ]
+        },
+    ),
+    (
+        {
+            "name": "n",
+            "connector.class": "FileStreamSink",
+            "topics.regex": r"(?i)T\d++",
+            "errors.deadletterqueue.topic.name": "t12",
+        },
+        {
+            "topics.regex": [
+                "The DLQ topic 't12' may not be matched by the regex for the topics "
+                r"('topics.regex=(?i)T\d++') consumed by the connector"
+            ]
+        },
+    ),
+    (
         {**SINK, "topics": "a, t", "errors.deadletterqueue.topic.name": "t"},
         {
             "topics": [

@@ -6,11 +6,11 @@ A validator is called with the key's name and its parsed value (None if it has n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from connect_runtime.api import java_regex
 from connect_runtime.api.errors import ConfigError
 
 
@@ -129,12 +129,12 @@ class NonEmptyList:
 
 @dataclass(frozen=True, slots=True)
 class ValidRegex:
-    """A regular expression."""
+    """A regular expression of Java's."""
 
     def __call__(self, name: str, value: Any) -> None:
         try:
-            re.compile(value or "")
-        except re.error as error:
+            java_regex.compile(value or "")
+        except java_regex.InvalidPattern as error:
             raise ConfigError.invalid(name, value, f"Invalid regex: {error}") from error
 
     def __str__(self) -> str:

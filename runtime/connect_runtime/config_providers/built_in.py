@@ -7,12 +7,11 @@ Error texts name paths and keys, never values. A file is read only if it is a re
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from connect_runtime.api import ConfigData, ConfigError, ConfigProvider
+from connect_runtime.api import ConfigData, ConfigError, ConfigProvider, java_regex
 from connect_specs.properties_documents import read_properties
 
 BYTES_MAX: Final = 1024 * 1024
@@ -90,8 +89,8 @@ class EnvVarConfigProvider(ConfigProvider):
     def configure(self, params: Mapping[str, str]) -> None:
         pattern = params.get(ALLOWLIST_PATTERN, ".*")
         try:
-            self._allowed = re.compile(pattern)
-        except re.error as error:
+            self._allowed = java_regex.compile(pattern)
+        except java_regex.InvalidPattern as error:
             raise ConfigError.invalid(ALLOWLIST_PATTERN, pattern, str(error)) from None
 
     def get(self, path: str, keys: frozenset[str]) -> ConfigData:

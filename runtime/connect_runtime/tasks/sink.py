@@ -1,24 +1,26 @@
 """Runs a sink task: at least once, offsets committed only after the task has flushed.
 
-The task gets batches in order; what it has taken is committed at the worker's pace, without waiting
-while it runs and with waiting before a partition is given up.
+The task gets batches in order; what it has taken is committed at the worker's pace. Nothing waits
+for the answers, except at the end.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError
 
-from connect_runtime.api import RetriableError, SinkTask, TopicPartition
+from connect_runtime.api import ConnectorError, RetriableError, SinkTask, TopicPartition
 from connect_runtime.data.converters import converters_of
+from connect_runtime.kafka.errors import reason
 from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks.control import Control, Orders, Wanted
 from connect_runtime.tasks.launch import Ended, TaskLaunch
-from connect_runtime.tasks.sink_consumer import Delivery, SinkConsumer, batch_of
+from connect_runtime.tasks.sink_batches import Delivery, batch_of
+from connect_runtime.tasks.sink_consumer import SinkConsumer
 from connect_runtime.tasks.sink_offsets import SinkOffsets
 from connect_runtime.tasks.status import Reporter
 
@@ -55,13 +57,13 @@ class _Loop:
         self._consumer: SinkConsumer | None = None
         self._state: State | None = None
         self._pending: Delivery | None = None
+        self._put_again = 0.0  # when to put what is pending
         self._held: set[TopicPartition] = set()  # paused by the task itself
         self._rewinds: dict[TopicPartition, int] = {}
         self._timeout_s: float | None = None
         self._interval_s = int(launch.worker.get("offset.flush.interval.ms") or 60_000) / 1000
         self._patience_s = int(launch.worker.get("offset.flush.timeout.ms") or 5_000) / 1000
         self._next_commit = time.monotonic() + self._interval_s
-        self._in_flight: tuple[float, dict[TopicPartition, int]] | None = None
 
     # what the task may ask
 
@@ -80,14 +82,21 @@ class _Loop:
         self._timeout_s = timeout_ms / 1000
 
     def pause(self, *partitions: TopicPartition) -> None:
+        self._check_assigned(partitions, "pause")
         self._held.update(partitions)
-        if self._consumer is not None:
-            self._consumer.pause(partitions)
+        self._kafka.pause(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
+        self._check_assigned(partitions, "resume")
         self._held.difference_update(partitions)
-        if self._consumer is not None and self._state is State.RUNNING and self._pending is None:
-            self._consumer.resume(partitions)
+        if self._state is State.RUNNING and self._pending is None:
+            self._kafka.resume(partitions)
+
+    def _check_assigned(self, partitions: Iterable[TopicPartition], verb: str) -> None:
+        if self._consumer is None or not self._offsets.assigned.issuperset(partitions):
+            raise ConnectorError(
+                f"SinkTasks may not {verb} partitions that are not currently assigned to them."
+            )
 
     def request_commit(self) -> None:
         self._next_commit = 0.0
@@ -137,7 +146,7 @@ class _Loop:
             settled=self._on_settled,
             revoked=self._on_revoked,
             lost=self._on_lost,
-            committed=self._on_committed,
+            answered=self._on_answered,
         )
 
     def _be(self, state: State) -> None:
@@ -155,24 +164,38 @@ class _Loop:
 
     def _once(self) -> None:
         """Commits if it is time, reads, puts."""
-        self._rewind(self._take_rewinds())
-        self._give_up_waiting()
-        if time.monotonic() >= self._next_commit and self._in_flight is None:
-            self._next_commit = time.monotonic() + self._interval_s
+        if self._pending is None:  # else the batch that is put again would come after them
+            self._kafka.seek(self._take_rewinds(self._offsets.assigned))
+            self._rewinds.clear()
+        now = time.monotonic()
+        if self._offsets.is_overdue(now, self._patience_s):
+            _log.warning("Task %s waits no longer for its offset commit", self._launch.id)
+        if now >= self._next_commit and not self._offsets.in_flight:
+            self._next_commit = now + self._interval_s
             self._commit()
         delivery = self._kafka.read(self._read_s())
+        if delivery.messages:
+            self._note_topics(delivery)
         if self._pending is None:
-            if delivery.messages:
-                self._note_topics(delivery)
             self._put(delivery)
-        else:  # everything is paused: nothing can have come
+            return
+        # everything is paused meanwhile, so that nothing should have been read
+        self._pending = self._pending.then(delivery)
+        if time.monotonic() >= self._put_again:
             self._put(self._pending)
 
     def _read_s(self) -> float:
+        """How long to wait for records: never so long that a stop is seen late."""
+        now = time.monotonic()
         timeout_s, self._timeout_s = self._timeout_s, None
-        if timeout_s is None:
-            timeout_s = _RETRY_S if self._pending is not None else _READ_S
-        return max(0.0, min(timeout_s, self._next_commit - time.monotonic()))
+        until = (
+            self._put_again
+            if self._pending is not None
+            else now + (_READ_S if timeout_s is None else timeout_s)
+        )
+        if not self._offsets.in_flight:  # else the next commit waits for this one's answer
+            until = min(until, self._next_commit)
+        return max(0.0, min(_READ_S, until - now))
 
     def _put(self, delivery: Delivery) -> None:
         batch = batch_of(delivery.messages, self._converters)
@@ -181,13 +204,24 @@ class _Loop:
         except RetriableError as error:
             _log.warning("Task %s puts the same records again: %s", self._launch.id, error)
             if self._pending is None:
-                self._pending = delivery
                 self._kafka.pause(self._offsets.assigned)
+            self._pending = delivery
+            wait_s, self._timeout_s = self._timeout_s, None
+            self._put_again = time.monotonic() + (_RETRY_S if wait_s is None else wait_s)
             return
         self._offsets.deliver(delivery.positions)
-        if self._pending is not None:
-            self._pending = None
+        self._set_pending(None)
+
+    def _set_pending(self, delivery: Delivery | None) -> None:
+        """What is to be put again; everything flows once that is nothing."""
+        before, self._pending = self._pending, delivery if delivery and delivery.messages else None
+        if before is not None and self._pending is None:
             self._unpause()
+
+    def _drop_pending(self, partitions: Collection[TopicPartition]) -> None:
+        """Records of these are put again only if they are read again."""
+        if self._pending is not None:
+            self._set_pending(self._pending.without(partitions))
 
     def _unpause(self) -> None:
         """Lets everything flow that neither the user nor the task has paused."""
@@ -203,112 +237,128 @@ class _Loop:
     # offsets
 
     def _commit(self) -> None:
-        """Lets the task flush, and commits what it allows without waiting for Kafka."""
-        current = self._offsets.current(self._offsets.assigned)
+        """Lets the task flush, and commits what it allows."""
+        current = self._current(self._offsets.assigned)
         if not current:
             return
         try:
             allowed = self._task.pre_commit(current)
         except Exception as error:
             _log.warning("Task %s reads again what it could not flush: %s", self._launch.id, error)
-            if self._pending is not None:
-                self._pending = None
-                self._unpause()
-            self._rewind(self._offsets.rewind())
+            self._drop_pending(self._offsets.assigned)
+            self._deliver_again(self._offsets.assigned)
+            self._kafka.seek(self._take_rewinds(self._offsets.assigned))
             return
-        offsets = self._offsets.committable(current, allowed)
+        self._send(self._offsets.committable(current, allowed))
+
+    def _current(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """What the task was given of these, up to where it asked for records again."""
+        delivered = self._offsets.current(partitions)
+        return {p: min(offset, self._rewinds.get(p, offset)) for p, offset in delivered.items()}
+
+    def _send(self, offsets: Mapping[TopicPartition, int]) -> None:
         if offsets:
-            self._in_flight = (time.monotonic(), offsets)
-            self._kafka.commit(offsets, wait=False)
+            self._offsets.sent(offsets, time.monotonic())
+            self._kafka.commit(offsets)
 
-    def _on_committed(self, error: Any, _: list[Any]) -> None:
-        if self._in_flight is None:
-            return
-        offsets, self._in_flight = self._in_flight[1], None
-        if error is None:
-            self._offsets.commit_done(offsets)
-        else:
-            _log.warning("Task %s could not commit its offsets: %s", self._launch.id, error)
+    def _on_answered(
+        self,
+        asked: Mapping[TopicPartition, int],
+        accepted: Collection[TopicPartition],
+        error: KafkaError | None,
+    ) -> None:
+        self._offsets.answered(asked, accepted)
+        if error is not None:
+            why = reason(error)
+            _log.warning("Task %s could not commit its offsets: %s", self._launch.id, why)
 
-    def _give_up_waiting(self) -> None:
-        if self._in_flight and time.monotonic() - self._in_flight[0] > self._patience_s:
-            _log.warning("Task %s waits no longer for its offset commit", self._launch.id)
-            self._in_flight = None
+    def _deliver_again(self, partitions: Iterable[TopicPartition]) -> None:
+        """From their bases, or from further back if the task asks for that."""
+        for partition, base in self._offsets.base(partitions).items():
+            self._rewinds[partition] = min(base, self._rewinds.get(partition, base))
 
-    def _take_rewinds(self) -> dict[TopicPartition, int]:
-        rewinds, self._rewinds = self._rewinds, {}
-        known = {p: offset for p, offset in rewinds.items() if p in self._offsets.assigned}
-        self._offsets.move(known)
-        return known
-
-    def _rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
-        if offsets:
-            self._kafka.seek(offsets)
+    def _take_rewinds(self, of: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where to read on: the task asked for it, or could not flush."""
+        asked = {p: offset for p, offset in self._rewinds.items() if p in of}
+        for partition in asked:
+            del self._rewinds[partition]
+        self._offsets.move(asked)
+        return asked
 
     # rebalances, called from within read
 
-    def _on_gained(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+    def _on_gained(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
         starts = self._kafka.starts(partitions)
         self._offsets.gain(starts)
         self._task.open(partitions)
-        starts.update(self._take_rewinds())
-        return starts
+        return starts | self._take_rewinds(partitions)
 
     def _on_settled(self, partitions: list[TopicPartition]) -> None:
         everything = self._state is State.PAUSED or self._pending is not None
         self._kafka.pause(p for p in partitions if everything or p in self._held)
 
     def _on_revoked(self, partitions: list[TopicPartition]) -> None:
-        self._give_up(partitions, commit=True)
-        self._drop(partitions)
+        try:
+            self._give_up(partitions, commit=True)
+        finally:
+            self._drop(partitions)
 
     def _on_lost(self, partitions: list[TopicPartition]) -> None:
-        self._give_up(partitions, commit=False)
-        self._drop(partitions)
+        try:
+            self._give_up(partitions, commit=False)
+        finally:
+            self._drop(partitions)
 
     def _drop(self, partitions: list[TopicPartition]) -> None:
         self._offsets.lose(partitions)
         self._held.difference_update(partitions)
-        if self._pending is not None:
-            gone = set(partitions)
-            kept = [
-                m
-                for m in self._pending.messages
-                if TopicPartition(m.topic(), m.partition()) not in gone
-            ]
-            self._pending = Delivery(kept, self._pending.positions)
+        for partition in partitions:
+            self._rewinds.pop(partition, None)
+        self._drop_pending(partitions)
 
     def _give_up(self, partitions: list[TopicPartition], *, commit: bool) -> None:
-        """The last flush, close and commit for partitions; failures are only told, as the records
-        come again from the last commit."""
-        current = self._offsets.current(partitions)
+        """The last flush, close and commit for partitions. Raises what `close` raises.
+
+        After a failed flush the records come again: to the next owner, and the other partitions'
+        here. What was flushed is safe, so it is committed even if `close` raises.
+        """
+        current = self._current(partitions)
         allowed: Mapping[TopicPartition, int] = {}
         try:
             if commit and current:
                 allowed = self._task.pre_commit(current)
         except Exception as error:
             _log.warning("Task %s could not flush what it gives up: %s", self._launch.id, error)
-        self._task.close(partitions)
-        offsets = self._offsets.committable(current, allowed)
+            # it may have dropped what it holds of the others, too
+            self._deliver_again(self._offsets.assigned.difference(partitions))
         try:
-            if offsets:
-                self._kafka.commit(offsets, wait=True)
-                self._offsets.commit_done(offsets)
-        except KafkaException as error:
-            _log.warning("Task %s could not commit what it gives up: %s", self._launch.id, error)
+            self._task.close(partitions)
+        finally:
+            self._send(self._offsets.committable(current, allowed))
 
     # the end
 
     def _finish(self, *, commit: bool) -> None:
+        """Gives up all partitions and waits for the commit. Failures are only told."""
         partitions = sorted(self._offsets.assigned)
-        if partitions:
+        if not partitions:
+            return
+        try:
             self._give_up(partitions, commit=commit)
+        except Exception as error:
+            _log.warning("Task %s could not close cleanly: %s", self._launch.id, error)
+        if not self._kafka.wait(lambda: not self._offsets.in_flight, self._patience_s):
+            _log.warning("Task %s waits no longer for its last offset commit", self._launch.id)
 
     def _close(self, started: bool) -> None:
-        if self._consumer is not None:
-            self._consumer.close()
-        if not started:
-            return
+        try:
+            if self._consumer is not None:
+                self._consumer.close()
+        finally:
+            if started:
+                self._stop_task()
+
+    def _stop_task(self) -> None:
         try:
             self._task.stop()
         except Exception as error:

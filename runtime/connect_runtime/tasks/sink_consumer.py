@@ -1,4 +1,4 @@
-"""The consumer of a sink task: what it subscribes to, and batches of what it reads.
+"""The consumer of a sink task: what it subscribes to, and what it reads.
 
 Cooperative assignment, so that a task that joins or leaves stops only the partitions that move;
 Apache's default, range, stops every task of the connector for each change.
@@ -6,23 +6,38 @@ Apache's default, range, stops every task of the connector for each change.
 
 from __future__ import annotations
 
-import re
+import logging
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from confluent_kafka import KafkaException, Message
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from connect_runtime.api import Column, ConfigError, Converter, SinkBatch, TopicPartition
-from connect_runtime.data.converters import Converters
+from connect_runtime.api import ConnectorError, TopicPartition
 from connect_runtime.kafka import clients
-from connect_runtime.kafka.errors import NO_SUCH_TOPIC
+from connect_runtime.kafka.errors import (
+    MAX_POLL_EXCEEDED,
+    NO_SUCH_TOPIC,
+    WRONG_STATE,
+    error_of,
+    reason,
+)
 from connect_runtime.tasks import client_properties
+from connect_runtime.tasks.interrupted import Interrupted, is_interruption, kafka_may_interrupt
 from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.sink_batches import Delivery
+from connect_runtime.tasks.sink_topics import MatchingTopics, named_topics, topic_pattern
 
-Gained: TypeAlias = Callable[[list[TopicPartition]], Mapping[TopicPartition, int | None]]
+_log = logging.getLogger(__name__)
+
+Gained: TypeAlias = Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]
 Told: TypeAlias = Callable[[list[TopicPartition]], None]
+# Answers to a commit: what was asked, which of it Kafka has now, and why not all of it.
+Answered: TypeAlias = Callable[
+    [Mapping[TopicPartition, int], set[TopicPartition], KafkaError | None], None
+]
 
 _BATCH: Final = 10_000
 _SETTINGS: Final = {
@@ -30,18 +45,17 @@ _SETTINGS: Final = {
     # with librdkafka's 1000 ms it stops fetching for a second whenever its queue is full
     "fetch.queue.backoff.ms": 5,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """Messages as read, and the next offset of each assigned partition after them."""
-
-    messages: list[Any]
-    positions: Mapping[TopicPartition, int]
+_START_S: Final = 30.0
+_SEEK_S: Final = 10.0
+_CLOSE_S: Final = 5.0
+_RESETS: Final = {
+    **dict.fromkeys(("earliest", "smallest", "beginning"), OFFSET_BEGINNING),
+    **dict.fromkeys(("latest", "largest", "end"), OFFSET_END),
+}
 
 
 class SinkConsumer:
-    """Calls back on rebalances from within `read`.
+    """Calls back on rebalances and answered commits from within `read`.
 
     `gained` answers where to start; `settled` follows once the new partitions can be paused.
     """
@@ -54,29 +68,37 @@ class SinkConsumer:
         settled: Told,
         revoked: Told,
         lost: Told,
-        committed: Callable[[Any, list[Any]], None],
+        answered: Answered,
     ) -> None:
         self._gained, self._settled = gained, settled
         self._revoked, self._lost = revoked, lost
+        self._answered = answered
         self.assigned: set[TopicPartition] = set()
+        self._subscribed: frozenset[str] = frozenset()
         self._closing = False
         self._rebalanced = False
+        pattern = topic_pattern(launch.connector_config)
+        named = frozenset() if pattern else named_topics(launch.connector_config)
         properties = client_properties.sink_consumer(launch)
         self._most = int(properties.get("max.poll.records") or _BATCH)
         properties.setdefault(
             "partition.assignment.strategy",
             "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
         )
-        self._consumer = clients.consumer(properties, {**_SETTINGS, "on_commit": committed})
-        self._consumer.subscribe(
-            _topics(launch.connector_config),
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_lost,
-        )
+        self._reset = properties["auto.offset.reset"].strip().lower()
+        # Java's none is librdkafka's error
+        properties["auto.offset.reset"] = "error" if self._reset == "none" else self._reset
+        self._consumer = clients.consumer(properties, {**_SETTINGS, "on_commit": self._on_commit})
+        self._matching = MatchingTopics(pattern, properties) if pattern else None
+        self._subscribe(named)
 
     def read(self, timeout_s: float) -> Delivery:
-        """What has arrived; waits up to `timeout_s` for the first record."""
+        """What has arrived; waits up to `timeout_s` for the first record.
+
+        Raises KafkaException for what does not pass by itself.
+        """
+        if self._matching is not None and self._matching.found is not None:
+            self._subscribe(self._matching.found)
         first = self._consumer.poll(timeout_s)
         if first is None:
             return Delivery([], {})
@@ -85,55 +107,130 @@ class SinkConsumer:
         messages = _without_errors(messages)
         if self._rebalanced:  # between the first record and the others
             messages = [m for m in messages if (m.topic(), m.partition()) in self.assigned]
+        # unknown from an assignment or a seek until the first record after it
         places = self._consumer.position([KafkaPartition(*p) for p in self.assigned])
         positions = {
             TopicPartition(p.topic, p.partition): p.offset for p in places if p.offset >= 0
         }
         return Delivery(messages, positions)
 
-    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """The committed offset of each; None where there is none."""
-        asked = [KafkaPartition(*p) for p in partitions]
-        found = self._consumer.committed(asked, timeout=30)
-        return {
-            TopicPartition(p.topic, p.partition): p.offset if p.offset >= 0 else None for p in found
-        }
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where to start reading each: what is committed, else what `auto.offset.reset` says.
 
-    def commit(self, offsets: Mapping[TopicPartition, int], *, wait: bool) -> None:
-        """Commits; without `wait` the answer comes to `committed`. Raises KafkaException."""
+        Raises Interrupted if Kafka does not tell, ConnectorError if there is no such offset.
+        """
+        asked = [KafkaPartition(*p) for p in partitions]
+        with kafka_may_interrupt():
+            found = _offsets(self._consumer.committed(asked, timeout=_START_S))
+        new = [p for p, offset in found.items() if offset < 0]
+        return found | self._first_starts(new) if new else found
+
+    def _first_starts(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        if self._reset not in _RESETS:
+            names = ", ".join(map(str, sorted(partitions)))
+            raise ConnectorError(f"Undefined offset with no reset policy for partitions: [{names}]")
+        asked = [KafkaPartition(*p, _RESETS[self._reset]) for p in partitions]
+        try:
+            with kafka_may_interrupt():
+                return _offsets(self._consumer.offsets_for_times(asked, timeout=_START_S))
+        except KafkaException as raised:
+            error = error_of(raised)
+            if error.code() not in NO_SUCH_TOPIC:
+                raise
+            # deleted since it was assigned: the next assignment is without it
+            raise Interrupted(f"A topic has disappeared: {reason(error)}") from raised
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Sends a commit; its answer comes to `answered`.
+
+        Nothing waits for it. When partitions are given up it is sent before the group learns of
+        that, on the same connection: it is there before the next owner asks.
+        """
         places = [KafkaPartition(*p, offset) for p, offset in offsets.items()]
-        answers = self._consumer.commit(offsets=places, asynchronous=not wait)
-        for answer in answers or ():
-            if answer.error is not None:
-                raise KafkaException(answer.error)
+        try:
+            self._consumer.commit(offsets=places, asynchronous=True)
+        except KafkaException as raised:
+            self._answered(offsets, set(), error_of(raised))
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Reads on from these offsets."""
+        """Reads on from these offsets. Raises Interrupted if the consumer does not get there."""
+        deadline = time.monotonic() + _SEEK_S
         for partition, offset in offsets.items():
-            self._consumer.seek(KafkaPartition(*partition, offset))
+            while True:
+                try:
+                    self._consumer.seek(KafkaPartition(*partition, offset))
+                    break
+                except KafkaException as raised:
+                    # right after an assignment it may not read yet
+                    if error_of(raised).code() != WRONG_STATE:
+                        raise
+                    if time.monotonic() > deadline:
+                        raise Interrupted(f"{partition} cannot be moved to {offset}") from raised
+                time.sleep(0.01)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Delivers nothing of these; partitions that are not assigned are left out."""
         self._consumer.pause([KafkaPartition(*p) for p in partitions if p in self.assigned])
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Delivers these again; partitions that are not assigned are left out."""
         self._consumer.resume([KafkaPartition(*p) for p in partitions if p in self.assigned])
 
-    def close(self) -> None:
-        """Leaves the group. Nothing is called back any more."""
+    def wait(self, until: Callable[[], bool], timeout_s: float) -> bool:
+        """Waits for answers to commits; what else comes is dropped. The last thing before `close`.
+
+        Whether `until` became true in time.
+        """
         self._closing = True
-        self._consumer.close()
+        deadline = time.monotonic() + timeout_s
+        while not until():
+            if time.monotonic() > deadline:
+                return False
+            self.pause(self.assigned)
+            self._consumer.poll(0.05)
+        return True
+
+    def close(self) -> None:
+        """Leaves the group. No rebalance is told any more.
+
+        A silent Kafka would hold this up without end: after a few seconds the consumer is left to
+        close behind our back, which it does when Kafka answers.
+        """
+        self._closing = True
+        if self._matching is not None:
+            self._matching.close()
+        closing = threading.Thread(target=self._consumer.close, name="sink-close", daemon=True)
+        closing.start()
+        closing.join(_CLOSE_S)
+        if closing.is_alive():
+            _log.warning("Kafka does not answer: the consumer leaves its group later")
+
+    def _subscribe(self, topics: frozenset[str]) -> None:
+        if topics == self._subscribed:
+            return
+        self._subscribed = topics
+        if not topics:
+            self._consumer.unsubscribe()
+            return
+        self._consumer.subscribe(
+            sorted(topics),
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
+        )
+
+    # called by the client, from within poll and consume
 
     def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
         gained = _plain(partitions)
-        starts = self._gained(gained) if gained else {}
-        for place in partitions:
-            start = starts.get(TopicPartition(place.topic, place.partition))
-            if start is not None:
-                place.offset = start
+        if gained and not self._closing:
+            starts = self._gained(gained)
+            for place in partitions:
+                place.offset = starts[TopicPartition(place.topic, place.partition)]
         consumer.incremental_assign(partitions)
         self.assigned.update(gained)
-        self._settled(gained)
+        if gained and not self._closing:
+            self._settled(gained)
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
         self._give_up(consumer, partitions, self._revoked)
@@ -149,41 +246,23 @@ class SinkConsumer:
         self.assigned.difference_update(gone)
         consumer.incremental_unassign(partitions)
 
-
-def batch_of(messages: list[Any], converters: Converters) -> SinkBatch:
-    """The batch to put. Converts now what could fail, and the rest when it is asked for."""
-    value = _LazyColumn(messages, Message.value, converters.value)
-    key = _LazyColumn(messages, Message.key, converters.key)
-    return SinkBatch(
-        lambda: value.column.values,
-        value_schemas=lambda: value.column.each_schema(),
-        keys=lambda: key.column.values,
-        key_schemas=lambda: key.column.each_schema(),
-        topics=lambda: list(map(Message.topic, messages)),
-        partitions=lambda: list(map(Message.partition, messages)),
-        offsets=lambda: list(map(Message.offset, messages)),
-        timestamps=lambda: [m.timestamp()[1] if m.timestamp()[0] else None for m in messages],
-        headers=lambda: [m.headers() or () for m in messages],
-        size=len(messages),
-    )
+    def _on_commit(self, error: KafkaError | None, places: list[Any]) -> None:
+        asked = {TopicPartition(p.topic, p.partition): p.offset for p in places}
+        accepted = {
+            TopicPartition(p.topic, p.partition)
+            for p in places
+            if error is None and p.error is None
+        }
+        why = error or next((p.error for p in places if p.error is not None), None)
+        self._answered(asked, accepted, why)
 
 
-class _LazyColumn:
-    """Keys or values, read once."""
-
-    __slots__ = ("_column", "_converter", "_field", "_messages")
-
-    def __init__(self, messages: list[Any], field: Any, converter: Converter) -> None:
-        self._messages, self._field, self._converter = messages, field, converter
-        self._column: Column | None = None
-        if not converter.reads_anything:
-            self._column = self.column
-
-    @property
-    def column(self) -> Column:
-        if self._column is None:
-            self._column = self._converter.reader()(list(map(self._field, self._messages)))
-        return self._column
+def _offsets(places: list[Any]) -> dict[TopicPartition, int]:
+    """Raises KafkaException for a partition whose offset Kafka does not tell."""
+    for place in places:
+        if place.error is not None:
+            raise KafkaException(place.error)
+    return {TopicPartition(p.topic, p.partition): p.offset for p in places}
 
 
 def _without_errors(messages: list[Any]) -> list[Any]:
@@ -192,22 +271,19 @@ def _without_errors(messages: list[Any]) -> list[Any]:
     if not any(errors):
         return messages
     for error in errors:
-        # a topic that does not exist yet is waited for, like everything that passes by itself
-        if error is not None and not error.retriable() and error.code() not in NO_SUCH_TOPIC:
+        if error is None:
+            continue
+        if error.code() == MAX_POLL_EXCEEDED:
+            _log.warning(
+                "The task was busy for longer than max.poll.interval.ms, so its group went on "
+                "without it. It joins again, and records that are not committed are delivered "
+                "again. Raise consumer.override.max.poll.interval.ms or lower "
+                "consumer.override.max.poll.records."
+            )
+        # the client goes on by itself, and a topic that does not exist yet is waited for
+        elif not is_interruption(error) and error.code() not in NO_SUCH_TOPIC:
             raise KafkaException(error)
     return [m for m, error in zip(messages, errors, strict=True) if error is None]
-
-
-def _topics(config: Mapping[str, str]) -> list[str]:
-    pattern = (config.get("topics.regex") or "").strip()
-    if pattern:
-        # librdkafka takes a name as a pattern if it begins with ^; Java matches the whole name
-        return [f"^({pattern.removeprefix('^').removesuffix('$')})$"]
-    names = re.split(r"\s*,\s*", (config.get("topics") or "").strip())
-    topics = list(dict.fromkeys(filter(None, names)))
-    if not topics:
-        raise ConfigError("Must configure one of topics or topics.regex")
-    return topics
 
 
 def _plain(partitions: list[Any]) -> list[TopicPartition]:

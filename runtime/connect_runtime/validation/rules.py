@@ -12,6 +12,7 @@ from connect_runtime.api import (
     ExactlyOnceSupport,
     SourceConnector,
     TransactionBoundaries,
+    java_regex,
 )
 from connect_runtime.connector_clients import OFFSETS_TOPIC_KEY
 from connect_runtime.topic_creation import unlisted_groups
@@ -105,7 +106,8 @@ def _check_dead_letters(config: Config, topics: str, regex: str, findings: Findi
             f"The DLQ topic '{dlq}' may not be included in the list of topics "
             f"('topics=[{', '.join(named)}]') consumed by the connector",
         )
-    if regex and not findings.values["topics.regex"].errors and re.fullmatch(regex, dlq):
+    valid = regex and not findings.values["topics.regex"].errors
+    if valid and java_regex.compile(regex).fullmatch(dlq):
         findings.error(
             "topics.regex",
             f"The DLQ topic '{dlq}' may not be matched by the regex for the topics "

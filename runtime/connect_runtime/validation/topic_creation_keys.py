@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from connect_runtime.api import NO_DEFAULT, ConfigDef, ConfigError, ConfigType, Described
+from connect_runtime.api import (
+    NO_DEFAULT,
+    ConfigDef,
+    ConfigError,
+    ConfigType,
+    Described,
+    java_regex,
+)
 from connect_runtime.topic_creation import DEFAULT, PREFIX, group_names, uses_topic_creation
 from connect_runtime.validation.keys import LONG, Keys
 
@@ -79,7 +85,7 @@ def _fits(default: Any) -> bool:
 def _patterns(name: str, value: Any) -> None:
     for pattern in value or ():
         try:
-            re.compile(pattern)
-        except re.error as error:
+            java_regex.compile(pattern)
+        except java_regex.InvalidPattern as error:
             text = f"Syntax error in regular expression: {error}"
             raise ConfigError.invalid(name, value, text) from error

@@ -61,9 +61,9 @@ def _busy(
 
 
 def _lost(endings: Endings, attempt: int) -> Outcome:
-    """A cluster proves no death."""
+    """A cluster proves no death, but a worker that had time to drain may still say that it has."""
     lost = endings.wait("wait", attempt)
-    assert (lost.ended, lost.dead) == (Ended.LOST, False)
+    assert (lost.ended, lost.dead) in ((Ended.LOST, False), (Ended.ORPHANED, True))
     return lost
 
 

@@ -164,3 +164,9 @@ def install(monkeypatch: pytest.MonkeyPatch, unique: str) -> Callable[[type[Any]
         return f"{module}:Task"
 
     return make
+
+
+@pytest.fixture
+def make_cluster() -> type[Cluster]:
+    """For a Kafka of the test's own."""
+    return Cluster

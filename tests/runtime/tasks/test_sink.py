@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
 
 from connect_runtime.api import RetriableError, SinkBatch, SinkTask, TopicPartition
 from connect_runtime.storage.snapshots import TaskId
@@ -340,3 +342,334 @@ def test_bad_bytes_fail_the_task(cluster: Any, topic: Any, install: Any) -> None
     running = run(cluster, install(noted()), **{"value.converter": "JsonConverter"})
 
     assert "due to serialization error" in (running.outcome().trace or "")
+
+
+def test_a_failed_first_flush_delivers_again(cluster: Any, topic: Any, install: Any) -> None:
+    """Of a new group: nothing is committed yet, and still there is somewhere to go back to."""
+    topic(1)
+    filled(cluster, "a", "b")
+    failures = [RuntimeError("disk full")]
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if call == "put" and len(argument):
+            self.context.request_commit()
+        if call == "flush" and failures:
+            filled(cluster, "c")
+            raise failures.pop()
+
+    task = noted(behave=behave)
+    run(cluster, install(task))
+
+    wait_until(lambda: committed(cluster) == 3, what="the commit")
+    assert task.values()[:2] == ["a", "b"]
+    assert task.values()[2:] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("policy", "values"), [("latest", ["new"]), ("earliest", ["old", "new"])])
+def test_where_a_new_group_starts(
+    cluster: Any, topic: Any, install: Any, policy: str, values: list[str]
+) -> None:
+    topic(1)
+    filled(cluster, "old")
+    task = noted()
+    policies = {"consumer.override.auto.offset.reset": policy}
+    running = run(cluster, install(task), **policies)
+    wait_until(lambda: ("open", 0) in task.events, what="the assignment")
+    filled(cluster, "new")
+    wait_until(lambda: task.values() == values, what="the records")
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+    assert committed(cluster) == 2
+
+
+def test_a_new_group_without_a_reset_policy_fails(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    policies = {"consumer.override.auto.offset.reset": "none"}
+    outcome = run(cluster, install(noted()), **policies).outcome()
+
+    assert outcome.ended is Ended.FAILED
+    assert f"no reset policy for partitions: [{cluster.data}-0]" in (outcome.trace or "")
+
+
+def test_a_task_that_got_nothing_commits_nothing(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    task = noted()
+    running = run(cluster, install(task))
+    wait_until(lambda: ("open", 0) in task.events, what="the assignment")
+    cluster.assign(TASK, None)
+
+    assert running.outcome().ended is Ended.STOPPED
+    assert committed(cluster) < 0
+
+
+def test_a_partition_that_leaves_and_returns_during_a_retry(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    topic(2)
+    for partition in (0, 1):
+        filled(cluster, f"a{partition}", f"b{partition}", partition=partition)
+    busy = [True]
+    tried: list[str] = []
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if call == "put" and len(argument):
+            tried.extend(argument.values)
+            self.context.timeout(50)
+            if busy:
+                raise RetriableError("busy")
+
+    task = noted(behave=behave)
+    task_class = install(task)
+    first = run(cluster, task_class)
+    wait_until(lambda: tried, what="a try")  # nearly always with records of both partitions
+    second = run(cluster, task_class, OTHER)
+    wait_until(lambda: [e for e in task.events if e[0] == "open"][1:], what="the second task")
+    cluster.assign(OTHER, None)
+    assert second.outcome().ended is Ended.STOPPED
+    wait_until(lambda: len([e for e in task.events if e[0] == "open"]) == 3, what="the return")
+    busy.clear()
+
+    expected = {"a0", "b0", "a1", "b1"}
+    wait_until(lambda: set(task.values()) == expected, what="every record")
+    cluster.assign(TASK, None)
+    assert first.outcome().ended is Ended.STOPPED
+    assert [committed(cluster, p) for p in (0, 1)] == [2, 2]
+    assert sorted(task.values()) == sorted(expected)
+
+
+def test_a_put_longer_than_the_poll_interval_joins_again(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    topic(1)
+    filled(cluster, "a", "b")
+    slow = [True]
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if call == "put" and len(argument) and slow:
+            slow.clear()
+            time.sleep(8)  # what the test is about: longer than the interval
+
+    task = noted(behave=behave)
+    limits = {
+        "consumer.override.max.poll.interval.ms": "6000",
+        "consumer.override.session.timeout.ms": "6000",
+    }
+    running = run(cluster, install(task), **limits)
+
+    wait_until(lambda: task.values() == ["a", "b", "a", "b"], what="the records again")
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+    assert committed(cluster) == 2
+    # the partition was lost, so it was closed without a flush
+    lost = task.events.index(("close", 0))
+    assert not [e for e in task.events[:lost] if e[0] == "flush"]
+
+
+def test_pre_commit_decides_what_is_committed(cluster: Any, topic: Any, install: Any) -> None:
+    topic(2)
+    for partition in (0, 1):
+        filled(cluster, "a", "b", partition=partition)
+    answers: list[Mapping[TopicPartition, int]] = []
+
+    def pre_commit(
+        self: Any, offsets: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int]:
+        return answers.pop(0) if answers else {}
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if answers:
+            self.context.request_commit()
+
+    task = noted(behave=behave, pre_commit=pre_commit)
+    running = run(cluster, install(task))
+    wait_until(lambda: len(task.values()) == 4, what="the records")
+    first, second = (TopicPartition(cluster.data, p) for p in (0, 1))
+    answers.append({first: 1, second: 3, TopicPartition(cluster.data, 7): 1})
+    wait_until(lambda: committed(cluster) == 1, what="the smaller offset")
+    assert committed(cluster, 1) < 0
+    assert committed(cluster, 7) < 0
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+    assert [committed(cluster, p) for p in (0, 1)] == [1, -1001]
+
+
+def test_a_partition_that_the_task_paused(cluster: Any, topic: Any, install: Any) -> None:
+    """It stays paused over a pause of the connector and over rebalances of other partitions."""
+    topic(2)
+    asked: list[str] = []
+
+    def open_(self: Any, partitions: Sequence[TopicPartition]) -> None:
+        self.events.append(("open", *sorted(p.partition for p in partitions)))
+        self.context.pause(*(p for p in partitions if p.partition == 0))
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if asked and asked.pop() == "resume":
+            self.context.resume(TopicPartition(cluster.data, 0))
+
+    task = noted(open=open_, behave=behave)
+    run(cluster, install(task))
+    wait_until(lambda: ("open", 0, 1) in task.events, what="the assignment")
+    for partition in (0, 1):
+        filled(cluster, f"a{partition}", partition=partition)
+    wait_until(lambda: task.values() == ["a1"], what="what flows")
+    cluster.assign(TASK, 1, "paused")
+    cluster.wait_for_state(TASK, "PAUSED")
+    cluster.assign(TASK, 1)
+    cluster.wait_for_state(TASK, "RUNNING")
+    filled(cluster, "b1", partition=1)
+    wait_until(lambda: task.values() == ["a1", "b1"], what="what flows after the pause")
+    asked.append("resume")
+    wait_until(lambda: task.values() == ["a1", "b1", "a0"], what="what was held")
+
+
+def test_pausing_what_another_task_has_is_refused(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+
+    def open_(self: Any, partitions: Sequence[TopicPartition]) -> None:
+        self.context.pause(TopicPartition(cluster.data, 7))
+
+    outcome = run(cluster, install(noted(open=open_))).outcome()
+    assert outcome.ended is Ended.FAILED
+    assert "may not pause partitions that are not currently assigned" in (outcome.trace or "")
+
+
+def test_a_pause_while_a_put_is_pending(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    filled(cluster, "a")
+    busy = [True]
+    tried: list[int] = []
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if call == "put" and len(argument):
+            tried.append(1)
+            self.context.timeout(50)
+            if busy:
+                raise RetriableError("busy")
+
+    task = noted(behave=behave)
+    running = run(cluster, install(task))
+    wait_until(lambda: tried, what="a try")
+    cluster.assign(TASK, 1, "paused")
+    cluster.wait_for_state(TASK, "PAUSED")
+    busy.clear()
+    wait_until(lambda: task.values() == ["a"], what="the batch that was pending")
+    filled(cluster, "b")
+    cluster.assign(TASK, 1)
+    wait_until(lambda: task.values() == ["a", "b"], what="what follows")
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+    assert committed(cluster) == 2
+
+
+def test_a_failing_close_and_stop_at_the_end(cluster: Any, topic: Any, install: Any) -> None:
+    """What was flushed is committed, and a task that was told to stop has not failed."""
+    topic(1)
+    filled(cluster, "a")
+
+    def broken(self: Any, *_: Any) -> None:
+        self.events.append("broken")
+        raise RuntimeError("already closed")
+
+    task = noted(close=broken, stop=broken)
+    running = run(cluster, install(task))
+    wait_until(lambda: "a" in task.events, what="the record")
+    cluster.assign(TASK, None)
+
+    assert running.outcome().ended is Ended.STOPPED
+    assert task.events.count("broken") == 2
+    assert committed(cluster) == 1
+    assert cluster.status(TASK)["state"] == "UNASSIGNED"
+
+
+def test_a_failing_close_in_a_rebalance_fails_the_task(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    topic(2)
+    for partition in (0, 1):
+        filled(cluster, f"a{partition}", partition=partition)
+
+    def broken(self: Any, *_: Any) -> None:
+        raise RuntimeError("already closed")
+
+    task = noted(close=broken)
+    task_class = install(task)
+    running = run(cluster, task_class)
+    wait_until(lambda: len(task.values()) == 2, what="the records")
+    run(cluster, task_class, OTHER)
+
+    outcome = running.outcome()
+    assert outcome.ended is Ended.FAILED
+    assert "already closed" in (outcome.trace or "")
+    # what was flushed before is committed all the same
+    wait_until(lambda: 1 in [committed(cluster, p) for p in (0, 1)], what="the commit")
+
+
+def test_a_record_that_cannot_be_read_is_named(cluster: Any, topic: Any, install: Any) -> None:
+    topic(2)
+    filled(cluster, '{"fine": 1}', partition=1)
+    filled(cluster, '{"fine": 2}', '{"secret-value": ', partition=1)
+    options = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}
+    outcome = run(cluster, install(noted()), **options).outcome()
+
+    assert outcome.ended is Ended.FAILED
+    place = f"Error converting message value in topic '{cluster.data}' partition 1 at offset 2 "
+    assert place in (outcome.trace or "")
+    assert "serialization error" in (outcome.trace or "")
+    assert "secret-value" not in (outcome.trace or "")
+
+
+REGEX = {"topics": "", "consumer.override.metadata.max.age.ms": "1000"}
+
+
+def test_topics_that_match_later_are_followed(cluster: Any, install: Any) -> None:
+    """None at first, then one, then another; and a Java expression."""
+    task = noted()
+    pattern = {"topics.regex": rf"(?i){cluster.name}-DATA(?!-no)(-\d+)?"}
+    running = run(cluster, install(task), **REGEX, **pattern)
+    cluster.wait_for_state(TASK, "RUNNING")
+    for name, value in ((cluster.data, b"a"), (f"{cluster.data}-12", b"b")):
+        create_topic(cluster.bootstrap_servers, f"{name}-no")
+        create_topic(cluster.bootstrap_servers, name)
+        produce(cluster.bootstrap_servers, f"{name}-no", [(None, b"not this")])
+        produce(cluster.bootstrap_servers, name, [(None, value)])
+        wait_until(lambda value=value: value.decode() in task.values(), what=name)  # type: ignore[misc]
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+    assert task.values() == ["a", "b"]
+
+
+def test_a_topic_that_is_deleted_is_followed_no_longer(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    other = f"{cluster.data}-more"
+    topic(1)
+    create_topic(cluster.bootstrap_servers, other)
+    task = noted()
+    running = run(cluster, install(task), **REGEX, **{"topics.regex": f"{cluster.data}.*"})
+    wait_until(lambda: ("open", 0, 0) in task.events, what="both topics")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.delete_topics([other])[other].result(timeout=15)
+    wait_until(lambda: [e for e in task.events if e[0] == "close"], what="the end of one")
+    filled(cluster, "a")
+    wait_until(lambda: task.values() == ["a"], what="the record")
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+
+
+def test_a_stop_does_not_wait_for_a_retry(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    filled(cluster, "a")
+    tried: list[int] = []
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if call == "put" and len(argument):
+            tried.append(1)
+            self.context.timeout(600_000)
+            raise RetriableError("busy")
+
+    running = run(cluster, install(noted(behave=behave)))
+    wait_until(lambda: tried, what="a try")
+    cluster.assign(TASK, None)
+
+    assert running.outcome().ended is Ended.STOPPED
+    assert tried == [1]

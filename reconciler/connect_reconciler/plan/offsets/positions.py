@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from connect_reconciler.plan.live import Live, TopicPartition
+from connect_runtime.api import java_regex
 from connect_specs.desired import OffsetEntry, Position
 
 Problem: TypeAlias = tuple[str, str, str]
 
 # A consumer that subscribes by a pattern leaves these out
-_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 def sink_topics(config: Mapping[str, str], existing: Iterable[str]) -> tuple[str, ...]:
@@ -74,7 +75,7 @@ def position_problem(to: Position, config: Mapping[str, str], live: Live) -> Pro
     pattern = config.get("topics.regex", "").strip()
     hint = "create the topics first, or give the offsets once they are there"
     if pattern and _pattern(config) is None:
-        # Connect's patterns are Java's, which allow more than ours
+        # Java's patterns allow more than Python's
         what = f"topics.regex {pattern} is not understood here, so its topics are not known"
         return "plan.no-topics", what, "write set: with an offset for each partition"
     if not topics:
@@ -106,8 +107,8 @@ def position_text(to: Position) -> str:
 
 def _pattern(config: Mapping[str, str]) -> re.Pattern[str] | None:
     try:
-        return re.compile(config.get("topics.regex", "").strip())
-    except re.error:
+        return java_regex.compile(config.get("topics.regex", "").strip())
+    except java_regex.InvalidPattern:
         return None
 
 

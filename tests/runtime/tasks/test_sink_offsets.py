@@ -1,0 +1,108 @@
+"""The bookkeeping of a sink's offsets, and of records that are put again."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Message
+
+from connect_runtime.api import TopicPartition
+from connect_runtime.tasks.sink_batches import Delivery
+from connect_runtime.tasks.sink_offsets import SinkOffsets
+
+A, B, FOREIGN = (TopicPartition("t", number) for number in range(3))
+
+
+@pytest.fixture
+def offsets() -> SinkOffsets:
+    """A starts at 5, and 5 to 9 were put; B starts at 0, and nothing was."""
+    made = SinkOffsets()
+    made.gain({A: 5, B: 0})
+    made.deliver({A: 10, FOREIGN: 3})
+    return made
+
+
+def test_where_a_task_started_is_not_committed(offsets: SinkOffsets) -> None:
+    current = offsets.current([A, B])
+    assert current == {A: 10, B: 0}
+    assert offsets.committable(current, current) == {A: 10}
+    assert offsets.base([A, B]) == {A: 5, B: 0}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "committed"),
+    [
+        ({}, {}),
+        ({A: 7}, {A: 7}),
+        ({A: 11}, {}),
+        ({FOREIGN: 1, A: 10}, {A: 10}),
+        ({A: 5}, {}),
+        ({A: 4}, {A: 4}),
+    ],
+)
+def test_what_pre_commit_may_return(
+    offsets: SinkOffsets,
+    allowed: dict[TopicPartition, int],
+    committed: dict[TopicPartition, int],
+) -> None:
+    assert offsets.committable(offsets.current([A, B]), allowed) == committed
+
+
+def test_an_answer_moves_the_base_of_what_was_accepted(offsets: SinkOffsets) -> None:
+    offsets.deliver({B: 2})
+    offsets.sent({A: 10, B: 2}, 0)
+    assert offsets.in_flight
+    offsets.answered({A: 10, B: 2}, {A})
+    assert not offsets.in_flight
+    assert offsets.base([A, B]) == {A: 10, B: 0}
+
+
+def test_a_late_answer_changes_nothing(offsets: SinkOffsets) -> None:
+    offsets.sent({A: 8}, 0)
+    assert not offsets.is_overdue(5, 5)
+    assert offsets.is_overdue(5.1, 5)
+    assert not offsets.in_flight
+    offsets.sent({A: 10}, 6)
+    offsets.answered({A: 8}, {A})
+    assert offsets.in_flight
+    assert offsets.base([A]) == {A: 5}
+
+
+def test_an_answer_after_a_rewind_does_not_move_the_base(offsets: SinkOffsets) -> None:
+    offsets.sent({A: 10}, 0)
+    offsets.move({A: 5})
+    offsets.answered({A: 10}, {A})
+    assert offsets.base([A]) == {A: 5}
+
+
+def test_the_answer_for_a_partition_that_is_gone_is_ignored(offsets: SinkOffsets) -> None:
+    offsets.sent({A: 10}, 0)
+    offsets.lose([A])
+    assert not offsets.in_flight
+    offsets.gain({A: 7})
+    offsets.answered({A: 10}, {A})
+    assert offsets.base([A]) == {A: 7}
+
+
+def test_going_on_elsewhere_keeps_the_base_of_what_is_not_committed(offsets: SinkOffsets) -> None:
+    offsets.move({A: 100, B: 100, FOREIGN: 100})
+    assert offsets.current([A, B, FOREIGN]) == {A: 100, B: 100}
+    assert offsets.base([A, B]) == {A: 5, B: 100}
+
+
+def test_pending_records_go_together_with_their_position() -> None:
+    pending = Delivery([_record(A, 1), _record(B, 7)], {A: 2, B: 8})
+    left = pending.without([A])
+    assert [(m.partition(), m.offset()) for m in left.messages] == [(1, 7)]
+    assert left.positions == {B: 8}
+
+
+def test_what_is_read_later_follows_what_is_pending() -> None:
+    pending = Delivery([_record(A, 1)], {A: 2})
+    assert pending.then(Delivery([], {})) is pending
+    both = pending.then(Delivery([_record(A, 2)], {A: 3}))
+    assert [m.offset() for m in both.messages] == [1, 2]
+    assert both.positions == {A: 3}
+
+
+def _record(partition: TopicPartition, offset: int) -> Message:
+    return Message(*partition, offset, b"key", b"value")
