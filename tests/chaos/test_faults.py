@@ -159,3 +159,4 @@ def test_fault(fault: Fault, world: World, record_property: Callable[[str, objec
             for name in (pair.source, pair.sink):
                 assert world.state_of(name) == "RUNNING/RUNNING"
         assert world.health(world.leader) == 200
+        world.assert_alive()

@@ -11,6 +11,7 @@ from connect_runtime.kafka.ports import LOOPBACK, free_port
 from support.processes import Process, of_session, task_processes
 from support.rig import Rig, Up
 
+_LOG = "runtime.log"
 _WORKER = {
     "config.storage.replication.factor": "1",
     "offset.storage.replication.factor": "1",
@@ -30,6 +31,10 @@ class Runtime:
     at: Up
     command: subprocess.Popen[bytes]
     folder: Path
+
+    def last_words(self) -> str:
+        """The end of what it printed."""
+        return (self.folder / _LOG).read_text(errors="replace")[-2000:]
 
     @property
     def leads(self) -> bool:
@@ -62,6 +67,6 @@ def start_runtime(rig: Rig, kafka: str, at: Path, more: Mapping[str, str] = {}) 
     )
     lines = "".join(f"{key}={value}\n" for key, value in properties.items())
     (at / "worker.properties").write_text(lines)
-    with (at / "runtime.log").open("ab") as log:
+    with (at / _LOG).open("ab") as log:
         command = rig.start_logging(log, "-C", str(at), "distributed", "worker.properties")
     return Runtime(Up(url, kafka, command.pid), command, at)

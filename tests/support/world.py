@@ -169,6 +169,12 @@ class World:
             what=f"the process of {connector}",
         )
 
+    def assert_alive(self) -> None:
+        """No runtime has ended by itself."""
+        for each in self.running:
+            code = each.command.poll()
+            assert code is None, f"ended with {code}:\n{each.last_words()}"
+
     # --- REST ---
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
@@ -251,8 +257,8 @@ class World:
     def load(self, name: str) -> Iterator[None]:
         """Two new pairs that move, and nothing else."""
         self.name = name
-        for known in self.ask("GET", "/connectors"):
-            self.delete(known)
+        self.assert_alive()
+        self.delete(*self.ask("GET", "/connectors"))
         with ExitStack() as stack:
             self.subject = self.pair("subject", stack)
             self.bystander = self.pair("bystander", stack)
