@@ -75,7 +75,7 @@ def other_cluster_frozen(world: World) -> Iterator[None]:
 def leader_killed(world: World) -> Iterator[None]:
     """The driver alone; what it started has to notice."""
     leader = world.leader
-    kill(leader.processes[0])
+    leader.command.kill()
     try:
         yield
     finally:
@@ -105,14 +105,19 @@ def leader_cut_off(world: World) -> Iterator[None]:
 
 @contextmanager
 def jvm_killed(world: World) -> Iterator[None]:
-    kill(*(each for each in world.leader.processes if "SparkSubmit" in each.command))
+    kill(_jvm(world))
     yield
 
 
 @contextmanager
 def jvm_frozen(world: World) -> Iterator[None]:
-    with frozen([each for each in world.leader.processes if "SparkSubmit" in each.command]):
+    with frozen([_jvm(world)]):
         yield
+
+
+def _jvm(world: World) -> Process:
+    (found,) = (each for each in world.leader.processes if "SparkSubmit" in each.command)
+    return found
 
 
 @contextmanager
@@ -120,8 +125,9 @@ def spark_daemon_killed(world: World) -> Iterator[None]:
     """The process from which Spark forks those of tasks."""
     leader = world.leader
     tasks = {each.pid for each in leader.tasks}
-    daemons = [each for each in leader.processes if "connect_runtime.spark.daemon" in each.command]
-    kill(*(each for each in daemons if each.pid not in tasks))
+    python = [each for each in leader.processes if "connect_runtime.spark.daemon" in each.command]
+    (daemon,) = (each for each in python if each.pid not in tasks)
+    kill(daemon)
     yield
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -318,7 +317,7 @@ def new_world(folder: Path) -> Iterator[World]:
                 world.start_runtime()
             yield world
             for each in [*world.running]:
-                os.kill(each.command.pid, signal.SIGTERM)
+                each.command.terminate()
                 world.gone(each, code=0)
         finally:
             left = rig.end()
