@@ -15,7 +15,7 @@ LOCKS := requirements/build.lock requirements/dev.lock
 SCRIPTS := $(wildcard .ci/* .github/actions/*.sh .github/actions/*/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format bench lock clean java jars chromium
+.PHONY: help install demo test chaos check format bench lock clean java jars chromium
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,7 +43,10 @@ chromium:
 
 test: jars chromium ## run the tests
 	$(BIN)/python -m pytest -m "not chaos" -n $(WORKERS) $(ORDER) $(ARGS)
-	$(BIN)/python -m pytest -m chaos -n $(CHAOS_WORKERS) $(ORDER) $(ARGS)
+	$(BIN)/python -m pytest -m "chaos and not chaos_long" -n $(CHAOS_WORKERS) $(ORDER) $(ARGS)
+
+chaos: jars ## run all tests of faults, which takes long
+	$(BIN)/python -m pytest -m chaos $(ARGS)
 
 check: install ## check format, lint, types, import rules and scripts
 	$(BIN)/ruff format --check .

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.lines import Account, Feeder, account, number_of, once
+from support.lines import Account, Feeder, account, last_number, once
 from support.processes import frozen, kill
 from support.rig import Ends, Rig, Tail, Up, committed_lines, count_of, lines_of
 from support.wait import wait_until
@@ -90,7 +90,7 @@ class Load:
             timeout_s=SINK_S,
         )
         wait_until(
-            lambda: _last_number(self.outfile) == last,
+            lambda: last_number(self.outfile) == last,
             what=f"line {last} in the sink's file",
             timeout_s=90,
             every_s=0.2,
@@ -100,13 +100,6 @@ class Load:
         delivered = account(lines_of(self.outfile), once(last))
         assert (delivered.lost, delivered.extra) == (0, 0), delivered
         assert delivered.torn <= torn, delivered
-
-
-def _last_number(file: Path) -> int | None:
-    with file.open("rb") as text:
-        text.seek(max(0, file.stat().st_size - 200))
-        lines = text.read().decode(errors="replace").splitlines()
-    return number_of(lines[-1]) if lines else None
 
 
 @pytest.fixture

@@ -30,12 +30,24 @@ def write_lines(file: Path, first: int, last: int) -> None:
         out.writelines(f"{line(number)}\n" for number in range(first, last + 1))
 
 
-class Feeder:
-    """A file that grows, some 50 000 lines a second, until `stop`: load that does not run dry
-    before the moment that a test waits for."""
+def last_number(file: Path) -> int | None:
+    """The number of the last line of a file; None while that is none of ours."""
+    if not file.exists():
+        return None
+    with file.open("rb") as text:
+        text.seek(max(0, file.stat().st_size - 200))
+        lines = text.read().decode(errors="replace").splitlines()
+    return number_of(lines[-1]) if lines else None
 
-    def __init__(self, file: Path) -> None:
+
+class Feeder:
+    """A file that grows, some 50 000 lines a second unless told otherwise, until `stop`: load that
+    does not run dry before the moment that a test waits for."""
+
+    def __init__(self, file: Path, *, block: int = _BLOCK, every_s: float = _EVERY_S) -> None:
         self._file = file
+        self._block = block
+        self._every_s = every_s
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
         self.count = 0
@@ -60,15 +72,15 @@ class Feeder:
     def finish(self, at_least: int) -> int:
         """Ends the growth with some lines more, so many in all at least; returns how many."""
         self.stop()
-        last = max(self.count + _BLOCK, at_least)
+        last = max(self.count + self._block, at_least)
         write_lines(self._file, self.count + 1, last)
         self.count = last
         return last
 
     def _feed(self) -> None:
-        while not self._over.wait(_EVERY_S):
-            write_lines(self._file, self.count + 1, self.count + _BLOCK)
-            self.count += _BLOCK
+        while not self._over.wait(self._every_s):
+            write_lines(self._file, self.count + 1, self.count + self._block)
+            self.count += self._block
 
 
 @dataclass(frozen=True, slots=True)

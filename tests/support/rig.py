@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import httpx
 from confluent_kafka import (
@@ -107,6 +107,18 @@ class Rig:
     def start(self, *words: str) -> subprocess.Popen[str]:
         """The command as a process of the test's, with its outputs piped."""
         return self._start(*CONNECT, *words)
+
+    def start_logging(self, log: BinaryIO, *words: str) -> subprocess.Popen[bytes]:
+        """The command as a process of the test's, which writes all it says to `log`."""
+        return subprocess.Popen(
+            [*CONNECT, *words],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
     def start_pausing(self, moment: str, *words: str) -> subprocess.Popen[str]:
         """The same; it says `at <moment>` on stdout when it gets there and waits for ever."""
@@ -332,7 +344,7 @@ class Tail:
 
 
 def committed_lines(kafka: str, topic: str) -> Iterator[str]:
-    """Every committed record of a topic's partition 0, up to its last stable offset."""
+    """Every committed record of a topic, up to the last stable offset of each partition."""
     consumer = Consumer(
         {
             "bootstrap.servers": kafka,
@@ -343,17 +355,21 @@ def committed_lines(kafka: str, topic: str) -> Iterator[str]:
         }
     )
     try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+        known = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, 0) for number in known])
+        ended: set[int] = set()
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             for message in consumer.consume(10_000, timeout=0.1):
                 error = message.error()
                 if error is None:
                     yield message.value().decode()
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    return
-                else:
+                elif error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
+                else:
+                    ended.add(message.partition())
+            if ended == {*known}:
+                return
         raise AssertionError(f"{topic} did not end within 60 s")
     finally:
         consumer.close()

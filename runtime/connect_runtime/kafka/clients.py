@@ -1,5 +1,9 @@
 """Kafka clients from properties under Java's names; and can the cluster be reached at all?
 
+Nobody asks by `describe_cluster`: librdkafka 2.16 ends the whole process (an assertion in
+`rd_kafka_admin_response_parse`) where the answer names no broker, as that of a broker does which
+was frozen, until the cluster takes it back.
+
 What librdkafka has to say goes to the logger `connect.kafka`, never to the terminal by itself.
 Properties that it does not know are named there once, without their values.
 """
@@ -40,6 +44,8 @@ _cluster_logs: dict[str, ClusterLog] = {}
 _cluster_logs_lock = threading.Lock()
 # A cluster that takes longer is told as failing.
 _ANSWER_S = 3.0
+_FIRST_ASK_S = 0.25
+_ASK_AGAIN_S = 0.05
 _silent = logging.Logger("connect.kafka.silent", logging.CRITICAL)
 
 
@@ -91,9 +97,17 @@ def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
         raise Unreachable(Diagnostic("kafka.no-address", "bootstrap.servers is not set"))
     deadline = time.monotonic() + timeout_s
     client = admin(properties, {"error_cb": seen.append})
-    answer = client.describe_cluster(request_timeout=timeout_s)
-    while not answer.done() and time.monotonic() < deadline + 0.5:
-        client.poll(0.02)
+    # Not in one request: a refused login is seen only between two of them
+    patience_s = _FIRST_ASK_S
+    while True:
+        left_s = max(deadline - time.monotonic(), _FIRST_ASK_S)
+        try:
+            found = client.list_topics(timeout=min(patience_s, left_s))
+            if found.cluster_id:
+                return str(found.cluster_id)
+        except KafkaException:
+            pass  # why is told to `seen`
+        client.poll(_ASK_AGAIN_S)
         refused = next((error for error in seen if error.code() in AUTHENTICATION), None)
         if refused is not None:
             raise Unreachable(
@@ -105,13 +119,9 @@ def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
                     "Check sasl.mechanism and sasl.jaas.config.",
                 )
             )
-    try:
-        found = answer.result(timeout=0)
-    except KafkaException as error:
-        raise _silence(properties, [*seen, error_of(error)]) from None
-    except TimeoutError:
-        raise _silence(properties, seen) from None
-    return str(found.cluster_id)
+        if time.monotonic() >= deadline:
+            raise _silence(properties, seen)
+        patience_s *= 2
 
 
 def _silence(properties: Mapping[str, str], seen: list[KafkaError]) -> Unreachable:
@@ -149,8 +159,8 @@ def _answers(properties: Mapping[str, str]) -> bool:
     try:
         settings = {**client_config(properties).settings, "log_level": 0}
         client = _Admin({**QUICK_CONNECTING, **settings}, logger=_silent)
-        client.describe_cluster(request_timeout=_ANSWER_S).result(_ANSWER_S)
-    except (KafkaException, TimeoutError):
+        client.list_topics(timeout=_ANSWER_S)
+    except KafkaException:
         return False
     return True
 

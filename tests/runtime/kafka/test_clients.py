@@ -11,6 +11,7 @@ import pytest
 from connect_runtime.kafka.clients import check_reachable, client_config, consumer
 from connect_specs.diagnostics import Invalid, Unreachable
 from support.broker import BrokerAddress
+from support.brokerless import brokerless
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" '
 
@@ -198,6 +199,30 @@ def test_a_peer_that_stays_silent_is_given_up() -> None:
         with pytest.raises(Unreachable) as caught:
             check_reachable({"bootstrap.servers": address}, timeout_s=1)
     assert caught.value.diagnostics[0].why == "it does not answer"
+
+
+def test_an_answer_that_names_no_broker_ends_no_process() -> None:
+    """Kafka's answer for a moment after its brokers were frozen."""
+    code = """
+import sys
+from connect_runtime.kafka import clients
+from connect_specs.diagnostics import Unreachable
+given = {"bootstrap.servers": sys.argv[1]}
+clients._answers(given)
+try:
+    clients.check_reachable(given, 1)
+except Unreachable:
+    print("went on")
+"""
+    with brokerless() as address:
+        asked = subprocess.run(
+            [sys.executable, "-c", code, address],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert (asked.returncode, asked.stdout) == (0, "went on\n"), asked.stderr
 
 
 def test_no_address_is_said_at_once() -> None:

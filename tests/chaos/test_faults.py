@@ -1,0 +1,162 @@
+"""What happens to a runtime under load, and what everybody sees of it: one row for each fault.
+
+A source loses nothing and repeats nothing for readers of what is committed; a sink loses nothing;
+connectors that a fault does not concern move on while it lasts, and all move again soon after it.
+Each row leaves broker and runtimes as they are to be for the next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from support import faults
+from support.faults import Happens
+from support.unruly import SINK, SOURCE
+from support.world import MAY_MOUNT, World, new_world
+
+SILENT = 0  # no answer of GET /health in time
+HEALTHY = frozenset({200})
+KAFKA_AWAY = HEALTHY | {503}
+SPARK_AWAY = HEALTHY | {500}
+GONE = frozenset({SILENT})
+STATES_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`happens` for `lasts_s`. Meanwhile GET /health of the runtime that led answers one of
+    `health`, the `bystander` moves on or not, and connectors come to `states` (their own and their
+    tasks'); `in` and `out` are the subject's source and sink. `back_s` after it all move again. The
+    runtimes log `logs_kb` at most. `mounts`: it needs the right to mount a disk."""
+
+    name: str
+    happens: Happens
+    lasts_s: float = 10
+    health: frozenset[int] = HEALTHY
+    bystander: bool = True
+    states: Mapping[str, str] = field(default_factory=dict)
+    back_s: float = 60
+    logs_kb: int = 200
+    quick: bool = False
+    mounts: bool = False
+
+
+def _source(where: str, how: str) -> Mapping[str, str]:
+    return {"connector.class": SOURCE, "where": where, "how": how}
+
+
+def _sink(where: str, how: str) -> Mapping[str, str]:
+    return {"connector.class": SINK, "where": where, "how": how}
+
+
+# What misbehaves is one of several connectors beside the pairs
+HANGS = faults.connectors(
+    start=_source("start", "hangs"),
+    configs=_source("task_configs", "hangs"),
+    task=_source("task.start", "hangs"),
+    poll=_source("task.poll", "hangs"),
+    put=_sink("task.put", "hangs"),
+)
+THROWS = faults.connectors(
+    start=_source("start", "throws"),
+    configs=_source("task_configs", "throws"),
+    task=_source("task.start", "throws"),
+    poll=_source("task.poll", "throws"),
+    put=_sink("task.put", "throws"),
+    exits=_source("task.poll", "exits"),
+)
+WRONG = faults.connectors(
+    configs=_source("task_configs", "answers a number"),
+    poll=_source("task.poll", "answers a number"),
+)
+HANGING = {
+    "start": "",
+    "configs": "",
+    "task": "RUNNING",
+    "poll": "RUNNING/RUNNING",
+    "put": "RUNNING/RUNNING",
+}
+FAILED = {
+    "start": "FAILED",
+    "configs": "FAILED",
+    "task": "RUNNING/FAILED",
+    "poll": "RUNNING/FAILED",
+    "put": "RUNNING/FAILED",
+    "exits": "RUNNING/FAILED",
+}
+FAULTS = (
+    # Spark and its processes
+    Fault("jvm-killed", faults.jvm_killed, health=SPARK_AWAY, bystander=False, quick=True),
+    Fault("jvm-frozen", faults.jvm_frozen, 20, health=SPARK_AWAY),
+    Fault("daemon-killed", faults.spark_daemon_killed, bystander=False),
+    Fault("source-killed", faults.task_killed(lambda pair: pair.source), 5, quick=True),
+    Fault("sink-killed", faults.task_killed(lambda pair: pair.sink), 5),
+    Fault("source-frozen-in-a-transaction", faults.source_frozen_in_a_transaction, 75),
+    Fault("sink-frozen", faults.sink_frozen, 20),
+    # Kafka
+    Fault("broker-frozen-15-s", faults.broker_frozen, 15, health=KAFKA_AWAY, bystander=False),
+    Fault("broker-frozen-70-s", faults.broker_frozen, 70, health=KAFKA_AWAY, bystander=False),
+    Fault("broker-killed-10-s", faults.broker_killed, 10, health=KAFKA_AWAY, bystander=False),
+    Fault("broker-killed-90-s", faults.broker_killed, 90, health=KAFKA_AWAY, bystander=False),
+    Fault("coordinators-away", faults.coordinators_away, 30, health=KAFKA_AWAY, bystander=False),
+    Fault("other-cluster-frozen", faults.other_cluster_frozen, 70),
+    Fault("rebalance-during-a-retry", faults.rebalance_during_a_retry, 5),
+    # the leader, with a standby
+    Fault("leader-killed", faults.leader_killed, health=GONE),
+    Fault("leader-frozen", faults.leader_frozen, 20, health=GONE),
+    Fault("leader-and-tasks-frozen", faults.leader_all_frozen, 75, health=GONE),
+    Fault("leader-cut-off", faults.leader_cut_off, 30, health=KAFKA_AWAY),
+    # disks
+    Fault("sinks-disk-full", faults.sinks_disk_full, states={"out": "RUNNING/FAILED"}),
+    Fault("leaders-disk-full", faults.leaders_disk_full, 15, mounts=True),
+    # plugins, and many of them
+    Fault("plugins-hang", HANGS, 15, states=HANGING),
+    Fault("plugins-throw", THROWS, states=FAILED),
+    Fault("plugins-answer-nonsense", WRONG, states={k: FAILED[k] for k in ("configs", "poll")}),
+    Fault("300-connectors", faults.many_connectors(300)),
+)
+
+
+def _row(fault: Fault) -> object:
+    marks = [] if fault.quick else [pytest.mark.chaos_long]
+    if fault.mounts:
+        marks.append(pytest.mark.skipif(not MAY_MOUNT, reason="mounts a disk to fill it"))
+    return pytest.param(fault, id=fault.name, marks=marks)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One for all rows."""
+    with new_world(tmp_path_factory.mktemp("world")) as world:
+        yield world
+
+
+@pytest.mark.parametrize("fault", [_row(each) for each in FAULTS])
+def test_fault(fault: Fault, world: World, record_property: Callable[[str, object], None]) -> None:
+    with world.load(fault.name):
+        leader, logged = world.leader, world.logged
+        with fault.happens(world):
+            if fault.bystander:
+                world.bystander.wait_until_moving(STATES_S)
+            seen = world.watch(leader, fault.lasts_s)
+            world.wait_for_states(fault.states, STATES_S)
+            if fault.bystander:
+                world.bystander.wait_until_moving(STATES_S)
+        began = time.monotonic()
+        for pair in (world.subject, world.bystander):
+            pair.wait_until_moving(fault.back_s)
+        record_property("moves_again_after_s", round(time.monotonic() - began, 1))
+        record_property("health", sorted(seen))
+        record_property("logged_kb", (world.logged - logged) // 1024)
+        assert seen <= fault.health
+        assert world.logged - logged < fault.logs_kb * 1024
+        for pair in (world.subject, world.bystander):
+            pair.check()
+            for name in (pair.source, pair.sink):
+                assert world.state_of(name) == "RUNNING/RUNNING"
+        assert world.health(world.leader) == 200
+        world.assert_alive()

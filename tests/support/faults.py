@@ -1,0 +1,301 @@
+"""Faults, each a context: it has happened when the context begins, and its cause is over after it.
+
+They happen to the leader, to Kafka, or to a task of the world's subject.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from confluent_kafka import Consumer
+
+from connect_runtime.kafka.embedded import EmbeddedBroker
+from support.processes import Process, frozen, kill, process
+from support.unruly import RETRYING
+from support.wait import wait_until
+from support.world import Pair, World
+
+Happens: TypeAlias = Callable[[World], AbstractContextManager[None]]
+
+_GONE_S = 60
+_MANY_S = 600
+
+
+# --- Kafka ---
+
+
+@contextmanager
+def broker_frozen(world: World) -> Iterator[None]:
+    with frozen([world.broker.process]):
+        yield
+
+
+@contextmanager
+def broker_killed(world: World) -> Iterator[None]:
+    kill(world.broker.process)
+    try:
+        yield
+    finally:
+        world.broker.start_again()
+
+
+@contextmanager
+def coordinators_away(world: World) -> Iterator[None]:
+    """For the leader and its tasks: no group and no transaction has a coordinator."""
+    with world.running[world.leader].no_coordinators():
+        yield
+
+
+@contextmanager
+def other_cluster_frozen(world: World) -> Iterator[None]:
+    """Where a pair beside the others has its topic, and its source's offsets."""
+    other = EmbeddedBroker.start(world.rig.folder / f"{world.name}-broker")
+    broker = process(other.pid)
+    assert broker is not None
+    with ExitStack() as stack:
+        stack.callback(other.stop)
+        pair = world.pair("elsewhere", stack, other.bootstrap_servers)
+        pair.start()
+        with frozen([broker]):
+            yield
+        pair.wait_until_moving(_GONE_S)
+        pair.check()
+        world.delete(pair.source, pair.sink)
+
+
+# --- the leader ---
+
+
+@contextmanager
+def leader_killed(world: World) -> Iterator[None]:
+    """The driver alone; what it started has to notice."""
+    leader = world.leader
+    leader.command.kill()
+    try:
+        yield
+    finally:
+        world.gone(leader, code=-signal.SIGKILL)
+        world.start_runtime()
+
+
+@contextmanager
+def leader_frozen(world: World) -> Iterator[None]:
+    """The driver alone: its tasks run on."""
+    with frozen(world.leader.processes[:1]):
+        yield
+
+
+@contextmanager
+def leader_all_frozen(world: World) -> Iterator[None]:
+    """As a laptop that sleeps: the driver, its JVM and its tasks."""
+    with frozen(world.leader.processes):
+        yield
+
+
+@contextmanager
+def leader_cut_off(world: World) -> Iterator[None]:
+    with world.running[world.leader].cut():
+        yield
+
+
+@contextmanager
+def jvm_killed(world: World) -> Iterator[None]:
+    kill(_jvm(world))
+    yield
+
+
+@contextmanager
+def jvm_frozen(world: World) -> Iterator[None]:
+    with frozen([_jvm(world)]):
+        yield
+
+
+def _jvm(world: World) -> Process:
+    (found,) = (each for each in world.leader.processes if "SparkSubmit" in each.command)
+    return found
+
+
+@contextmanager
+def spark_daemon_killed(world: World) -> Iterator[None]:
+    """The process from which Spark forks those of tasks."""
+    leader = world.leader
+    tasks = {each.pid for each in leader.tasks}
+    python = [each for each in leader.processes if "connect_runtime.spark.daemon" in each.command]
+    (daemon,) = (each for each in python if each.pid not in tasks)
+    kill(daemon)
+    yield
+
+
+# --- a task's process ---
+
+
+def task_killed(connector: Callable[[Pair], str]) -> Happens:
+    @contextmanager
+    def happens(world: World) -> Iterator[None]:
+        kill(world.task_of(connector(world.subject)))
+        yield
+
+    return happens
+
+
+@contextmanager
+def source_frozen_in_a_transaction(world: World) -> Iterator[None]:
+    """Its producer hangs in the middle of one."""
+    process, topic = world.task_of(world.subject.source), world.subject.name
+
+    def is_inside() -> bool:
+        return any(world.ends.stable(topic, at) < world.ends.high(topic, at) for at in (0, 1))
+
+    with _frozen_when(is_inside, process):
+        yield
+
+
+@contextmanager
+def sink_frozen(world: World) -> Iterator[None]:
+    with frozen([world.task_of(world.subject.sink)]):
+        yield
+
+
+@contextmanager
+def _frozen_when(holds: Callable[[], bool], process: Process) -> Iterator[None]:
+    """Frozen at a moment at which `holds` is true."""
+
+    def freeze() -> bool:
+        os.kill(process.pid, signal.SIGSTOP)
+        if holds():
+            return True
+        os.kill(process.pid, signal.SIGCONT)
+        return False
+
+    try:
+        wait_until(freeze, what="the moment to freeze at", timeout_s=60, every_s=0.001)
+        yield
+    finally:
+        if process.alive:
+            os.kill(process.pid, signal.SIGCONT)
+
+
+# --- disks ---
+
+
+@contextmanager
+def sinks_disk_full(world: World) -> Iterator[None]:
+    """The sink writes to a disk that has no room; then it has, and the task is restarted by hand,
+    as with any Connect."""
+    pair = world.subject
+    file = world.rig.folder / f"{pair.name}-disk.out"
+    file.symlink_to("/dev/full")
+    pair.deliver_to(file)
+    yield
+    file.unlink()
+    world.ask("POST", f"/connectors/{pair.sink}/restart?includeTasks=true")
+
+
+@contextmanager
+def leaders_disk_full(world: World) -> Iterator[None]:
+    """Where the leader keeps its data and its Spark what tasks need to start. The subject's source
+    has to start again meanwhile."""
+    filler = world.leader.folder / "filler"
+    _fill(filler)
+    kill(world.task_of(world.subject.source))
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+def _fill(file: Path) -> None:
+    with suppress(OSError), file.open("wb", buffering=0) as out:
+        while True:
+            out.write(b"\0" * 4096)
+
+
+# --- groups ---
+
+
+@contextmanager
+def rebalance_during_a_retry(world: World) -> Iterator[None]:
+    """The sink puts the same records again and again; meanwhile somebody joins its group, is given
+    some of its partitions, and leaves."""
+    pair = world.subject
+    gate = world.rig.folder / f"{pair.name}.gate"
+    pair.deliver_to(
+        world.rig.folder / f"{pair.name}-after.out",
+        {"connector.class": RETRYING, "gate": str(gate)},
+    )
+    wait_until(lambda: Path(f"{gate}.retries").exists(), what="a retry", timeout_s=_GONE_S)
+    joins = Consumer(
+        {
+            "bootstrap.servers": world.kafka,
+            "group.id": f"connect-{pair.sink}",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        joins.subscribe([pair.name])
+        wait_until(
+            lambda: joins.consume(1, timeout=0.5) or joins.assignment(),
+            what="some partitions of the sink's",
+            timeout_s=_GONE_S,
+        )
+    finally:
+        joins.close()
+    yield
+    gate.touch()
+
+
+# --- plugins ---
+
+
+def many_connectors(count: int) -> Happens:
+    """More than there are slots for. Deleted in the end."""
+
+    @contextmanager
+    def happens(world: World) -> Iterator[None]:
+        names = [f"{world.name}-{number}" for number in range(count)]
+        config = {"connector.class": "FileStreamSource", "file": str(world.rig.folder / "empty")}
+        for name in names:
+            world.put(name, config | {"topic": name})
+        wait_until(
+            lambda: all(map(_runs_or_says_why, world.statuses(names))),
+            what=f"{count} connectors to run, or to say why not",
+            timeout_s=_MANY_S,
+            every_s=1,
+        )
+        yield
+        world.delete(*names)
+
+    return happens
+
+
+def _runs_or_says_why(status: Any) -> bool:
+    states = [(task["state"], task.get("trace", "")) for task in status["tasks"]]
+    return bool(states) and all(
+        state == "RUNNING" or (state == "UNASSIGNED" and "waits for a slot" in trace)
+        for state, trace in states
+    )
+
+
+def connectors(**configs: Mapping[str, str]) -> Happens:
+    """Connectors beside the pairs, deleted in the end. Their names end in what they are called."""
+
+    @contextmanager
+    def happens(world: World) -> Iterator[None]:
+        given = {f"{world.name}-{name.replace('_', '-')}": c for name, c in configs.items()}
+        for name, config in given.items():
+            # what source or sink needs; each ignores what is the other's
+            pair = world.subject
+            world.put(
+                name,
+                {"file": f"{pair.infile}.{name}", "topic": name, "topics": pair.name, **config},
+            )
+        yield
+        world.delete(*given)
+
+    return happens

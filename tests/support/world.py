@@ -1,0 +1,324 @@
+"""What faults happen to: a broker, two runtimes of which one leads, and load on them.
+
+The subject is the pair of a source and a sink that a fault may hit; the bystander is such a pair
+that no fault is meant for. All of it lives on from one fault to the next.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from support.broker import create_topic
+from support.distributed import Runtime, start_runtime
+from support.kafka_proxy import KafkaProxy
+from support.lines import Account, Feeder, account, last_number, once
+from support.own_broker import OwnBroker, own_broker
+from support.processes import Process
+from support.rig import Ends, Rig, committed_lines, lines_of
+from support.wait import wait_until
+
+# A worker file may ask for no shorter ones in vain: killed members of groups are let go soon.
+_SETTINGS = {"consumer.session.timeout.ms": "6000"}
+# Only then can a disk be filled without filling that of the machine
+MAY_MOUNT = os.geteuid() == 0
+_DISK = "64m"
+_START_S = 120
+_END_S = 60
+_DELIVERED_S = 120
+_ASK_S = 20
+
+
+@dataclass(slots=True)
+class Pair:
+    """A source of a growing file and a sink of what it writes: to the last of `files`. The topic
+    between them has two partitions, and is in `kafka`."""
+
+    world: World
+    name: str
+    infile: Path
+    files: list[Path]
+    feeder: Feeder
+    kafka: str
+
+    @property
+    def source(self) -> str:
+        return f"{self.name}-in"
+
+    @property
+    def sink(self) -> str:
+        return f"{self.name}-out"
+
+    def start(self) -> None:
+        """Creates both, and returns when lines arrive."""
+        create_topic(self.kafka, self.name, partitions=2)
+        source = {"connector.class": "FileStreamSource", "file": str(self.infile)}
+        more = {"topic": self.name} | self._elsewhere("producer")
+        self.world.put(self.source, source | more)
+        self.deliver_to(self.world.rig.folder / f"{self.name}.out")
+        self.wait_until_moving(_START_S)
+
+    def deliver_to(self, file: Path, more: Mapping[str, str] = {}) -> None:
+        """Gives the sink another file."""
+        self.files.append(file)
+        config = {"connector.class": "FileStreamSink", "topics": self.name, "file": str(file)}
+        self.world.put(self.sink, config | self._elsewhere("consumer") | dict(more))
+
+    def _elsewhere(self, client: str) -> dict[str, str]:
+        if self.kafka == self.world.kafka:
+            return {}
+        return {f"{client}.override.bootstrap.servers": self.kafka}
+
+    def delivered(self) -> list[str]:
+        """All that the sink has written."""
+        return [line for file in self.files for line in lines_of(file)]
+
+    def wait_until_moving(self, timeout_s: float) -> None:
+        """Until a line arrives that is written from now on."""
+        wanted = self.feeder.count + 1
+        wait_until(
+            lambda: (last_number(self.files[-1]) or 0) > wanted,
+            what=f"line {wanted} of {self.name}",
+            timeout_s=timeout_s,
+        )
+
+    def check(self) -> None:
+        """Ends the load. Nothing of it may be lost, and nothing may be in the topic twice."""
+        last = self.feeder.finish(0)
+        wait_until(
+            lambda: account(self.delivered(), once(last)).lost == 0,
+            what=f"all {last} lines of {self.name}",
+            timeout_s=_DELIVERED_S,
+            every_s=0.5,
+        )
+        found = account(committed_lines(self.kafka, self.name), once(last))
+        assert found == Account(found=last, lost=0, duplicated=0, torn=0, extra=0)
+        assert account(self.delivered(), once(last)).extra == 0
+
+
+@dataclass(slots=True)
+class World:
+    """The whole of it. `subject` and `bystander` are new for each fault."""
+
+    rig: Rig
+    broker: OwnBroker
+    unused: list[KafkaProxy]
+    closing: ExitStack
+    running: dict[Runtime, KafkaProxy] = field(default_factory=dict)
+    started: int = 0
+    name: str = ""
+    subject: Pair = field(init=False)
+    bystander: Pair = field(init=False)
+
+    # --- runtimes ---
+
+    @property
+    def kafka(self) -> str:
+        return self.broker.kafka
+
+    @property
+    def leader(self) -> Runtime:
+        """The runtime that leads; waits for one that does."""
+        return wait_until(
+            lambda: next((each for each in self.running if each.leads), None),
+            what="a runtime to lead",
+            timeout_s=_START_S,
+        )
+
+    @property
+    def ends(self) -> Ends:
+        return Ends(self.kafka)
+
+    def start_runtime(self) -> None:
+        """Starts one where there is none; returns when it is healthy."""
+        self.started += 1
+        way = self.unused.pop()
+        kafka = f"127.0.0.1:{way.port}"
+        folder = self.rig.folder / f"runtime-{self.started}"
+        folder.mkdir()
+        if MAY_MOUNT:
+            self.closing.enter_context(_small_disk(folder))
+        runtime = start_runtime(self.rig, kafka, folder, _SETTINGS)
+        self.running[runtime] = way
+        wait_until(
+            lambda: runtime.at.get("/health"), what="a runtime to be healthy", timeout_s=_START_S
+        )
+
+    def gone(self, runtime: Runtime, *, code: int) -> None:
+        """Waits for the end of a runtime, and of all that it started."""
+        assert runtime.command.wait(_END_S) == code
+        wait_until(lambda: not runtime.processes, what="its processes to be gone")
+        self.unused.append(self.running.pop(runtime))
+
+    def task_of(self, connector: str) -> Process:
+        """The process of a connector's only task: it has the connector's file open."""
+        pair = self.subject if connector.startswith(self.subject.name) else self.bystander
+        file = pair.infile if connector == pair.source else pair.files[-1]
+        return wait_until(
+            lambda: next((each for each in self.leader.tasks if file in _files_of(each)), None),
+            what=f"the process of {connector}",
+        )
+
+    def assert_alive(self) -> None:
+        """No runtime has ended by itself."""
+        for each in self.running:
+            code = each.command.poll()
+            assert code is None, f"ended with {code}:\n{each.last_words()}"
+
+    # --- REST ---
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """What the leader answers; waits for one that answers."""
+
+        def answered() -> httpx.Response | None:
+            try:
+                answer = httpx.request(
+                    method, f"{self.leader.at.url}{path}", json=body, timeout=_ASK_S
+                )
+            except httpx.TransportError:
+                return None
+            return answer if answer.status_code not in (408, 409, 500, 503) else None
+
+        found = wait_until(answered, what=f"{method} {path}", timeout_s=_START_S, every_s=0.5)
+        assert found.is_success, found.text
+        return found.json() if found.content else None
+
+    def put(self, name: str, config: Mapping[str, str]) -> None:
+        """Creates a connector of one task, or gives it another config."""
+        self.ask("PUT", f"/connectors/{name}/config", {"tasks.max": "1", **config})
+
+    def delete(self, *names: str) -> None:
+        """Deletes connectors; returns when nothing is known of them any more."""
+        for name in names:
+            self.ask("DELETE", f"/connectors/{name}")
+        wait_until(
+            lambda: not set(names) & {*self.ask("GET", "/connectors?expand=status")},
+            what="connectors to be gone",
+            timeout_s=_END_S,
+        )
+
+    def state_of(self, connector: str) -> str:
+        """The state of a connector and of its tasks, such as `RUNNING/RUNNING`; empty while there
+        is none."""
+        found = self.ask("GET", "/connectors?expand=status").get(connector)
+        if found is None:
+            return ""
+        status = found["status"]
+        return "/".join([status["connector"]["state"], *(t["state"] for t in status["tasks"])])
+
+    def wait_for_states(self, states: Mapping[str, str], timeout_s: float) -> None:
+        """Until all of these, as a row calls them, are in these states."""
+        found: dict[str, str] = {}
+
+        def are_in() -> bool:
+            found.update((name, self.state_of(self.named(name))) for name in states)
+            return found == states
+
+        try:
+            wait_until(are_in, what="states", timeout_s=timeout_s, every_s=0.5)
+        except AssertionError:
+            assert found == states
+
+    def statuses(self, names: Iterable[str]) -> list[Any]:
+        """The statuses of connectors, as REST tells them."""
+        found = self.ask("GET", "/connectors?expand=status")
+        return [found[name]["status"] for name in names]
+
+    # --- load and observation ---
+
+    @property
+    def logged(self) -> int:
+        """How many bytes the runtimes have written to their logs."""
+        return sum(file.stat().st_size for file in self.rig.folder.rglob("runtime-*/**/*.log"))
+
+    def health(self, runtime: Runtime) -> int:
+        """What GET /health of a runtime answers; 0 if it does not."""
+        try:
+            return httpx.get(f"{runtime.at.url}/health", timeout=5).status_code
+        except httpx.TransportError:
+            return 0
+
+    def named(self, name: str) -> str:
+        """The connector that a row calls so."""
+        known = {"in": self.subject.source, "out": self.subject.sink}
+        return known.get(name, f"{self.name}-{name}")
+
+    @contextmanager
+    def load(self, name: str) -> Iterator[None]:
+        """Two new pairs that move, and nothing else."""
+        self.name = name
+        self.assert_alive()
+        self.delete(*self.ask("GET", "/connectors"))
+        with ExitStack() as stack:
+            self.subject = self.pair("subject", stack)
+            self.bystander = self.pair("bystander", stack)
+            self.subject.start()
+            self.bystander.start()
+            yield
+
+    def pair(self, called: str, stack: ExitStack, kafka: str | None = None) -> Pair:
+        """A new pair, which is not started yet."""
+        name = f"{self.name}-{called}"
+        infile = self.rig.folder / f"{name}.in"
+        # some 2 000 lines a second
+        feeder = stack.enter_context(Feeder(infile, block=100, every_s=0.05))
+        return Pair(self, name, infile, [], feeder, kafka or self.kafka)
+
+    def watch(self, runtime: Runtime, lasts_s: float) -> set[int]:
+        """What GET /health of a runtime answers in the next seconds; 0 for no answer."""
+        seen: set[int] = set()
+        until = time.monotonic() + lasts_s
+
+        def look() -> bool:
+            seen.add(self.health(runtime))
+            return time.monotonic() >= until
+
+        wait_until(look, what="the time to pass", timeout_s=lasts_s + _ASK_S, every_s=0.5)
+        return seen
+
+
+def _files_of(process: Process) -> set[Path]:
+    found = set()
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for each in Path(f"/proc/{process.pid}/fd").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                found.add(each.readlink())
+    return found
+
+
+@contextmanager
+def _small_disk(folder: Path) -> Iterator[None]:
+    """A disk of its own that a test can fill. What it holds is kept."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "none", folder], check=True)
+    try:
+        yield
+    finally:
+        shutil.copytree(folder, f"{folder}-kept", ignore_dangling_symlinks=True)
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+@contextmanager
+def new_world(folder: Path) -> Iterator[World]:
+    """All of it, for as long as the context lasts. Both runtimes end in order and leave nothing."""
+    with own_broker(folder / "broker") as broker, ExitStack() as closing:
+        rig = Rig(folder / "project", "chaos", f"{{bootstrap.servers: '{broker.kafka}'}}")
+        world = World(rig, broker, [*broker.ways], closing)
+        try:
+            for _ in broker.ways:
+                world.start_runtime()
+            yield world
+            for each in [*world.running]:
+                each.command.terminate()
+                world.gone(each, code=0)
+        finally:
+            left = rig.end()
+        assert left == []
