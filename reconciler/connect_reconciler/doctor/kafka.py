@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from connect_reconciler.doctor.facts import Finding, TopicFacts
-from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.clients import admin, cluster_metadata
 from connect_runtime.kafka.election import find_leader
 from connect_runtime.kafka.errors import as_failure, error_of
 from connect_specs.desired import Project
@@ -23,7 +23,7 @@ def brokers_of(client: Mapping[str, str]) -> int:
     """How many there are."""
     asks = admin(client)
     try:
-        return len(asks.describe_cluster(request_timeout=_REQUEST_S).result().nodes)
+        return len(cluster_metadata(asks, _REQUEST_S).brokers)
     except KafkaException as error:
         raise as_failure(error_of(error), "The brokers cannot be listed", "Kafka") from None
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from connect_runtime.kafka.client_config import ClientConfig, client_config
 from connect_runtime.kafka.client_limits import within_limits
@@ -22,7 +22,15 @@ from connect_runtime.kafka.errors import AUTHENTICATION, TELLING, TLS, error_of,
 from connect_runtime.kafka.outages import ClusterLog
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
 
-__all__ = ["ClientConfig", "admin", "check_reachable", "client_config", "consumer", "producer"]
+__all__ = [
+    "ClientConfig",
+    "admin",
+    "check_reachable",
+    "client_config",
+    "cluster_metadata",
+    "consumer",
+    "producer",
+]
 
 _log = logging.getLogger("connect.kafka")
 # Without a handler of any kind Python prints warnings to the terminal.
@@ -40,6 +48,8 @@ _cluster_logs: dict[str, ClusterLog] = {}
 _cluster_logs_lock = threading.Lock()
 # A cluster that takes longer is told as failing.
 _ANSWER_S = 3.0
+# Between looks for a refused login; each is twice as long as the one before.
+_FIRST_LOOK_S = 0.1
 _silent = logging.Logger("connect.kafka.silent", logging.CRITICAL)
 
 
@@ -91,27 +101,42 @@ def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
         raise Unreachable(Diagnostic("kafka.no-address", "bootstrap.servers is not set"))
     deadline = time.monotonic() + timeout_s
     client = admin(properties, {"error_cb": seen.append})
-    answer = client.describe_cluster(request_timeout=timeout_s)
-    while not answer.done() and time.monotonic() < deadline + 0.5:
-        client.poll(0.02)
-        refused = next((error for error in seen if error.code() in AUTHENTICATION), None)
-        if refused is not None:
-            raise Unreachable(
-                Diagnostic(
-                    "kafka.authentication",
-                    "Kafka refuses the login",
-                    address,
-                    reason(refused),
-                    "Check sasl.mechanism and sasl.jaas.config.",
-                )
+    look_s = _FIRST_LOOK_S
+    while True:
+        left_s = max(0.0, deadline - time.monotonic())
+        try:
+            return str(cluster_metadata(client, min(look_s, left_s)).cluster_id)
+        except KafkaException:
+            client.poll(0)  # fills `seen`
+        _check_login(seen, address)
+        if time.monotonic() >= deadline:
+            raise _silence(properties, seen)
+        client.poll(_FIRST_LOOK_S)  # some failures come at once
+        look_s *= 2
+
+
+def cluster_metadata(client: AdminClient, timeout_s: float) -> ClusterMetadata:
+    """The cluster's id, brokers and topics. Raises KafkaException.
+
+    `describe_cluster` is not used: librdkafka aborts the process if the answer names no broker, as
+    that of a KRaft broker does which was silent for longer than its session.
+    """
+    return client.list_topics(timeout=timeout_s)
+
+
+def _check_login(seen: list[KafkaError], address: str) -> None:
+    """Raises Unreachable if a login was refused."""
+    refused = next((error for error in seen if error.code() in AUTHENTICATION), None)
+    if refused is not None:
+        raise Unreachable(
+            Diagnostic(
+                "kafka.authentication",
+                "Kafka refuses the login",
+                address,
+                reason(refused),
+                "Check sasl.mechanism and sasl.jaas.config.",
             )
-    try:
-        found = answer.result(timeout=0)
-    except KafkaException as error:
-        raise _silence(properties, [*seen, error_of(error)]) from None
-    except TimeoutError:
-        raise _silence(properties, seen) from None
-    return str(found.cluster_id)
+        )
 
 
 def _silence(properties: Mapping[str, str], seen: list[KafkaError]) -> Unreachable:
@@ -149,8 +174,8 @@ def _answers(properties: Mapping[str, str]) -> bool:
     try:
         settings = {**client_config(properties).settings, "log_level": 0}
         client = _Admin({**QUICK_CONNECTING, **settings}, logger=_silent)
-        client.describe_cluster(request_timeout=_ANSWER_S).result(_ANSWER_S)
-    except (KafkaException, TimeoutError):
+        cluster_metadata(client, _ANSWER_S)
+    except KafkaException:
         return False
     return True
 

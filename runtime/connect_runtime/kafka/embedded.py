@@ -22,7 +22,7 @@ from typing import Self
 
 from confluent_kafka import KafkaException
 
-from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.clients import admin, cluster_metadata
 from connect_runtime.kafka.jars import classpath
 from connect_runtime.kafka.java import find_java
 from connect_runtime.kafka.ports import LOOPBACK, free_port, is_free
@@ -356,8 +356,8 @@ def _wait_until_ready(folder: Path, record: BrokerRecord) -> None:
     )
     while True:
         try:
-            found = client.describe_cluster(request_timeout=2.0).result(timeout=3.0)
-            if found.cluster_id == record.cluster_id and found.nodes:
+            found = cluster_metadata(client, 2.0)
+            if found.cluster_id == record.cluster_id and found.brokers:
                 return
             if found.cluster_id != record.cluster_id:
                 raise BrokerError(
@@ -365,7 +365,7 @@ def _wait_until_ready(folder: Path, record: BrokerRecord) -> None:
                     f"not the one in {folder}, {record.cluster_id}",
                     hint=f"Find out what listens there; the broker's pid is {record.pid}.",
                 )
-        except (KafkaException, TimeoutError):
+        except KafkaException:
             pass
         _check_still_starting(folder, record, deadline)
         time.sleep(_TRIES_S)

@@ -11,6 +11,7 @@ import pytest
 from connect_runtime.kafka.clients import check_reachable, client_config, consumer
 from connect_specs.diagnostics import Invalid, Unreachable
 from support.broker import BrokerAddress
+from support.brokerless import brokerless
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" '
 
@@ -136,6 +137,23 @@ def test_a_value_that_does_not_fit_is_not_shown() -> None:
 def test_a_cluster_that_answers_has_an_id(broker: BrokerAddress) -> None:
     found = check_reachable({"bootstrap.servers": broker.bootstrap_servers})
     assert found == broker.cluster_id
+
+
+def test_a_cluster_that_names_no_broker_does_not_answer_and_nothing_aborts() -> None:
+    ask = (
+        "import sys; from connect_runtime.kafka.clients import check_reachable\n"
+        "try: check_reachable({'bootstrap.servers': sys.argv[1]}, timeout_s=1)\n"
+        "except Exception as error: print(type(error).__name__)"
+    )
+    with brokerless(after=1) as address:
+        done = subprocess.run(
+            [sys.executable, "-c", ask, address],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert (done.returncode, done.stdout) == (0, "Unreachable\n"), done.stderr
 
 
 # Only the garbage collector can let this client go, and it runs where the answer comes in
