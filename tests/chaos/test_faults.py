@@ -113,6 +113,14 @@ FAULTS = (
     # disks
     Fault("sinks-disk-full", faults.sinks_disk_full, states={"out": "RUNNING/FAILED"}),
     Fault("leaders-disk-full", faults.leaders_disk_full, 15, mounts=True),
+    Fault(
+        "jvm-killed-on-a-full-disk",
+        faults.jvm_killed_on_a_full_disk,
+        15,
+        health=SPARK_AWAY,
+        bystander=False,
+        mounts=True,
+    ),
     # plugins, and many of them
     Fault("plugins-hang", HANGS, 15, states=HANGING),
     Fault("plugins-throw", THROWS, states=FAILED),

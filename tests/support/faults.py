@@ -200,9 +200,23 @@ def sinks_disk_full(world: World) -> Iterator[None]:
 def leaders_disk_full(world: World) -> Iterator[None]:
     """Where the leader keeps its data and its Spark what tasks need to start. The subject's source
     has to start again meanwhile."""
-    filler = world.leader.folder / "filler"
+    with _full(world.leader.folder):
+        kill(world.task_of(world.subject.source))
+        yield
+
+
+@contextmanager
+def jvm_killed_on_a_full_disk(world: World) -> Iterator[None]:
+    """A new one finds no room."""
+    with _full(world.leader.folder):
+        kill(_jvm(world))
+        yield
+
+
+@contextmanager
+def _full(disk: Path) -> Iterator[None]:
+    filler = disk / "filler"
     _fill(filler)
-    kill(world.task_of(world.subject.source))
     try:
         yield
     finally:

@@ -85,6 +85,9 @@ SILENT = frozenset(
         KafkaError._TIMED_OUT,  # noqa: SLF001
         KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        # Kafka names a broker no more, or none at all, until one that was frozen is taken back
+        KafkaError._DESTROY_BROKER,  # noqa: SLF001
+        KafkaError._PARTIAL,  # noqa: SLF001
         KafkaError._NOENT,  # noqa: SLF001 - no partition asked about has a leader
         KafkaError.REQUEST_TIMED_OUT,
     }

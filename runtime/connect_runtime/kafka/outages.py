@@ -19,6 +19,7 @@ _log = logging.getLogger("connect.kafka")
 _FAILURES: Final = frozenset({"FAIL", "ERROR", "REQTMOUT", "SESSTMOUT", "TIMEOUT"})
 _SAY_EVERY_S: Final = 60.0
 _LOOK_EVERY_S: Final = 1.0
+_LOOK_MOST_S: Final = 8.0
 
 _told = threading.Event()
 
@@ -94,8 +95,12 @@ class ClusterLog:
 
     def log(self, level: int, text: str, *args: Any) -> None:
         """As a logger does. librdkafka gives a line's kind, its client's name and its text."""
-        if not (_told.is_set() and level >= logging.WARNING and args and args[0] in _FAILURES):
+        if not (_told.is_set() and args and args[0] in _FAILURES):
             _log.log(level, text, *args)
+            return
+        if level < logging.WARNING:
+            # A connection that ended as idle ones do; while Kafka is away, hundreds a second
+            _log.debug(text, *args)
             return
         with self._lock:
             line = self._outage.failed(time.monotonic(), str(args[-1]))
@@ -107,8 +112,11 @@ class ClusterLog:
 
     def _watch(self) -> None:
         over = False
+        pause_s = _LOOK_EVERY_S
         while not over:
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(pause_s)
+            # each of many processes asks
+            pause_s = min(2 * pause_s, _LOOK_MOST_S)
             answers = self._answers()
             with self._lock:
                 line = self._outage.looked(time.monotonic(), answers=answers)

@@ -13,6 +13,8 @@ from connect_specs.diagnostics import Diagnostic, Unreachable
 PASSES = [
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._DESTROY_BROKER,
+    KafkaError._PARTIAL,
     KafkaError._TIMED_OUT,
     KafkaError._MSG_TIMED_OUT,
     KafkaError.REQUEST_TIMED_OUT,
