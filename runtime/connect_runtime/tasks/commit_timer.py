@@ -37,7 +37,8 @@ class CommitTimer:
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Lets the thread commit while the block runs. Raises what its commit raised."""
+        """Lets the thread commit while the block runs. Raises what its commit raised, whatever the
+        block raises: the writer must not be used any more."""
         if not self._writer.open or self._boundary.commit_at(self._writer) is None:
             yield
             return
@@ -48,8 +49,8 @@ class CommitTimer:
             yield
         finally:
             self._busy.acquire()
-        if self._error is not None:
-            raise self._error
+            if self._error is not None:
+                raise self._error
 
     def close(self) -> None:
         """Ends the thread. Called from the task's thread, outside `polling`."""

@@ -23,6 +23,7 @@ from connect_runtime.tasks.sink_batches import Delivery, batch_of
 from connect_runtime.tasks.sink_consumer import SinkConsumer
 from connect_runtime.tasks.sink_offsets import SinkOffsets
 from connect_runtime.tasks.status import Reporter
+from connect_runtime.tasks.traces import ErrorTexts
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class _Loop:
         self._launch = launch
         self._task = task
         self._reporter = reporter
+        self._text = ErrorTexts(launch)
         self._converters = converters_of(launch.connector_config, launch.worker)
         self._offsets = SinkOffsets()
         self._consumer: SinkConsumer | None = None
@@ -131,6 +133,10 @@ class _Loop:
                     self._once()
             if started:
                 self._finish(commit=ended is not Ended.SUPERSEDED)
+        except Exception:
+            # as Connect does: what the task took before it failed need not come again
+            self._finish(commit=True)
+            raise
         finally:
             self._close(started)
         if ended is Ended.STOPPED:
@@ -202,7 +208,8 @@ class _Loop:
         try:
             self._task.put(batch)
         except RetriableError as error:
-            _log.warning("Task %s puts the same records again: %s", self._launch.id, error)
+            why = self._text(error)
+            _log.warning("Task %s puts the same records again: %s", self._launch.id, why)
             if self._pending is None:
                 self._kafka.pause(self._offsets.assigned)
             self._pending = delivery
@@ -244,7 +251,8 @@ class _Loop:
         try:
             allowed = self._task.pre_commit(current)
         except Exception as error:
-            _log.warning("Task %s reads again what it could not flush: %s", self._launch.id, error)
+            why = self._text(error)
+            _log.warning("Task %s reads again what it could not flush: %s", self._launch.id, why)
             self._drop_pending(self._offsets.assigned)
             self._deliver_again(self._offsets.assigned)
             self._kafka.seek(self._take_rewinds(self._offsets.assigned))
@@ -328,7 +336,8 @@ class _Loop:
             if commit and current:
                 allowed = self._task.pre_commit(current)
         except Exception as error:
-            _log.warning("Task %s could not flush what it gives up: %s", self._launch.id, error)
+            why = self._text(error)
+            _log.warning("Task %s could not flush what it gives up: %s", self._launch.id, why)
             # it may have dropped what it holds of the others, too
             self._deliver_again(self._offsets.assigned.difference(partitions))
         try:
@@ -346,7 +355,8 @@ class _Loop:
         try:
             self._give_up(partitions, commit=commit)
         except Exception as error:
-            _log.warning("Task %s could not close cleanly: %s", self._launch.id, error)
+            why = self._text(error)
+            _log.warning("Task %s could not close cleanly: %s", self._launch.id, why)
         if not self._kafka.wait(lambda: not self._offsets.in_flight, self._patience_s):
             _log.warning("Task %s waits no longer for its last offset commit", self._launch.id)
 
@@ -362,4 +372,5 @@ class _Loop:
         try:
             self._task.stop()
         except Exception as error:
-            _log.warning("Task %s could not stop cleanly: %s", self._launch.id, error)
+            why = self._text(error)
+            _log.warning("Task %s could not stop cleanly: %s", self._launch.id, why)

@@ -44,6 +44,9 @@ _SETTINGS: Final = {
     "enable.auto.offset.store": False,
     # with librdkafka's 1000 ms it stops fetching for a second whenever its queue is full
     "fetch.queue.backoff.ms": 5,
+    # Whatever the config says: with any other the calls below are refused, and nothing is read.
+    # Validation tells of those.
+    "partition.assignment.strategy": "cooperative-sticky",
 }
 _START_S: Final = 30.0
 _SEEK_S: Final = 10.0
@@ -81,10 +84,6 @@ class SinkConsumer:
         named = frozenset() if pattern else named_topics(launch.connector_config)
         properties = client_properties.sink_consumer(launch)
         self._most = int(properties.get("max.poll.records") or _BATCH)
-        properties.setdefault(
-            "partition.assignment.strategy",
-            "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
-        )
         self._reset = properties["auto.offset.reset"].strip().lower()
         # Java's none is librdkafka's error
         properties["auto.offset.reset"] = "error" if self._reset == "none" else self._reset

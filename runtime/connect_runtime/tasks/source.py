@@ -40,6 +40,7 @@ from connect_runtime.tasks.source_topics import SourceTopics
 from connect_runtime.tasks.source_writer import SourceWriter
 from connect_runtime.tasks.start_reader import StartReader
 from connect_runtime.tasks.status import Reporter
+from connect_runtime.tasks.traces import ErrorTexts
 from connect_runtime.tasks.transactions import Transactions
 from connect_runtime.tasks.uncommitted import Uncommitted
 
@@ -136,7 +137,8 @@ class _Loop:
         self._topics = topics
         self._encoder = encoder
         self._reporter = reporter
-        self._uncommitted = Uncommitted(str(launch.id), task, offsets)
+        self._text = ErrorTexts(launch)
+        self._uncommitted = Uncommitted(str(launch.id), task, offsets, self._text)
         # an idle source may still move its offsets (KIP-910)
         self._asks = type(task).update_offsets is not SourceTask.update_offsets
         self._ask_every_s = client_properties.flush_interval_ms(launch) / 1000
@@ -189,7 +191,8 @@ class _Loop:
         try:
             self._write(asked=False, limit_s=_DRAIN_S)
         except Exception as error:
-            _log.warning("Task %s: no offsets after its failure: %s", self._launch.id, error)
+            why = self._text(error)
+            _log.warning("Task %s: no offsets after its failure: %s", self._launch.id, why)
 
     def _stop_task(self) -> None:
         if not self._started:
@@ -197,7 +200,8 @@ class _Loop:
         try:
             self._task.stop()
         except Exception as error:  # what was committed stays so, whatever stop says
-            _log.warning("Task %s could not stop cleanly: %s", self._launch.id, error)
+            why = self._text(error)
+            _log.warning("Task %s could not stop cleanly: %s", self._launch.id, why)
 
     def _wait_s(self) -> float:
         if self._state is State.PAUSED:
@@ -231,7 +235,7 @@ class _Loop:
             with self._timer.polling():
                 return self._task.poll()
         except RetriableError as error:
-            _log.warning("Task %s polls again later: %s", self._launch.id, error)
+            _log.warning("Task %s polls again later: %s", self._launch.id, self._text(error))
             return None
         finally:
             self._poll_s = time.monotonic() - before

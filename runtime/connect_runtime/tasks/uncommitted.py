@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from connect_runtime.api import SourceBatch, SourceOffset, SourcePartition, SourceRecord, SourceTask
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks.source_offsets import SourceOffsets
+from connect_runtime.tasks.traces import ErrorTexts
 
 _log = logging.getLogger(__name__)
 
@@ -19,8 +20,11 @@ _log = logging.getLogger(__name__)
 class Uncommitted:
     """Collects between two commits of one task."""
 
-    def __init__(self, name: str, task: SourceTask, offsets: SourceOffsets) -> None:
+    def __init__(
+        self, name: str, task: SourceTask, offsets: SourceOffsets, text: ErrorTexts
+    ) -> None:
         self._name = name
+        self._text = text
         self._task = task
         self._offsets = offsets
         self._moved: dict[str, tuple[SourcePartition, SourceOffset | None]] = {}
@@ -73,9 +77,9 @@ class Uncommitted:
                 self._name,
                 len(failures),
                 len(sent),
-                failures[0],
+                self._text(failures[0]),
             )
         try:
             self._task.commit()
         except Exception as error:
-            _log.error("Task %s: commit failed: %s", self._name, error)
+            _log.error("Task %s: commit failed: %s", self._name, self._text(error))

@@ -78,9 +78,10 @@ class WorkerCopies:
                 self._tell(str(error))
 
     def close(self) -> None:
-        """Waits a moment for copies that are under way."""
+        """Waits a moment for copies that are under way, and drops the others."""
         self._producer.flush(_CLOSE_S)
-        self._producer.close()
+        # its own close() would wait for as long as a message may take
+        del self._producer
 
     def _produce(self, record: NewRecord, note: Any) -> None:
         found = subject(record.key)

@@ -673,3 +673,60 @@ def test_a_stop_does_not_wait_for_a_retry(cluster: Any, topic: Any, install: Any
 
     assert running.outcome().ended is Ended.STOPPED
     assert tried == [1]
+
+
+def test_what_was_taken_before_a_failure_is_flushed_and_committed(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    topic(1)
+    filled(cluster, "a", "b")
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if call == "put" and "poison" in argument.values:
+            raise RuntimeError("broken pipe")
+
+    task = noted(behave=behave)
+    running = run(cluster, install(task))
+    wait_until(lambda: task.values() == ["a", "b"], what="records")
+    filled(cluster, "poison")
+
+    assert running.outcome().ended is Ended.FAILED
+    assert task.events[-3:] == [("flush", 2), ("close", 0), "stop"]
+    assert committed(cluster) == 2
+
+
+@pytest.mark.parametrize("assignor", ["org.apache.kafka.clients.consumer.RangeAssignor", "my.Own"])
+def test_an_assignor_that_cannot_be_used_stops_no_records(
+    cluster: Any, topic: Any, install: Any, assignor: str
+) -> None:
+    """Validation refuses it, but a config may be older than that or hold a reference."""
+    topic(1)
+    filled(cluster, "a")
+    task = noted()
+    override = {"consumer.override.partition.assignment.strategy": assignor}
+    run(cluster, install(task), **override)
+
+    wait_until(lambda: task.values() == ["a"], what="the record")
+
+
+def test_errors_in_the_log_hold_no_secrets(
+    cluster: Any, topic: Any, install: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic(1)
+    filled(cluster, "a")
+    failed: list[str] = []
+
+    def behave(self: Any, call: str, argument: Any) -> None:
+        if call not in failed and len(argument):
+            failed.append(call)
+            raise RetriableError(f"{call}: no login at db://user:hunter2-secret@host")
+
+    task = noted(behave=behave)
+    running = run(cluster, install(task), **{"db.password": "hunter2-secret"})
+    wait_until(lambda: task.values() == ["a"], what="the record")
+    cluster.assign(TASK, None)
+
+    assert running.outcome().ended is Ended.STOPPED
+    assert "put: no login at db://user:[hidden]@host" in caplog.text
+    assert "flush: no login" in caplog.text
+    assert "hunter2" not in caplog.text

@@ -237,20 +237,31 @@ def test_a_long_transaction_does_not_pile_up_in_memory(
 # --- hooks ---
 
 
-def test_what_the_hooks_raise_fails_nothing(cluster: Any, topic: Any, install: Any) -> None:
+def test_what_the_hooks_raise_fails_nothing_and_is_logged_without_secrets(
+    cluster: Any, topic: Any, install: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "hunter2-secret"
+
     class Broken(Scripted):
         def commit_record(self, record: SourceRecord) -> None:
-            raise ValueError("commit_record throws")
+            raise ValueError(f"commit_record throws {secret}")
 
         def commit(self) -> None:
-            raise ValueError("commit throws")
+            raise ValueError(f"commit throws {secret}")
+
+        def stop(self) -> None:
+            raise ValueError(f"stop throws {secret}")
 
     topic(1)
-    task = scripted(Broken, [[record(cluster, "a", 1)], [record(cluster, "b", 2)]])
-    running = started(cluster, install, task)
+    later = RetriableError(f"later {secret}")
+    task = scripted(Broken, [[record(cluster, "a", 1)], later, [record(cluster, "b", 2)]])
+    running = started(cluster, install, task, **{"db.password": secret})
 
     wait_until(lambda: cluster.values() == ["a", "b"], what="both records")
     assert stopped(cluster, running) is Ended.STOPPED
+    for text in ("commit_record throws", "commit throws", "stop throws", "later"):
+        assert f"{text} [hidden]" in caplog.text
+    assert secret not in caplog.text
 
 
 def test_the_offset_reader_knows_what_was_committed_since_the_start(

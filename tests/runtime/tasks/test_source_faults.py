@@ -15,12 +15,16 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from connect_runtime.api import SourceBatch, SourceTask
+from connect_runtime.api import RetriableError, SourceBatch, SourceTask
 from connect_runtime.kafka import embedded
 from connect_runtime.kafka.embedded import EmbeddedBroker
-from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.storage.layered_offsets import LayeredOffsets
+from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.snapshots import OffsetSnapshot, TaskId
 from connect_runtime.tasks import start_reader, transactions
+from connect_runtime.tasks.client_properties import clients_of
 from connect_runtime.tasks.launch import Ended
+from connect_runtime.tasks.worker_copies import WorkerCopies
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 from support.wait import wait_until
 
@@ -309,3 +313,61 @@ def test_a_pause_within_a_transaction_of_the_tasks_ends_before_it_expires(
     # aborted at once, so that readers go on
     produce(cluster.bootstrap_servers, data, [(None, b"after")])
     assert cluster.values() == ["after"]
+
+
+def test_a_commit_in_doubt_interrupts_although_the_poll_asks_to_be_called_again(
+    cluster: Any, run: Any, own: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is silent for the task is often silent for Kafka's clients, too."""
+    real = transactions.Transactions._call
+    frozen, thawed = threading.Event(), threading.Event()
+
+    def call(self: Any, function: Callable[[float], Any], deadline: float) -> None:
+        committing = getattr(function, "__name__", "") == "commit_transaction"
+        if committing and threading.current_thread().name == "commit-timer":
+            os.kill(own.pid, signal.SIGSTOP)
+            frozen.set()
+            deadline = time.monotonic() + 2
+        try:
+            real(self, function, deadline)
+        finally:
+            if frozen.is_set():
+                os.kill(own.pid, signal.SIGCONT)
+                thawed.set()
+
+    def poll(self: Any) -> Any:
+        if self.next == 50 and not frozen.is_set():
+            assert thawed.wait(30)
+            raise RetriableError("the database is silent")
+        return Numbers.poll(self)
+
+    monkeypatch.setattr(transactions.Transactions, "_call", call)
+    try:
+        outcome = run(numbers(poll=poll)).outcome()
+    finally:
+        os.kill(own.pid, signal.SIGCONT)
+    monkeypatch.undo()
+
+    assert outcome.ended is Ended.INTERRUPTED
+    assert cluster.status(TASK)["state"] == "RUNNING"
+    run(numbers(last=100), attempt=2)
+    wait_until(sent(cluster, 100), what="the rest")
+    assert in_order(cluster.values())
+
+
+def test_copies_that_nobody_takes_do_not_hold_up_the_end(cluster: Any, own: EmbeddedBroker) -> None:
+    elsewhere = {"name": "src", "producer.override.bootstrap.servers": "127.0.0.1:1"}
+    clients = clients_of(cluster.launch(TASK, elsewhere), "source")
+    topic = cluster.topics.offsets
+    layers = LayeredOffsets("src", "own", OffsetSnapshot(), topic)
+    copies = WorkerCopies(clients, layers, topic)
+    record = NewRecord("own", b'["src",{"p":1}]', b'{"n":1}')
+    copies.copy([record])
+    wait_until(lambda: cluster.newest(topic), what="a copy")
+    with silence(own):
+        copies.copy([record])
+        began = time.monotonic()
+        copies.close()
+        took = time.monotonic() - began
+
+    assert took < 10
