@@ -18,6 +18,7 @@ from connect_runtime.herder.effects import (
     Effect,
     Fail,
     FailInstance,
+    Fence,
     ForgetFailure,
     ForgetInstance,
     Identify,
@@ -44,8 +45,8 @@ def decide(view: View, now: float) -> tuple[Effect, ...]:
             wanted = list(_connector(view, name, ids, now))
         except Exception:  # what one connector's records hold is never another's trouble
             wanted = [Fail(name, traceback.format_exc())]
-        if any(isinstance(effect, Fail) for effect in wanted):
-            # its status is about to say why, and nothing else in between
+        if any(isinstance(effect, Fail | Fence) for effect in wanted) and _has_failed(view, name):
+            # what is tried again has not worked yet
             wanted = [each for each in wanted if not isinstance(each, ConnectorStatusIs)]
         for effect in wanted:
             if isinstance(effect, Launch):
@@ -233,7 +234,14 @@ def _live_status(view: View, state: ConnectorState) -> Iterator[Effect]:
     elif state.target is TargetState.PAUSED:
         yield from _connector_status(view, state.name, State.PAUSED)
     elif instance is not None and instance.phase is InstancePhase.STARTED:
-        yield from _connector_status(view, state.name, State.RUNNING)
+        fencing = view.fencings.get(state.name)
+        if fencing is None or fencing.done or not _has_failed(view, state.name):
+            yield from _connector_status(view, state.name, State.RUNNING)
+
+
+def _has_failed(view: View, name: str) -> bool:
+    status = view.status.connectors.get(name)
+    return status is not None and status.state is State.FAILED
 
 
 def _connector_status(
