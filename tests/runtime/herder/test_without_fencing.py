@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
 from support.connectors import SOURCE
@@ -162,6 +163,23 @@ def test_an_attempt_that_may_still_write_is_not_followed(
     leader.verbs.restart("c", include_tasks=True)
     pass_time(cluster)
     assert leader.verbs.status("c").tasks[0].state is State.RUNNING
+
+
+def test_an_attempt_that_has_said_nothing_yet_may_still_write() -> None:
+    cluster = MemoryCluster(worker={"exactly.once.source.support": "disabled"})
+    first = cluster.leader()
+    first.verbs.create("c", source(), None)
+    while not first.launcher.live:
+        first.tick()
+        first.calls.run()
+    first.launcher.live[0].hung = True
+    second = cluster.leader()
+    pass_time(cluster)
+    assert second.launcher.live == []
+    second.verbs.stop("c")
+    pass_time(cluster)
+    with pytest.raises(RequestError, match="may still write"):
+        second.verbs.reset_offsets("c")
 
 
 def test_waiting_for_an_attempt_is_said_once() -> None:
