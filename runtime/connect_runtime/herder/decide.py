@@ -12,14 +12,16 @@ import math
 import traceback
 from collections.abc import Iterable, Iterator
 
-from connect_runtime.herder.decide_tasks import end, tasks_of, without_a_slot
+from connect_runtime.herder.decide_tasks import end, tasks_of, without_a_slot, without_news
 from connect_runtime.herder.effects import (
     ConnectorStatusIs,
     Effect,
     Fail,
     FailInstance,
+    Fence,
     ForgetFailure,
     ForgetInstance,
+    Identify,
     Launch,
     PublishTasks,
     StartInstance,
@@ -28,8 +30,8 @@ from connect_runtime.herder.effects import (
     Unassign,
 )
 from connect_runtime.herder.runs import Failure, Instance, InstancePhase, RunPhase
-from connect_runtime.herder.succession import may_write
-from connect_runtime.herder.view import View
+from connect_runtime.herder.succession import kind_of, may_write
+from connect_runtime.herder.view import View, class_of
 from connect_runtime.storage.snapshots import ConnectorState, State, Status, TaskId
 from connect_specs.states import TargetState
 
@@ -43,6 +45,9 @@ def decide(view: View, now: float) -> tuple[Effect, ...]:
             wanted = list(_connector(view, name, ids, now))
         except Exception:  # what one connector's records hold is never another's trouble
             wanted = [Fail(name, traceback.format_exc())]
+        if any(isinstance(effect, Fail | Fence) for effect in wanted) and _has_failed(view, name):
+            # what is tried again has not worked yet
+            wanted = [each for each in wanted if not isinstance(each, ConnectorStatusIs)]
         for effect in wanted:
             if isinstance(effect, Launch):
                 if free <= 0:
@@ -53,12 +58,13 @@ def decide(view: View, now: float) -> tuple[Effect, ...]:
     return tuple(effects)
 
 
-def next_look(view: View) -> float:
-    """When to decide again although nothing has changed, in seconds of the herder's clock."""
+def next_look(view: View, now: float) -> float:
+    """When to decide again although nothing has changed, in seconds of the herder's clock. What was
+    due by `now` needed nothing."""
     runs = (run.deadline for run in view.runs.values() if run.phase in _TIMED)
-    instances = (min(each.deadline, each.reload_at) for each in view.instances.values())
+    instances = (at for each in view.instances.values() for at in (each.deadline, each.reload_at))
     failures = (failure.retry_at for failure in view.failures.values())
-    return min((*runs, *instances, *failures), default=math.inf)
+    return min((at for at in (*runs, *instances, *failures) if at > now), default=math.inf)
 
 
 _TIMED = (RunPhase.STOPPING, RunPhase.ENDED)
@@ -76,23 +82,25 @@ def _by_connector(view: View) -> dict[str, list[TaskId]]:
 
 def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iterator[Effect]:
     state = view.config.connectors.get(name)
+    failure = view.failure_of(name)
+    lasting = failure is not None and now < failure.retry_at
+    if failure is not None and lasting and failure.unsaid:
+        return
     for task in ids:
         if task in view.status.outdated:
             yield TaskStatusIs(task, view.status.tasks.get(task))
+    if failure is not None and lasting:
+        yield from _failed(view, name, state, failure, ids, now)
+        return
     if name in view.failures:
-        failure = view.failure_of(name)
-        if failure is None or now >= failure.retry_at:
-            yield ForgetFailure(name)
-        else:
-            yield from _failed(view, name, state, failure, ids, now)
-            return
+        yield ForgetFailure(name)
     if state is None or state.target is TargetState.STOPPED:
         yield from _end_all(view, state, ids, now)
         yield from _end_instance(view, name, now)
         yield from _ended_status(view, name, state, ids)
         return
     if view.slots is None:
-        yield from _at_rest(view, name, ids)
+        yield from _at_rest(view, state, ids)
         return
     if state.target is TargetState.RUNNING:
         yield from _instance(view, state, now)
@@ -109,24 +117,31 @@ def _failed(
     now: float,
 ) -> Iterator[Effect]:
     """What runs goes on, unless it is to end; nothing new begins."""
-    if failure.unsaid:
-        return
     if state is None or state.target is TargetState.STOPPED:
         yield from _end_all(view, state, ids, now)
         yield from _end_instance(view, name, now)
+    else:
+        yield from without_news(view, state, ids, now)
     if state is not None:
         yield from _connector_status(view, name, State.FAILED, failure.trace)
 
 
-def _at_rest(view: View, name: str, ids: Iterable[TaskId]) -> Iterator[Effect]:
-    """Without a launcher nothing runs: an earlier runtime's claims are withdrawn."""
+def _at_rest(view: View, state: ConnectorState, ids: Iterable[TaskId]) -> Iterator[Effect]:
+    """Without a launcher nothing runs: an earlier runtime's claims are withdrawn. A task that may
+    still write says itself when it has ended."""
+    if not view.exactly_once and kind_of(view, state) is None and class_of(state) not in view.kinds:
+        yield Identify(state.name, class_of(state))
     for task in ids:
         if task in view.assignments.tasks:
             yield Unassign(task)
-        status = view.status.tasks.get(task)
-        if status is not None and status.state in (State.RUNNING, State.PAUSED, State.RESTARTING):
+        if may_write(view, state, task) is None and _is_busy(view.status.tasks.get(task)):
             yield TaskStatusIs(task, Status(State.UNASSIGNED, view.worker_id, view.term))
-    yield from _connector_status(view, name, State.UNASSIGNED)
+    yield from _connector_status(view, state.name, State.UNASSIGNED)
+
+
+def _is_busy(status: Status | None) -> bool:
+    busy = (State.RUNNING, State.PAUSED, State.RESTARTING)
+    return status is not None and status.state in busy
 
 
 # --- stopped and deleted connectors ---
@@ -138,7 +153,7 @@ def _end_all(
     for task in ids:
         run = view.runs.get(task)
         if run is not None:
-            if run.phase is not RunPhase.ENDED or not _holds_on(view, state, task):
+            if run.active or may_write(view, state, task) is None:
                 yield from end(run, now)
         elif task in view.assignments.tasks:
             yield Unassign(task)
@@ -157,12 +172,14 @@ def _end_instance(view: View, name: str, now: float) -> Iterator[Effect]:
 def _ended_status(
     view: View, name: str, state: ConnectorState | None, ids: Iterable[TaskId]
 ) -> Iterator[Effect]:
-    """Tasks that are gone have no status; the connector's goes with the last of them."""
+    """Tasks that are gone have no status; the connector's goes with the last of them. The status of
+    a task that may still write is all that is known of it, also for a successor of that name."""
     running = False
     for task in ids:
-        if task in view.runs:
-            running = True
-        elif task in view.status.tasks and not _holds_on(view, state, task):
+        run, held = view.runs.get(task), may_write(view, state, task) is not None
+        if run is not None:
+            running = running or run.active or not held
+        elif task in view.status.tasks and not held:
             yield TaskStatusIs(task, None)
     if name in view.instances:
         return
@@ -170,11 +187,6 @@ def _ended_status(
         yield from _connector_status(view, name, State.STOPPED)
     elif not running and name in view.status.connectors:
         yield ConnectorStatusIs(name, None)
-
-
-def _holds_on(view: View, state: ConnectorState | None, task: TaskId) -> bool:
-    """Whether what is known of the task's last attempt is still needed."""
-    return state is not None and may_write(view, state, task) is not None
 
 
 # --- running and paused connectors ---
@@ -196,7 +208,9 @@ def _instance(view: View, state: ConnectorState, now: float) -> Iterator[Effect]
         if now >= instance.deadline:
             yield FailInstance(state.name, "The connector did not start in time")
     elif instance.phase is InstancePhase.STARTED and _unpublished(view, state, instance):
-        if instance.published == state.generation:
+        # nothing applied: the connector was deleted since, and made again
+        read_back = state.inconsistent or state.applied_config is not None
+        if instance.published == state.generation and read_back:
             what = "The task configs that the connector returned are not read back as they were"
             yield Fail(state.name, f"{what} written")
         else:
@@ -220,7 +234,14 @@ def _live_status(view: View, state: ConnectorState) -> Iterator[Effect]:
     elif state.target is TargetState.PAUSED:
         yield from _connector_status(view, state.name, State.PAUSED)
     elif instance is not None and instance.phase is InstancePhase.STARTED:
-        yield from _connector_status(view, state.name, State.RUNNING)
+        fencing = view.fencings.get(state.name)
+        if fencing is None or fencing.done or not _has_failed(view, state.name):
+            yield from _connector_status(view, state.name, State.RUNNING)
+
+
+def _has_failed(view: View, name: str) -> bool:
+    status = view.status.connectors.get(name)
+    return status is not None and status.state is State.FAILED
 
 
 def _connector_status(

@@ -98,6 +98,24 @@ def _runs(view: View, state: ConnectorState, task: TaskId) -> bool:
     return run is not None and run.active and run.generation == state.generation
 
 
+def without_news(
+    view: View, state: ConnectorState, ids: Iterable[TaskId], now: float
+) -> Iterator[Effect]:
+    """For the tasks of a connector that can begin nothing now: what is to end does, and what has
+    ended says so."""
+    for task in ids:
+        run, said = view.runs.get(task), view.status.tasks.get(task)
+        if run is not None and run.phase is RunPhase.STOPPING:
+            yield from end(run, now)
+        elif (run is not None and run.active) or may_write(view, state, task) is not None:
+            continue
+        elif run is not None:
+            failed = run.outcome is not None and run.outcome.ended is Ended.FAILED
+            yield from _task_status(view, run, State.FAILED if failed else State.UNASSIGNED)
+        elif said is not None and said.state is State.RESTARTING:
+            yield TaskStatusIs(task, Status(State.UNASSIGNED, view.worker_id, view.term))
+
+
 def end(run: Run, now: float) -> Iterator[Effect]:
     """The next step towards the end of an attempt: ask, kill, forget."""
     match run.phase:

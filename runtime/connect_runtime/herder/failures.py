@@ -1,7 +1,8 @@
 """What could not be done for which connector, and whether it is tried again by itself.
 
 What Kafka refuses waits for a restart or another config, as in KIP-618. What Kafka was too slow or
-too far away for is tried again, with pauses that double up to a minute.
+too far away for is tried again, with pauses that double up to a minute; so is the end of a
+connector that was deleted.
 """
 
 from __future__ import annotations
@@ -53,19 +54,19 @@ class Failures:
         if self._logged.get(name) != trace:
             self._logged[name] = trace
             _log.error("Connector %s fails: %s", name, trace)
-        known = view.failure_of(name)
-        if known is not None:
+        known = self.all.get(name)
+        if known is not None and known.is_about(state) and now < known.retry_at:
             # its status is all that could still be written
             self.all = {**self.all, name: replace(known, unsaid=True)}
             return
         retry_at = now + again_s
-        if _passes(error):
+        # nobody can ask for a restart of one that was deleted, and what it ran is to end
+        if _passes(error) or state is None:
             count = self._counts[name] = self._counts.get(name, 0) + 1
             retry_at = now + min(_RETRY_S * 2 ** (count - 1), _RETRY_MOST_S)
         else:
             self._counts.pop(name, None)
-        asked = view.config.connectors.get(name)
-        self.all = {**self.all, name: Failure(trace, asked, retry_at=retry_at)}
+        self.all = {**self.all, name: Failure(trace, state, retry_at=retry_at)}
 
     def forget(self, name: str, view: View) -> None:
         """The connector is tried again."""

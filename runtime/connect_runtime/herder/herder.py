@@ -37,6 +37,7 @@ from connect_runtime.herder.records import (
     task_status_records,
 )
 from connect_runtime.herder.runs import RunPhase
+from connect_runtime.herder.succession import may_write
 from connect_runtime.herder.view import View, same
 from connect_runtime.herder.worker import Worker
 from connect_runtime.storage import status_topic
@@ -312,6 +313,7 @@ class Herder:
             fencings=self._worker.fencings,
             failures=self._worker.failures.all,
             published=self._worker.published,
+            over=self._worker.over,
             exactly_once=self._worker.settings.exactly_once,
             slots=self._worker.slots,
             occupied=self._worker.occupied,
@@ -329,7 +331,7 @@ class Herder:
         for _ in range(_ROUNDS):
             effects = decide(self.view, now)
             if not effects:
-                self._settled, self._next_look = self.view, next_look(self.view)
+                self._settled, self._next_look = self.view, next_look(self.view, now)
                 return
             try:
                 self.perform(effects, now)
@@ -428,6 +430,8 @@ class Herder:
             if status.state in busy:
                 records.append(status_topic.connector_record(self._topics.status, name, gone))
         for task, status in self.view.status.tasks.items():
-            if status.state in busy:
+            state = self.view.config.connectors.get(task.connector)
+            # one that may still write says itself when it has ended
+            if status.state in busy and may_write(self.view, state, task) is None:
                 records.extend(task_status_records(self._topics.status, task, gone, status))
         return records

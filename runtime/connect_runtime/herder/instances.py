@@ -18,7 +18,6 @@ from typing import Any, Literal, TypeAlias, cast
 
 from connect_runtime import plugins
 from connect_runtime.api import (
-    ConnectorError,
     OffsetStorageReader,
     SinkConnector,
     SourceConnector,
@@ -297,6 +296,7 @@ def _is_text(text: str) -> bool:
 def _kind(class_name: str) -> Kind:
     try:
         kind = plugins.connector(class_name).kind
-    except ConnectorError:
+    except BaseException as error:  # importing it and asking its version run third parties' code
+        _log.warning("The kind of %s is not known: %s", class_name, error)
         return "unknown"
     return kind if kind in ("source", "sink") else "unknown"

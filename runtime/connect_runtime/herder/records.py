@@ -78,7 +78,13 @@ def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord,
             return (config_topic.fencing_record(topics.config, name, tasks),)
         case Launch(task=task, generation=generation, state=state):
             attempt = Assignment(writing.attempts[task], writing.leader, state, generation)
-            return (assignments_topic.assignment_record(topics.assignments, task, attempt),)
+            assigned = assignments_topic.assignment_record(topics.assignments, task, attempt)
+            if view.exactly_once:
+                return (assigned,)
+            # What nobody can fence is known of from its beginning, until it says that it ended: its
+            # own words, and the assignment, may be missing when another leader asks.
+            begun = Status(State.RESTARTING, view.worker_id, view.term, attempt=attempt.attempt)
+            return (assigned, status_topic.task_record(topics.status, task, begun))
         case Reassign(task=task, state=state):
             run = view.runs[task]
             same = Assignment(run.attempt, writing.leader, state, run.generation)

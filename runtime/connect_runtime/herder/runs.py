@@ -82,11 +82,22 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Fencing:
-    """A round of fencing for the task configs of `generation`; `serial` tells rounds apart."""
+    """A round of fencing for the task configs of `generation`, with the clients of `config`;
+    `serial` tells rounds apart."""
 
     serial: int
     generation: int
+    config: Mapping[str, str]
     done: bool = False
+
+    def is_for(self, state: ConnectorState | None) -> bool:
+        """Whether the connector still waits for it: it was not stopped, deleted or changed."""
+        return (
+            state is not None
+            and bool(state.task_configs)
+            and state.generation == self.generation
+            and state.config == self.config
+        )
 
 
 @dataclass(frozen=True, slots=True)

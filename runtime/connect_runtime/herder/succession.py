@@ -25,9 +25,10 @@ def kind_of(view: View, state: ConnectorState) -> Kind | None:
     return view.kinds.get(class_of(state))
 
 
-def may_write(view: View, state: ConnectorState, task: TaskId) -> int | None:
-    """The attempt that may still write; None where all are over, or would be fenced."""
-    if view.exactly_once or kind_of(view, state) == "sink":
+def may_write(view: View, state: ConnectorState | None, task: TaskId) -> int | None:
+    """The attempt that may still write; None where all are over, or would be fenced. `state` None:
+    the connector was deleted, which ends no attempt."""
+    if view.exactly_once or (state is not None and kind_of(view, state) == "sink"):
         return None
     run = view.runs.get(task)
     if run is not None:
@@ -38,7 +39,9 @@ def may_write(view: View, state: ConnectorState, task: TaskId) -> int | None:
     attempt = status.attempt if status is not None else None
     if assigned is not None:
         attempt = assigned.attempt
-    if attempt is None or status is None:
+    if attempt is None or view.over.get(task, -1) >= attempt:
+        return None
+    if status is None:
         return attempt
     return None if status.attempt == attempt and status.state in _OVER else attempt
 

@@ -125,6 +125,8 @@ class Worker:
         self.failures = Failures(lambda config: Redactor((*own, *secrets_in(config))))
         # By connector: the fingerprint of what its tasks' configs resolve to.
         self.published: dict[str, str] = {}
+        # Attempts that died where nobody could fence them. Later ones have higher numbers.
+        self.over: dict[TaskId, int] = {}
         # Attempts of earlier terms that have not ended, and when they are killed.
         self._former: dict[tuple[TaskId, int], float] = {}
 
@@ -201,11 +203,14 @@ class Worker:
             self.fencings = {**self.fencings, event.name: replace(fencing, done=True)}
             return
         self._forget_fencing(event.name)
-        self.failures.add(event.name, event.error, view, now)
+        if fencing.is_for(view.config.connectors.get(event.name)):
+            self.failures.add(event.name, event.error, view, now)
 
     def task_ended(self, outcome: Outcome, now: float) -> None:
         """Takes note, unless the news is about an attempt that was replaced since."""
         self._former.pop((outcome.id, outcome.attempt), None)
+        if outcome.dead and not self.settings.exactly_once:
+            self.over = {**self.over, outcome.id: outcome.attempt}
         run = self.runs.get(outcome.id)
         if run is None or run.attempt != outcome.attempt:
             return
@@ -327,7 +332,7 @@ class Worker:
     def _begin_fencing(self, effect: Fence, view: View) -> None:
         name, serial = effect.name, next(self._serials)
         config = view.config.connectors[name].config
-        self.fencings = {**self.fencings, name: Fencing(serial, effect.generation)}
+        self.fencings = {**self.fencings, name: Fencing(serial, effect.generation, config)}
 
         def run() -> None:
             try:

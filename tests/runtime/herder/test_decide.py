@@ -233,7 +233,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
                 started(),
                 connector_status=UP,
             ),
-            fencings={"c": Fencing(1, 3)},
+            fencings={"c": Fencing(1, 3, {})},
         ),
         (),
     ),
@@ -244,7 +244,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
                 started(),
                 connector_status=UP,
             ),
-            fencings={"c": Fencing(1, 3, done=True)},
+            fencings={"c": Fencing(1, 3, {}, done=True)},
         ),
         (RecordFencing("c", 1),),
     ),
@@ -255,7 +255,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
                 started(),
                 connector_status=UP,
             ),
-            fencings={"c": Fencing(1, 2, done=True)},
+            fencings={"c": Fencing(1, 2, {}, done=True)},
         ),
         (Fence("c", 2, 3),),
     ),
@@ -624,13 +624,13 @@ def test_what_cannot_be_decided_for_one_connector_is_its_own_failure() -> None:
 
 
 def test_time_alone_is_looked_at_again() -> None:
-    assert next_look(view(connector(), started(), (run(),))) == math.inf
+    assert next_look(view(connector(), started(), (run(),)), NOW) == math.inf
     waiting = view(connector(), started(), (ended(Ended.LOST, deadline=NOW + 3),))
-    assert next_look(waiting) == NOW + 3
+    assert next_look(waiting, NOW) == NOW + 3
     stopping = view(NEW, started(phase=InstancePhase.STOPPING, deadline=NOW + 2))
-    assert next_look(stopping) == NOW + 2
+    assert next_look(stopping, NOW) == NOW + 2
     retried = replace(view(connector()), failures=failed(connector(), retry_at=NOW + 1))
-    assert next_look(retried) == NOW + 1
+    assert next_look(retried, NOW) == NOW + 1
 
 
 def test_slots_are_shared_by_all_connectors() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import sys
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from connect_runtime import plugins
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage.snapshots import State
 from connect_specs.diagnostics import Diagnostic, Failed
@@ -263,3 +267,118 @@ def test_a_trace_of_any_length_and_content_is_stored() -> None:
     runtime.verbs.put_config("bad", bad(start="surrogate"))
     cluster.settle()
     assert "half a surrogate: ?" in trace_of(runtime)
+
+
+# --- failures, and what is asked or happens meanwhile ---
+
+
+def begin_to_fence(runtime: MemoryRuntime) -> None:
+    """The call is on its way, and will fail."""
+    runtime.verbs.put_config("bad", bad(answer="two", note="x"))
+    while not runtime.herder.view.fencings:
+        runtime.calls.run()
+        runtime.launcher.step()
+        runtime.tick()
+
+
+def test_a_fence_that_fails_after_its_connector_was_stopped_changes_nothing() -> None:
+    cluster, _, runtime = with_fault("fence")
+    begin_to_fence(runtime)
+    runtime.verbs.stop("bad")
+    cluster.settle()
+    assert runtime.verbs.status("bad").connector.state is State.STOPPED
+    assert [task for task in cluster.status.tasks if task.connector == "bad"] == []
+
+
+def test_a_fence_that_fails_after_its_connector_was_deleted_leaves_no_status() -> None:
+    cluster, _, runtime = with_fault("fence")
+    begin_to_fence(runtime)
+    runtime.verbs.delete("bad")
+    cluster.settle()
+    assert "bad" not in cluster.status.connectors
+    assert [task for task in cluster.status.tasks if task.connector == "bad"] == []
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_fence_that_fails_with_an_old_config_says_nothing_of_the_new_one(anew: bool) -> None:
+    cluster, logs, runtime = with_fault("fence")
+    begin_to_fence(runtime)
+    if anew:
+        runtime.verbs.delete("bad")
+        runtime.verbs.create("bad", bad(answer="two", note="x"), None)
+    else:
+        runtime.verbs.put_config("bad", bad(answer="two", note="y"))
+    # the call that waits is the first of those in the queue
+    runtime.calls.waiting.pop(0)()
+    refuse(logs, "")
+    cluster.settle()
+    is_well(runtime, "bad")
+
+
+def with_task_configs_refused() -> tuple[MemoryCluster, MemoryRuntime]:
+    """Tasks of the older set run on."""
+    logs = RefusingLogs()
+    cluster = cluster_of(logs)
+    runtime = cluster.leader()
+    runtime.verbs.create("bad", bad(answer="two"), None)
+    cluster.settle()
+    refuse(logs, "tasks")
+    runtime.verbs.put_config("bad", bad(answer="two", note="x"))
+    cluster.settle()
+    assert "too large" in trace_of(runtime)
+    assert len(runtime.launcher.live) == 2
+    return cluster, runtime
+
+
+def test_a_task_that_is_lost_while_its_connector_cannot_go_on_is_not_called_running() -> None:
+    cluster, runtime = with_task_configs_refused()
+    runtime.launcher.live[0].lose()
+    cluster.settle()
+    tasks = runtime.verbs.status("bad").tasks
+    assert [tasks[0].state, tasks[1].state] == [State.UNASSIGNED, State.RUNNING]
+
+
+def test_a_task_that_hangs_while_its_connector_cannot_go_on_is_killed() -> None:
+    cluster, runtime = with_task_configs_refused()
+    runtime.launcher.live[0].hung = True
+    runtime.verbs.restart("bad", include_tasks=True)
+    cluster.settle()
+    assert runtime.launcher.live == []
+    states = [task.state for task in runtime.verbs.status("bad").tasks.values()]
+    assert states == [State.UNASSIGNED] * 2
+    assert "too large" in trace_of(runtime)
+
+
+def test_a_connector_that_is_deleted_and_made_again_unseen_is_well() -> None:
+    """After a write that failed, requests are answered before the next decision."""
+    cluster = cluster_of(RefusingLogs())
+    runtime = cluster.leader()
+    runtime.verbs.create("bad", bad(answer="two"), None)
+    cluster.settle()
+    runtime.herder._not_before = cluster.clock.now + 0.5
+    runtime.verbs.delete("bad")
+    runtime.verbs.create("bad", bad(answer="two"), None)
+    cluster.settle()
+    is_well(runtime, "bad")
+
+
+def test_a_class_that_breaks_when_it_is_loaded_is_identified_as_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = cluster_of(RefusingLogs())
+    runtime = cluster.leader()
+    monkeypatch.setattr(plugins, "connector", lambda name: sys.exit(3))
+    runtime.connect._worker._hosted.identify(MISBEHAVING)
+    runtime.calls.run()
+    runtime.tick()
+    assert runtime.herder.view.kinds == {MISBEHAVING: "unknown"}
+
+
+def test_a_failed_task_does_not_keep_an_idle_leader_deciding() -> None:
+    cluster = cluster_of(RefusingLogs())
+    runtime = cluster.leader()
+    runtime.verbs.create("bad", bad(answer="two"), None)
+    cluster.settle()
+    runtime.launcher.live[0].fail()
+    cluster.settle()
+    assert runtime.herder._next_look == math.inf

@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from connect_runtime.herder.decide import decide
 from connect_runtime.herder.errors import NotLeader, RequestError
 from connect_runtime.herder.runs import InstancePhase, RunPhase
+from connect_runtime.herder.succession import may_write
 from connect_runtime.storage.assignments_topic import reduce_all
 from connect_runtime.storage.memory import MemoryLogReader
 from connect_runtime.storage.snapshots import AssignmentSnapshot, State, TaskId
@@ -446,6 +447,15 @@ class HerdersWithoutFencing(Herders):
                 with suppress(RequestError):
                     self.leader.verbs.restart(name, include_tasks=True)
             self.cluster.settle()
+
+    def is_gone(self, name: str) -> None:
+        """But for the status of what may still write: a connector of that name waits for it."""
+        view = self.leader.herder.view
+        assert name not in self.cluster.status.connectors
+        assert name not in view.instances
+        assert not [task for task in self.cluster.assignments.tasks if task.connector == name]
+        left = [task for task in self.cluster.status.tasks if task.connector == name]
+        assert all(may_write(view, None, task) is not None for task in left)
 
     def may_refuse(self, error: RequestError) -> bool:
         return "may still write" in error.message

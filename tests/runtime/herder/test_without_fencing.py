@@ -1,0 +1,195 @@
+"""With `exactly.once.source.support=disabled` nobody can fence a source's task: its successor waits
+for the end of the attempt before, and begins once that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.storage.snapshots import State
+from connect_specs.desired import OffsetEntry
+from support.connectors import SOURCE
+from support.launcher import SOURCE_PARTITION, MemoryAttempt
+from support.memory_cluster import MemoryCluster, MemoryRuntime
+
+
+def source(**more: str) -> dict[str, str]:
+    return {"name": "c", "connector.class": SOURCE, "tasks.max": "3", **more}
+
+
+def running(tasks: int = 1) -> tuple[MemoryCluster, MemoryRuntime]:
+    cluster = MemoryCluster(worker={"exactly.once.source.support": "disabled"})
+    runtime = cluster.leader()
+    runtime.verbs.create("c", source(tasks=str(tasks)), None)
+    cluster.settle()
+    return cluster, runtime
+
+
+def pass_time(cluster: MemoryCluster, seconds: int = 40) -> None:
+    for _ in range(seconds):
+        for runtime in cluster.runtimes:
+            runtime.move()
+        cluster.clock.now += 1
+
+
+def hang(runtime: MemoryRuntime, number: int = 0) -> MemoryAttempt:
+    """As Spark kills, this one dies only after it was reported."""
+    attempt = runtime.launcher.live[number]
+    attempt.hung = True
+    return attempt
+
+
+def hang_until_killed(runtime: MemoryRuntime, number: int = 0) -> None:
+    """The kill is seen to have worked."""
+    attempt = hang(runtime, number)
+    attempt.kill = attempt.lose  # type: ignore[method-assign]
+
+
+# --- what is known to be dead holds up nothing ---
+
+
+def test_a_killed_attempt_that_was_seen_to_die_is_followed() -> None:
+    cluster, runtime = running()
+    hang_until_killed(runtime)
+    runtime.verbs.put_config("c", source(note="x"))
+    cluster.settle()
+    assert len(runtime.launcher.live) == 1
+    assert runtime.verbs.status("c").connector.state is State.RUNNING
+
+
+def test_a_killed_attempt_of_a_task_too_many_holds_up_no_other() -> None:
+    cluster, runtime = running(tasks=2)
+    hang_until_killed(runtime, 1)
+    runtime.verbs.put_config("c", source(tasks="1"))
+    cluster.settle()
+    assert len(runtime.launcher.live) == 1
+    assert len(cluster.status.tasks) == 1
+
+
+def test_offsets_move_after_a_killed_attempt_was_seen_to_die() -> None:
+    cluster, runtime = running()
+    hang_until_killed(runtime)
+    runtime.verbs.stop("c")
+    cluster.settle()
+    assert not cluster.status.tasks
+    entry = OffsetEntry({SOURCE_PARTITION: 0}, {"position": 9})
+    assert "altered" in runtime.verbs.alter_offsets("c", [entry])
+
+
+def test_a_failed_task_restarts_at_once() -> None:
+    cluster, runtime = running(tasks=2)
+    runtime.launcher.live[0].fail()
+    cluster.settle()
+    runtime.verbs.restart_task("c", 0)
+    cluster.settle()
+    assert runtime.verbs.status("c").tasks[0].state is State.RUNNING
+
+
+def test_an_attempt_of_a_lost_term_that_was_seen_to_die_is_followed() -> None:
+    cluster, runtime = running()
+    hang_until_killed(runtime)
+    cluster.ballot.elect(runtime.candidate)  # lost, and won again
+    pass_time(cluster, 120)
+    assert len(runtime.launcher.live) == 1
+    assert runtime.verbs.status("c").connector.state is State.RUNNING
+
+
+# --- what may still write is not followed, whatever else happens ---
+
+
+def a_change(cluster: MemoryCluster, runtime: MemoryRuntime) -> MemoryRuntime:
+    runtime.verbs.put_config("c", source(note="x"))
+    return runtime
+
+
+def deletion(cluster: MemoryCluster, runtime: MemoryRuntime) -> MemoryRuntime:
+    runtime.verbs.delete("c")
+    pass_time(cluster)
+    runtime.verbs.create("c", source(), None)
+    return runtime
+
+
+def deletion_and_a_failover(cluster: MemoryCluster, runtime: MemoryRuntime) -> MemoryRuntime:
+    runtime.verbs.delete("c")
+    pass_time(cluster)
+    second = cluster.leader()
+    second.verbs.create("c", source(), None)
+    return second
+
+
+def an_orderly_end(cluster: MemoryCluster, runtime: MemoryRuntime) -> MemoryRuntime:
+    herder = runtime.herder
+
+    def wait() -> None:
+        cluster.clock.now += 1
+
+    herder._wait = wait  # type: ignore[method-assign]
+    herder._stopping.set()
+    herder._drain()
+    cluster.runtimes.remove(runtime)
+    return cluster.leader()
+
+
+def a_leader_without_a_launcher(cluster: MemoryCluster, runtime: MemoryRuntime) -> MemoryRuntime:
+    between = cluster.runtime()
+    between.connect._worker._launcher = None
+    cluster.ballot.elect(between.candidate)
+    pass_time(cluster)
+    return cluster.leader()
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        a_change,
+        deletion,
+        deletion_and_a_failover,
+        an_orderly_end,
+        a_leader_without_a_launcher,
+    ],
+)
+def test_an_attempt_that_may_still_write_is_not_followed(
+    happens: Callable[[MemoryCluster, MemoryRuntime], MemoryRuntime],
+) -> None:
+    cluster, runtime = running()
+    hung = hang(runtime)
+    leader = happens(cluster, runtime)
+    pass_time(cluster)
+    live = [attempt for each in cluster.runtimes for attempt in each.launcher.live]
+    assert [attempt for attempt in live if attempt is not hung] == []
+    # until somebody who knows says that it is gone
+    leader.verbs.restart("c", include_tasks=True)
+    pass_time(cluster)
+    assert leader.verbs.status("c").tasks[0].state is State.RUNNING
+
+
+def test_an_attempt_that_has_said_nothing_yet_may_still_write() -> None:
+    cluster = MemoryCluster(worker={"exactly.once.source.support": "disabled"})
+    first = cluster.leader()
+    first.verbs.create("c", source(), None)
+    while not first.launcher.live:
+        first.tick()
+        first.calls.run()
+    first.launcher.live[0].hung = True
+    second = cluster.leader()
+    pass_time(cluster)
+    assert second.launcher.live == []
+    second.verbs.stop("c")
+    pass_time(cluster)
+    with pytest.raises(RequestError, match="may still write"):
+        second.verbs.reset_offsets("c")
+
+
+def test_waiting_for_an_attempt_is_said_once() -> None:
+    cluster, runtime = running()
+    hang(runtime)
+    runtime.verbs.put_config("c", source(note="x"))
+    pass_time(cluster)
+    before = cluster.ends()
+    for _ in range(60):
+        pass_time(cluster, 1)
+        status = runtime.verbs.status("c").connector
+        assert status.state is State.FAILED and "may still write" in (status.trace or "")
+    assert cluster.ends() == before
