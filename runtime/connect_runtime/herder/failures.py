@@ -53,8 +53,10 @@ class Failures:
         if self._logged.get(name) != trace:
             self._logged[name] = trace
             _log.error("Connector %s fails: %s", name, trace)
-        known = view.failure_of(name)
-        if known is not None:
+        asked = view.config.connectors.get(name)
+        # not the view's: in this round it may have been forgotten
+        known = self.all.get(name)
+        if known is not None and known.is_about(asked):
             # its status is all that could still be written
             self.all = {**self.all, name: replace(known, unsaid=True)}
             return
@@ -64,7 +66,6 @@ class Failures:
             retry_at = now + min(_RETRY_S * 2 ** (count - 1), _RETRY_MOST_S)
         else:
             self._counts.pop(name, None)
-        asked = view.config.connectors.get(name)
         self.all = {**self.all, name: Failure(trace, asked, retry_at=retry_at)}
 
     def forget(self, name: str, view: View) -> None:
