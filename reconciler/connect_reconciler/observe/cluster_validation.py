@@ -79,7 +79,9 @@ def _refused(error: RequestError, config: Mapping[str, str]) -> Validation | str
         return Validation((KeyProblem(CLASS_KEY, what),))
     if UNLISTED in error.message:
         what = f"the cluster's workers do not list the module of {config[CLASS_KEY]}"
-        return Validation((KeyProblem(CLASS_KEY, f"{what} in {PLUGIN_MODULES}"),))
+        return Validation(
+            (KeyProblem(CLASS_KEY, f"{what} in {PLUGIN_MODULES}; they read it when they start"),)
+        )
     # Its text may hold the whole config
     return f"its validation ended with status {error.status}"
 

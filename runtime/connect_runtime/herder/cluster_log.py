@@ -75,9 +75,9 @@ class ClusterLog:
     def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
         """Writes all of `records` or none, and reads them back. Raises Fenced or WriteFailed.
 
-        Statuses are taken as written: tasks write that topic too, and the open transaction of one
-        that was killed would hold the leader back for longer than its session lasts. Reading them
-        again later changes nothing.
+        Statuses are taken as written, and reading them again later changes nothing: in that topic
+        a task of an earlier version of this runtime may have left a transaction open, which would
+        hold the leader back for longer than its session lasts.
         """
         assert self._writer is not None, "only a leader writes"
         written = self._writer.write(records)

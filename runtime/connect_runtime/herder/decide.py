@@ -104,8 +104,11 @@ def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iter
         return
     if state.target is TargetState.RUNNING:
         yield from _instance(view, state, now)
-    yield from _live_status(view, state)
-    yield from tasks_of(view, state, ids, now)
+    tasks = list(tasks_of(view, state, ids, now))
+    # one that fails again was not well for a moment in between
+    if not any(isinstance(effect, Fail) for effect in tasks):
+        yield from _live_status(view, state)
+    yield from tasks
 
 
 def _failed(

@@ -54,7 +54,7 @@ def still_writing(view: View, state: ConnectorState, tasks: Iterable[TaskId]) ->
             return (
                 f"Attempt {attempt} of task {task} may still write: it has not said that it ended,"
                 " and without exactly-once support nothing can stop it. The task starts when it"
-                " is known to be over. If you know that its process is gone, restart the"
-                " connector with its tasks."
+                " is known to be over. If you know that its process is gone, restart the connector"
+                f" with its tasks: POST /connectors/{state.name}/restart?includeTasks=true"
             )
     return None

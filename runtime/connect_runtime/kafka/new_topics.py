@@ -70,6 +70,6 @@ class NewTopics:
             if error.retriable():
                 raise
             raise ConnectorError(
-                f"Task failed to create new topic {topic}: {error.str()}. Ensure that the task is "
-                "authorized to create topics or that the topic exists and restart the task"
+                f"Task failed to create new topic {topic}: {error.str().rstrip('.')}. "
+                "Ensure that the task is authorized to create topics or that the topic exists and restart the task"
             ) from raised

@@ -382,3 +382,21 @@ def test_a_failed_task_does_not_keep_an_idle_leader_deciding() -> None:
     runtime.launcher.live[0].fail()
     cluster.settle()
     assert runtime.herder._next_look == math.inf
+
+
+def test_a_connector_that_cannot_follow_a_crashed_runtime_stays_failed_until_a_restart() -> None:
+    cluster = MemoryCluster(worker={"exactly.once.source.support": "disabled"})
+    first = cluster.leader()
+    first.verbs.create("bad", good("bad"), TargetState.RUNNING)
+    cluster.settle()
+    is_well(first, "bad")
+    cluster.runtimes.remove(first)  # with its tasks, which say nothing any more
+    second = cluster.leader()
+    for _ in range(30):
+        second.move()
+        cluster.clock.now += 1.0
+    assert "may still write" in trace_of(second)
+    assert second.herder.view.failures["bad"].retry_at > cluster.clock.now - 2
+    second.verbs.restart("bad", include_tasks=True)
+    cluster.settle()
+    is_well(second, "bad")

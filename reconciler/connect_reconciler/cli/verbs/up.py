@@ -43,9 +43,11 @@ def up(
     project = invocation(context).project()
     _refuse_rest_target(project)
     check_one_master(slots, master)
-    rest = _check_reach(project)
+    rest, warnings = _check_reach(project)
     if detach:
         _detach(project, slots, master, as_json=as_json)
+        for warning in warnings:
+            progress(f"warning: {warning}")
         _say_who_can_reach(rest)
     else:
         _run_here(project, slots, master, as_json=as_json)
@@ -75,19 +77,20 @@ def _refuse_rest_target(project: Project) -> None:
         raise Invalid(Diagnostic("up.rest-target", what, str(project.file), hint=hint))
 
 
-def _check_reach(project: Project) -> RestSettings:
-    """Who can use REST. Raises Invalid where that is whoever reaches this machine."""
+def _check_reach(project: Project) -> tuple[RestSettings, list[str]]:
+    """Who can use REST, and the warnings about the worker's properties. Raises Invalid where REST
+    would answer whoever reaches this machine."""
     from connect_runtime.worker_config import from_project
 
     # what Kafka's address is makes no difference here
-    config, _ = from_project(project, "localhost:9092")
+    config, warnings = from_project(project, "localhost:9092")
     if config.rest.open_to_others:
         what = (
             f"REST would answer whoever reaches this machine: it listens on {config.listener.host}"
         )
         hint = "add rest.authentication: basic under 'worker', or listen on 127.0.0.1"
         raise Invalid(Diagnostic("up.open-listener", what, str(project.file), hint=hint))
-    return config.rest
+    return config.rest, warnings
 
 
 def _say_who_can_reach(rest: RestSettings) -> None:
