@@ -71,5 +71,6 @@ class NewTopics:
                 raise
             raise ConnectorError(
                 f"Task failed to create new topic {topic}: {error.str().rstrip('.')}. "
-                "Ensure that the task is authorized to create topics or that the topic exists and restart the task"
+                "Ensure that the task is authorized to create topics or that the topic exists and "
+                "restart the task"
             ) from raised
