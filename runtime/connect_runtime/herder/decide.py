@@ -88,7 +88,7 @@ def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iter
         return
     for task in ids:
         if task in view.status.outdated:
-            yield TaskStatusIs(task, view.status.tasks.get(task))
+            yield TaskStatusIs(task, view.status.tasks.get(task), again=True)
     if failure is not None and lasting:
         yield from _failed(view, name, state, failure, ids, now)
         return

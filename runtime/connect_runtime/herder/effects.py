@@ -150,10 +150,11 @@ class ConnectorStatusIs:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatusIs:
-    """Write a task's status on its behalf; None removes it."""
+    """Write a task's status on its behalf; None removes it. `again`: it is what was read."""
 
     task: TaskId
     status: Status | None
+    again: bool = False
 
 
 Effect: TypeAlias = (

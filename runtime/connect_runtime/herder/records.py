@@ -97,6 +97,8 @@ def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord,
                 status_topic.connector_record(topics.status, name, status),
                 *(status_topic.topic_unused_record(topics.status, used, name) for used in gone),
             )
+        case TaskStatusIs(task=task, status=status, again=True):
+            return (status_topic.task_record(topics.status, task, status, again=True),)
         case TaskStatusIs(task=task, status=status):
             return task_status_records(topics.status, task, status, view.status.tasks.get(task))
         case StartInstance() | StopInstance() | ForgetInstance() | FailInstance() | Identify():

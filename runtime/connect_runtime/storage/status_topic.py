@@ -33,9 +33,12 @@ def connector_record(topic: str, name: str, status: Status | None) -> NewRecord:
     return NewRecord(topic, f"{_CONNECTOR}{name}".encode(), _encode(status))
 
 
-def task_record(topic: str, task: TaskId, status: Status | None) -> NewRecord:
-    """Says how a task is; None removes its status."""
-    return NewRecord(topic, f"{_TASK}{task}".encode(), _encode(status))
+def task_record(
+    topic: str, task: TaskId, status: Status | None, *, again: bool = False
+) -> NewRecord:
+    """Says how a task is; None removes its status. `again`: the leader repeats what it has read,
+    and the attempt may have said something newer meanwhile."""
+    return NewRecord(topic, f"{_TASK}{task}".encode(), _encode(status, again=again))
 
 
 def topic_in_use_record(
@@ -155,6 +158,11 @@ class _Fold:
         if status is None:
             return "its value is no status"
         known = self.tasks.get(task)
+        repeated = _json_object(value).get("again") is True
+        if known is not None and repeated and known.attempt == status.attempt and known != status:
+            # overtaken: what was said meanwhile is to be the topic's last word
+            self.outdated.add(task)
+            return None
         if known is not None and _is_of_older_attempt(status, known):
             self.outdated.add(task)
             return None
@@ -200,7 +208,7 @@ def _topic_key(used: str, connector: str) -> bytes:
     return f"{_TOPIC}{used}{_TOPIC_SEPARATOR}{connector}".encode()
 
 
-def _encode(status: Status | None) -> bytes | None:
+def _encode(status: Status | None, *, again: bool = False) -> bytes | None:
     if status is None:
         return None
     value: dict[str, Any] = {
@@ -213,6 +221,8 @@ def _encode(status: Status | None) -> bytes | None:
     if status.attempt is not None:
         # Apache's workers ignore fields that they do not know
         value["attempt"] = status.attempt
+    if again:
+        value["again"] = True
     return orjson.dumps(value)
 
 

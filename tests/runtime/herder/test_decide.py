@@ -583,7 +583,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
                 assigned=(T0,),
             )
         ),
-        (TaskStatusIs(T0, status(State.RUNNING)),),
+        (TaskStatusIs(T0, status(State.RUNNING), again=True),),
     ),
     "no launcher: an earlier runtime's claims are withdrawn": (
         view(

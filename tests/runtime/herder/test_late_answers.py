@@ -14,15 +14,16 @@ from connect_runtime.herder import herder as herder_module
 from connect_runtime.herder import offsets as offsets_module
 from connect_runtime.herder.calls import Calls, within
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.storage import status_topic
 from connect_runtime.storage.log import LogRecord, NewRecord, WriteInDoubt
 from connect_runtime.storage.memory import MemoryLogs, MemoryLogWriter
-from connect_runtime.storage.snapshots import State
+from connect_runtime.storage.snapshots import State, Status, TaskId
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
 from support.connectors import SOURCE, ObedientSource
 from support.launcher import SOURCE_PARTITION
-from support.memory_cluster import MemoryCluster
+from support.memory_cluster import TOPICS, MemoryCluster
 from support.misbehaving import RefusingLogs
 from support.wait import wait_until
 
@@ -339,3 +340,26 @@ def test_hanging_starts_hold_up_no_other_connectors_stop() -> None:
     finally:
         over.set()
         pool.shutdown(cancel_futures=True)
+
+
+# --- statuses ---
+
+
+def test_what_a_task_says_while_the_leader_repeats_its_status_is_kept() -> None:
+    cluster = MemoryCluster()
+    runtime = cluster.leader()
+    runtime.verbs.create("c", source(), None)
+    cluster.settle()
+    runtime.verbs.pause("c")
+    runtime.tick()
+    late = Status(State.UNASSIGNED, "w0:8083", 0, attempt=0)
+    record = status_topic.task_record(TOPICS.status, TaskId("c", 0), late)
+    cluster.logs.writer("late").write([record])
+    runtime.herder._log.poll()
+    runtime.herder._refresh()
+    runtime.launcher.live[0].step()  # says PAUSED, which the leader has not read yet
+    runtime.herder._settle(cluster.clock.now)
+    cluster.settle()
+    for status in (runtime.herder.view.status, cluster.status):
+        assert status.tasks[TaskId("c", 0)].state is State.PAUSED
+        assert not status.outdated

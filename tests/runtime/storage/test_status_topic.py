@@ -137,6 +137,16 @@ def test_what_overwrites_a_late_attempt_settles_it(next_record: tuple[str, bytes
     assert fold(*late, next_record).outdated == frozenset()
 
 
+def test_what_the_leader_repeats_does_not_hide_what_the_attempt_said_meanwhile() -> None:
+    running = Status(State.RUNNING, W1, 1, attempt=7)
+    again = status_topic.task_record("t", TaskId("c", 0), running, again=True).value
+    said = (of_attempt(State.RUNNING, 7), of_attempt(State.FAILED, 6), of_attempt(State.PAUSED, 7))
+    found = fold(*said, ("status-task-c-0", again))
+    assert found.tasks[TaskId("c", 0)].state is State.PAUSED
+    assert found.outdated == {TaskId("c", 0)}
+    assert fold(("status-task-c-0", again)).tasks[TaskId("c", 0)] == running
+
+
 def test_the_next_attempt_may_say_unassigned() -> None:
     found = fold(of_attempt(State.RUNNING, 6, 2), of_attempt(State.UNASSIGNED, 7, 1))
     assert found.tasks[TaskId("c", 0)].state is State.UNASSIGNED
