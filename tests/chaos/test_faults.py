@@ -90,15 +90,22 @@ FAILED = {
 }
 FAULTS = (
     # Spark and its processes
-    Fault("jvm-killed", faults.jvm_killed, health=SPARK_AWAY, bystander=False, quick=True),
+    Fault("jvm-killed", faults.jvm_killed, health=SPARK_AWAY, bystander=False),
     Fault("jvm-frozen", faults.jvm_frozen, 20, health=SPARK_AWAY),
     Fault("daemon-killed", faults.spark_daemon_killed, bystander=False),
-    Fault("source-killed", faults.task_killed(lambda pair: pair.source), 5, quick=True),
+    Fault("source-killed", faults.task_killed(lambda pair: pair.source), 5),
     Fault("sink-killed", faults.task_killed(lambda pair: pair.sink), 5),
     Fault("source-frozen-in-a-transaction", faults.source_frozen_in_a_transaction, 75),
     Fault("sink-frozen", faults.sink_frozen, 20),
     # Kafka
-    Fault("broker-frozen-15-s", faults.broker_frozen, 15, health=KAFKA_AWAY, bystander=False),
+    Fault(
+        "broker-frozen-15-s",
+        faults.broker_frozen,
+        15,
+        health=KAFKA_AWAY,
+        bystander=False,
+        quick=True,
+    ),
     Fault("broker-frozen-70-s", faults.broker_frozen, 70, health=KAFKA_AWAY, bystander=False),
     Fault("broker-killed-10-s", faults.broker_killed, 10, health=KAFKA_AWAY, bystander=False),
     Fault("broker-killed-90-s", faults.broker_killed, 90, health=KAFKA_AWAY, bystander=False),
@@ -123,9 +130,9 @@ FAULTS = (
     ),
     # plugins, and many of them
     Fault("plugins-hang", HANGS, 15, states=HANGING),
-    Fault("plugins-throw", THROWS, states=FAILED),
+    Fault("plugins-throw", THROWS, 5, states=FAILED, quick=True),
     Fault("plugins-answer-nonsense", WRONG, states={k: FAILED[k] for k in ("configs", "poll")}),
-    Fault("300-connectors", faults.many_connectors(300)),
+    Fault("300-connectors", faults.many_connectors(300), logs_kb=500),
 )
 
 
