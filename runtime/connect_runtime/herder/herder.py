@@ -11,14 +11,13 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from connect_runtime.herder.cluster_log import ClusterLog
 from connect_runtime.herder.decide import decide, next_look
-from connect_runtime.herder.effects import Effect, Launch, StopRun, connector_of
+from connect_runtime.herder.effects import Effect, StopRun, connector_of
 from connect_runtime.herder.errors import NotLeader
 from connect_runtime.herder.events import (
     Event,
@@ -30,14 +29,8 @@ from connect_runtime.herder.events import (
     Request,
     TaskEnded,
 )
-from connect_runtime.herder.records import (
-    Writing,
-    next_attempt,
-    records_of,
-    task_status_records,
-)
+from connect_runtime.herder.records import Share, share_of, unassigned_records
 from connect_runtime.herder.runs import RunPhase
-from connect_runtime.herder.succession import may_write
 from connect_runtime.herder.view import View, same
 from connect_runtime.herder.worker import Worker
 from connect_runtime.storage import status_topic
@@ -49,7 +42,6 @@ from connect_runtime.storage.log import (
     WriteFailed,
     WriteRefused,
 )
-from connect_runtime.storage.snapshots import State, Status, TaskId
 from connect_specs.diagnostics import ConnectError
 from connect_specs.names import ClusterTopics, leader_transactional_id
 
@@ -83,16 +75,6 @@ class Candidate(Protocol):
 
     def poll(self, timeout_s: float = 0.0) -> None: ...
     def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """One connector's share of a round: effects, their records, the attempts of its launches."""
-
-    name: str
-    effects: Sequence[Effect]
-    records: Sequence[NewRecord]
-    attempts: Mapping[TaskId, int]
 
 
 class Herder:
@@ -350,40 +332,34 @@ class Herder:
         by_connector: dict[str, list[Effect]] = {}
         for effect in effects:
             by_connector.setdefault(connector_of(effect), []).append(effect)
-        rounds: list[_Round] = []
+        shares: list[Share] = []
         for name, wanted in by_connector.items():
-            attempts = {
-                e.task: next_attempt(self.view, e.task) for e in wanted if isinstance(e, Launch)
-            }
-            writing = Writing(self._topics, self.url, attempts)
             try:
-                records = [r for effect in wanted for r in records_of(effect, self.view, writing)]
-            except Exception as error:
+                shares.append(share_of(name, wanted, self.view, self._topics, self.url))
+            except Exception as error:  # whatever a plugin answered cannot be a record
                 self._fail(name, error, now)
-            else:
-                rounds.append(_Round(name, wanted, records, attempts))
-        self._carry_out(rounds, now)
+        self._carry_out(shares, now)
 
-    def _carry_out(self, rounds: Sequence[_Round], now: float) -> None:
-        """One transaction for all of `rounds`; in halves where Kafka refuses a record, until it
+    def _carry_out(self, shares: Sequence[Share], now: float) -> None:
+        """One transaction for all of `shares`; in halves where Kafka refuses a record, until it
         is known whose record that is."""
-        records = [record for each in rounds for record in each.records]
+        records = [record for each in shares for record in each.records]
         try:
             written = self.write(records) if records else ()
         except WriteRefused as error:
-            if len(rounds) == 1:
-                self._fail(rounds[0].name, error, now)
+            if len(shares) == 1:
+                self._fail(shares[0].name, error, now)
                 return
-            half = len(rounds) // 2
-            self._carry_out(rounds[:half], now)
-            self._carry_out(rounds[half:], now)
+            half = len(shares) // 2
+            self._carry_out(shares[:half], now)
+            self._carry_out(shares[half:], now)
             return
         offsets = {
             record.key: record.offset
             for record in written
             if record.topic == self._topics.assignments
         }
-        for each in rounds:
+        for each in shares:
             try:
                 for effect in each.effects:
                     self._worker.act(effect, self.view, now, each.attempts, offsets)
@@ -419,19 +395,4 @@ class Herder:
                 self._wait()
         self._log.poll()
         self._refresh()
-        self.write(self._unassigned())
-
-    def _unassigned(self) -> list[NewRecord]:
-        """What was running or paused is UNASSIGNED until a runtime leads."""
-        records: list[NewRecord] = []
-        gone = Status(State.UNASSIGNED, self.view.worker_id, self._term)
-        busy = (State.RUNNING, State.PAUSED, State.RESTARTING)
-        for name, status in self.view.status.connectors.items():
-            if status.state in busy:
-                records.append(status_topic.connector_record(self._topics.status, name, gone))
-        for task, status in self.view.status.tasks.items():
-            state = self.view.config.connectors.get(task.connector)
-            # one that may still write says itself when it has ended
-            if status.state in busy and may_write(self.view, state, task) is None:
-                records.extend(task_status_records(self._topics.status, task, gone, status))
-        return records
+        self.write(unassigned_records(self.view, self._topics.status))

@@ -30,7 +30,11 @@ from connect_runtime.herder import requests
 from connect_runtime.herder.calls import within
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.herder import Herder
-from connect_runtime.herder.offsets_body import parse_sink_offsets, parse_source_offsets
+from connect_runtime.herder.offsets_body import (
+    parse_sink_offsets,
+    parse_source_offsets,
+    sink_entry,
+)
 from connect_runtime.herder.reads import NOT_FOUND
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.succession import still_writing
@@ -114,7 +118,7 @@ class ConnectorOffsets:
             except ConnectError as error:
                 text = f"Failed to retrieve consumer group offsets for sink connector {name}"
                 raise RequestError(500, text) from error
-            return [_sink_entry(key, offset) for key, offset in sorted(found.items())]
+            return [sink_entry(key, offset) for key, offset in sorted(found.items())]
         try:
             sources = self._sources.read(clients).merged.connectors.get(name, {})
         except ConnectError as error:
@@ -380,11 +384,6 @@ def _kind(state: ConnectorState) -> Kind:
         return "sink" if _plugin(state.config).kind == "sink" else "source"
     except ConnectorError:
         return "sink" if {"topics", "topics.regex"} & state.config.keys() else "source"
-
-
-def _sink_entry(key: tuple[str, int], offset: int) -> OffsetEntry:
-    partition: Partition = {"kafka_topic": key[0], "kafka_partition": key[1]}
-    return OffsetEntry(partition, {"kafka_offset": offset})
 
 
 def _still_active(change: Change) -> str:

@@ -97,3 +97,9 @@ def _integer(value: object) -> int | None:
     text = str(value)
     digits = text[1:] if text[:1] in ("-", "+") else text
     return int(text) if digits.isascii() and digits.isdigit() else None
+
+
+def sink_entry(key: tuple[str, int], offset: int) -> OffsetEntry:
+    """A sink's offset as Connect shows it (KIP-875)."""
+    partition: Partition = {"kafka_topic": key[0], "kafka_partition": key[1]}
+    return OffsetEntry(partition, {"kafka_offset": offset})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -27,11 +27,22 @@ from connect_runtime.herder.effects import (
     TaskStatusIs,
     Unassign,
 )
+from connect_runtime.herder.succession import may_write
 from connect_runtime.herder.view import View
 from connect_runtime.storage import assignments_topic, config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import Assignment, State, Status, TaskId
 from connect_specs.names import ClusterTopics
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One connector's share of a round: effects, their records, the attempts of its launches."""
+
+    name: str
+    effects: Sequence[Effect]
+    records: Sequence[NewRecord]
+    attempts: Mapping[TaskId, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,32 @@ class Writing:
     topics: ClusterTopics
     leader: str
     attempts: Mapping[TaskId, int]
+
+
+def share_of(
+    name: str, effects: Sequence[Effect], view: View, topics: ClusterTopics, leader: str
+) -> Share:
+    """What one connector's effects write. Raises what its values do not allow to be encoded."""
+    attempts = {e.task: next_attempt(view, e.task) for e in effects if isinstance(e, Launch)}
+    writing = Writing(topics, leader, attempts)
+    records = [record for effect in effects for record in records_of(effect, view, writing)]
+    return Share(name, effects, records, attempts)
+
+
+def unassigned_records(view: View, topic: str) -> list[NewRecord]:
+    """What was running or paused is UNASSIGNED until a runtime leads."""
+    records: list[NewRecord] = []
+    gone = Status(State.UNASSIGNED, view.worker_id, view.term)
+    busy = (State.RUNNING, State.PAUSED, State.RESTARTING)
+    for name, status in view.status.connectors.items():
+        if status.state in busy:
+            records.append(status_topic.connector_record(topic, name, gone))
+    for task, status in view.status.tasks.items():
+        state = view.config.connectors.get(task.connector)
+        # one that may still write says itself when it has ended
+        if status.state in busy and may_write(view, state, task) is None:
+            records.extend(task_status_records(topic, task, gone, status))
+    return records
 
 
 def next_attempt(view: View, task: TaskId) -> int:

@@ -210,7 +210,8 @@ class Worker:
         """Takes note, unless the news is about an attempt that was replaced since."""
         self._former.pop((outcome.id, outcome.attempt), None)
         if outcome.dead and not self.settings.exactly_once:
-            self.over = {**self.over, outcome.id: outcome.attempt}
+            newest = max(self.over.get(outcome.id, -1), outcome.attempt)
+            self.over = {**self.over, outcome.id: newest}
         run = self.runs.get(outcome.id)
         if run is None or run.attempt != outcome.attempt:
             return
