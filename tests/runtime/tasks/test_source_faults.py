@@ -214,8 +214,8 @@ def test_a_long_silence_interrupts_and_loses_nothing(
 @pytest.mark.parametrize("reading", ["orders", "offsets"])
 def test_silence_at_the_start_interrupts(
     cluster: Any,
+    run: Any,
     own: EmbeddedBroker,
-    install: Callable[[type[Any]], str],
     monkeypatch: pytest.MonkeyPatch,
     reading: str,
 ) -> None:
@@ -235,7 +235,7 @@ def test_silence_at_the_start_interrupts(
         monkeypatch.setattr(start_reader.StartReader, "source_offsets", silent)
     try:
         outcome = cluster.run(
-            cluster.launch(TASK, {"name": "src", "task.class": install(Numbers)})
+            cluster.launch(TASK, {"name": "src", "task.class": f"{__name__}:Numbers"})
         ).outcome()
     finally:
         os.kill(own.pid, signal.SIGCONT)
