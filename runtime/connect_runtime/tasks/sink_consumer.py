@@ -47,6 +47,9 @@ _SETTINGS: Final = {
     # Whatever the config says: with any other the calls below are refused, and nothing is read.
     # Validation tells of those.
     "partition.assignment.strategy": "cooperative-sticky",
+    # How soon it is seen that a topic was deleted, so that one that is made anew under its name is
+    # read from its beginning. The default is minutes; Java's notices by its failing fetches.
+    "topic.metadata.refresh.interval.ms": 5_000,
 }
 _START_S: Final = 30.0
 _SEEK_S: Final = 10.0

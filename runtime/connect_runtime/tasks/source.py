@@ -315,11 +315,18 @@ class _Loop:
             self._writer.abort()
 
     def _pause(self) -> None:
+        boundary = self._boundary
         if self._state is not State.PAUSED:
-            if not isinstance(self._boundary, ConnectorBoundary):
+            if not isinstance(boundary, ConnectorBoundary):
                 self._commit()
             self._say(State.PAUSED)
-        elif self._writer.open and self._writer.expires_s is not None:
+        elif not self._writer.open:
+            return
+        elif not isinstance(boundary, ConnectorBoundary):
+            # the commit before the pause did not succeed
+            if boundary.due(self._writer, 0.0, empty=True):
+                self._commit()
+        elif self._writer.expires_s is not None:
             # The task alone may end its transaction, and is not asked while it is paused.
             open_s = time.monotonic() - self._writer.opened_at
             if open_s > self._writer.expires_s * _PAUSED_SHARE:

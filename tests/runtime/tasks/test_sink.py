@@ -656,6 +656,24 @@ def test_a_topic_that_is_deleted_is_followed_no_longer(
     assert running.outcome().ended is Ended.STOPPED
 
 
+def test_a_topic_that_is_made_anew_is_read_from_its_beginning(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    topic(1)
+    filled(cluster, "a", "b", "c")
+    task = noted()
+    run(cluster, install(task))
+    wait_until(lambda: len(task.values()) == 3, what="the records")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.delete_topics([cluster.data])[cluster.data].result(timeout=15)
+    wait_until(lambda: ("close", 0) in task.events, what="the end of the topic")
+    topic(1)
+    filled(cluster, *"123456")
+
+    wait_until(lambda: "6" in task.values(), what="the new topic's records")
+    assert task.values()[3:] == list("123456")
+
+
 def test_a_stop_does_not_wait_for_a_retry(cluster: Any, topic: Any, install: Any) -> None:
     topic(1)
     filled(cluster, "a")

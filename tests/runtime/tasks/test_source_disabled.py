@@ -148,6 +148,28 @@ def test_offsets_wait_for_records_that_are_not_acknowledged(
     wait_until(lambda: position(cluster) == 100, what="offsets after acknowledgements")
 
 
+def test_a_pause_does_not_keep_offsets_that_could_not_be_written_before(
+    cluster: Any, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, tried = PlainWriter.commit, threading.Event()
+
+    def commit(self: PlainWriter, offsets: Any, limit_s: float | None = None) -> bool:
+        if not tried.is_set():
+            tried.set()
+            return False
+        return real(self, offsets, limit_s)
+
+    cluster.worker["offset.flush.interval.ms"] = "3000"
+    monkeypatch.setattr(PlainWriter, "commit", commit)
+    run()
+    wait_until(lambda: len(cluster.values()) == 100, what="all records")
+    cluster.assign(TASK, 1, "paused")
+    cluster.wait_for_state(TASK, "PAUSED")
+
+    assert tried.is_set()
+    wait_until(lambda: position(cluster) == 100, what="offsets while it is paused")
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [(None, True), ("enabled", True), ("Preparing", True), (" DISABLED ", False)],
