@@ -5,10 +5,11 @@ They happen to the leader, to Kafka, or to a task of the world's subject.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,6 +25,8 @@ Happens: TypeAlias = Callable[[World], AbstractContextManager[None]]
 
 _GONE_S = 60
 _MANY_S = 600
+_FILLED_MOST = 256 << 20
+_BLOCK = 4096
 
 
 # --- Kafka ---
@@ -224,9 +227,14 @@ def _full(disk: Path) -> Iterator[None]:
 
 
 def _fill(file: Path) -> None:
-    with suppress(OSError), file.open("wb", buffering=0) as out:
-        while True:
-            out.write(b"\0" * 4096)
+    try:
+        with file.open("wb", buffering=0) as out:
+            for _ in range(_FILLED_MOST // _BLOCK):
+                out.write(b"\0" * _BLOCK)
+    except OSError as error:
+        assert error.errno == errno.ENOSPC
+    else:
+        raise AssertionError(f"{file} is on no small disk")
 
 
 # --- groups ---
