@@ -1,0 +1,72 @@
+"""Connectors' plugin objects on threads of their own: what they answer, in which order."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import pytest
+
+from connect_runtime import plugins
+from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.herder.events import Event, InstanceFailed, InstanceStarted
+from connect_runtime.herder.instances import Instances
+from support.connectors import ObedientSource
+from support.memory_cluster import MemoryCluster
+from support.wait import wait_until
+
+CONFIG = {"name": "c", "connector.class": f"{__name__}.SlowSource", "tasks.max": "9"}
+
+
+class SlowSource(ObedientSource):
+    """Answers with how often it was asked; waits for `go_on` from the second time on."""
+
+    asked: ClassVar[int] = 0
+    at_once: ClassVar[list[int]] = []
+    asking: ClassVar[list[int]] = []
+    go_on: ClassVar[threading.Event] = threading.Event()
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        SlowSource.asked += 1
+        number = SlowSource.asked
+        self.asking.append(number)
+        self.at_once.append(len(self.asking))
+        if number > 1:
+            self.go_on.wait(20)
+        self.asking.remove(number)
+        return [{"number": str(number)}]
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> queue.Queue[Event]:
+    monkeypatch.setattr(SlowSource, "asked", 0)
+    for made in (SlowSource.at_once, SlowSource.asking):
+        made.clear()
+    SlowSource.go_on.clear()
+    return queue.Queue()
+
+
+def answer(events: queue.Queue[Event]) -> Any:
+    event = events.get(timeout=20)
+    assert isinstance(event, InstanceStarted | InstanceFailed)
+    return event
+
+
+def test_a_later_answer_is_never_overtaken_by_an_earlier_one(events: queue.Queue[Event]) -> None:
+    plugins.allow_modules({plugins.PLUGIN_MODULES: __name__})
+    sources = MemoryCluster().leader().connect._sources
+    instances = Instances(events.put, sources, ConfigProviders({}))
+    instances.start("c", 1, CONFIG)
+    assert answer(events).task_configs[0]["number"] == "1"
+    for _ in range(5):
+        ObedientSource.contexts["c"].request_task_reconfiguration()
+    wait_until(lambda: SlowSource.asked == 2, what="the second question")
+    SlowSource.go_on.set()
+    numbers = [answer(events).task_configs[0]["number"]]
+    # what was asked for after a question began is answered by a later one
+    numbers.append(answer(events).task_configs[0]["number"])
+    assert numbers == ["2", "3"]
+    assert max(SlowSource.at_once) == 1
+    instances.close(5)
