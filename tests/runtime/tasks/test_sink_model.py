@@ -173,7 +173,10 @@ class SinkModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        logging.getLogger("connect_runtime.tasks").setLevel(logging.CRITICAL)
+        # thousands of warnings, each one expected
+        self._log = logging.getLogger("connect_runtime.tasks")
+        self._level = self._log.level
+        self._log.setLevel(logging.CRITICAL)
 
     @initialize(first=st.integers(0, 3), counts=st.tuples(*[st.integers(0, 4)] * 3))
     def begin(self, first: int, counts: tuple[int, int, int]) -> None:
@@ -285,8 +288,13 @@ class SinkModel(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """When nothing fails any more, all records get safe, and their offsets are committed."""
-        if not hasattr(self, "loop"):
-            return
+        try:
+            if hasattr(self, "loop"):
+                self.end()
+        finally:
+            self._log.setLevel(self._level)
+
+    def end(self) -> None:
         self.task.allow, self.task.asks = dict, None
         self.loop._be(State.RUNNING)
         self.kafka.requests.clear()
