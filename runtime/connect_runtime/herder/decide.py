@@ -12,7 +12,7 @@ import math
 import traceback
 from collections.abc import Iterable, Iterator
 
-from connect_runtime.herder.decide_tasks import end, tasks_of, without_a_slot, without_news
+from connect_runtime.herder.decide_tasks import end, tasks_of, tasks_of_failed, without_a_slot
 from connect_runtime.herder.effects import (
     ConnectorStatusIs,
     Effect,
@@ -124,7 +124,7 @@ def _failed(
         yield from _end_all(view, state, ids, now)
         yield from _end_instance(view, name, now)
     else:
-        yield from without_news(view, state, ids, now)
+        yield from tasks_of_failed(view, state, ids, now)
     if state is not None:
         yield from _connector_status(view, name, State.FAILED, failure.trace)
 
@@ -137,14 +137,10 @@ def _at_rest(view: View, state: ConnectorState, ids: Iterable[TaskId]) -> Iterat
     for task in ids:
         if task in view.assignments.tasks:
             yield Unassign(task)
-        if may_write(view, state, task) is None and _is_busy(view.status.tasks.get(task)):
+        status = view.status.tasks.get(task)
+        if status is not None and status.busy and may_write(view, state, task) is None:
             yield TaskStatusIs(task, Status(State.UNASSIGNED, view.worker_id, view.term))
     yield from _connector_status(view, state.name, State.UNASSIGNED)
-
-
-def _is_busy(status: Status | None) -> bool:
-    busy = (State.RUNNING, State.PAUSED, State.RESTARTING)
-    return status is not None and status.state in busy
 
 
 # --- stopped and deleted connectors ---

@@ -70,7 +70,7 @@ def tasks_of(
             yield from _after_the_last(view, state, ids, wanted)
             return
         if kind != "sink":
-            if not any(run.active for run in view.runs.values() if run.id.connector == state.name):
+            if not any(view.runs[task].active for task in ids if task in view.runs):
                 yield from _fencing(view, state)
             return
     yield from wanted
@@ -98,7 +98,7 @@ def _runs(view: View, state: ConnectorState, task: TaskId) -> bool:
     return run is not None and run.active and run.generation == state.generation
 
 
-def without_news(
+def tasks_of_failed(
     view: View, state: ConnectorState, ids: Iterable[TaskId], now: float
 ) -> Iterator[Effect]:
     """For the tasks of a connector that can begin nothing now: what is to end does, and what has

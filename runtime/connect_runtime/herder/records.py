@@ -68,14 +68,13 @@ def unassigned_records(view: View, topic: str) -> list[NewRecord]:
     """What was running or paused is UNASSIGNED until a runtime leads."""
     records: list[NewRecord] = []
     gone = Status(State.UNASSIGNED, view.worker_id, view.term)
-    busy = (State.RUNNING, State.PAUSED, State.RESTARTING)
     for name, status in view.status.connectors.items():
-        if status.state in busy:
+        if status.busy:
             records.append(status_topic.connector_record(topic, name, gone))
     for task, status in view.status.tasks.items():
         state = view.config.connectors.get(task.connector)
         # one that may still write says itself when it has ended
-        if status.state in busy and may_write(view, state, task) is None:
+        if status.busy and may_write(view, state, task) is None:
             records.extend(task_status_records(topic, task, gone, status))
     return records
 

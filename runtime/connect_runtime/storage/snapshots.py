@@ -102,6 +102,11 @@ class Status:
     version: str | None = None
     attempt: int | None = None
 
+    @property
+    def busy(self) -> bool:
+        """Whether it says that a runtime runs the connector or task, paused or not."""
+        return self.state in (State.RUNNING, State.PAUSED, State.RESTARTING)
+
 
 @dataclass(frozen=True, slots=True)
 class StatusSnapshot:
