@@ -90,9 +90,9 @@ def test_a_connectors_own_login_writes_no_status(
     cluster = guarded_cluster
     file = tmp_path / "in.txt"
     file.write_text("a\nb\n")
-    # the connector's user may write records and offsets, and nothing else
-    for topic in (cluster.data, cluster.topics.offsets):
-        guarded.allow("reader", "TOPIC", topic, "WRITE", "DESCRIBE", "CREATE")
+    # the connector's user may write records, write and read offsets, and nothing else
+    guarded.allow("reader", "TOPIC", cluster.data, "WRITE", "DESCRIBE", "CREATE")
+    guarded.allow("reader", "TOPIC", cluster.topics.offsets, "WRITE", "DESCRIBE", "READ")
     guarded.allow("reader", "TRANSACTIONAL_ID", cluster.name, "WRITE", "DESCRIBE")
     own = {f"producer.override.{k}": v for k, v in guarded.client("reader").items()}
     cluster.assign(TASK, 1)
