@@ -147,6 +147,7 @@ class Project:
     policies_locations: Mapping[str, Location] = field(default_factory=dict)
     kafka_locations: Mapping[str, Location] = field(default_factory=dict)
     worker_locations: Mapping[str, Location] = field(default_factory=dict)
+    cluster_locations: Mapping[str, Location] = field(default_factory=dict)
     warnings: tuple[Diagnostic, ...] = ()
     env: str | None = None
     embedded_authentication: bool = False

@@ -123,6 +123,7 @@ def _read_project(
         policies_locations=policies_places,
         kafka_locations={} if kafka is None else kafka.places,
         worker_locations=worker.places,
+        cluster_locations={key.text: key.where for key, _ in cluster.entries},
         warnings=tuple(warnings),
         embedded_authentication=authentication or False,
     )

@@ -31,10 +31,19 @@ def cluster_of(project: Project, name: str) -> Iterator[Cluster]:
 
 @contextmanager
 def cluster_at(project: Project, properties: Mapping[str, str], name: str) -> Iterator[Cluster]:
-    """The same over the Kafka that client properties lead to."""
+    """The same over the Kafka that client properties lead to.
+
+    Raises Invalid where the target's workers are those of another Connect cluster than its topics.
+    """
     from connect_reconciler.cluster.choose import open_cluster
     from connect_runtime.herder.errors import RequestError
 
+    if project.target is not None and properties:
+        from connect_reconciler.cluster.rest_client import RestClient
+        from connect_reconciler.observe.same_cluster import ensure_same_cluster
+
+        with RestClient(project.target) as rest:
+            ensure_same_cluster(project, properties, rest, (name,))
     cluster = open_cluster(project, properties)
     try:
         yield cluster

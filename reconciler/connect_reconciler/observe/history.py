@@ -12,7 +12,7 @@ from connect_reconciler.drift.history import history_of
 from connect_reconciler.drift.model import Seen
 from connect_reconciler.observe.kafka_view import KafkaView, View, fingerprint_key_given
 from connect_reconciler.observe.known_plugins import known_plugins
-from connect_reconciler.observe.observe import observe, observe_view
+from connect_reconciler.observe.observe import compared, observe, observe_view
 from connect_reconciler.plan.live import TopicPartition
 from connect_runtime.kafka.errors import is_denied
 from connect_runtime.kafka.groups import idle_groups
@@ -40,6 +40,7 @@ def observe_with_history(project: Project, desired: Desired, client: Mapping[str
             plugins=plugins,
             client=client,
         )
+    live = compared(project, desired, client, live)
     kept, topics = view.kept, project.topics
     history = history_of(
         kept.get(topics.config, ()), kept.get(topics.offsets, ()), kept.get(topics.ledger, ())

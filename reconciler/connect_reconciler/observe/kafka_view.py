@@ -59,11 +59,16 @@ class View(Protocol):
 
 def records_of(logs: Logs, topic: str) -> Sequence[LogRecord]:
     """The topic, read to its end; nothing where there is no such topic. Raises LogBlocked."""
+    return records_if_there(logs, topic) or ()
+
+
+def records_if_there(logs: Logs, topic: str) -> Sequence[LogRecord] | None:
+    """The topic, read to its end; None where there is no such topic. Raises LogBlocked."""
     try:
         reader = logs.reader(topic)
     except Failed as error:
         if error.diagnostics[0].code == "topic.missing":
-            return ()
+            return None
         raise
     try:
         return reader.read_to_end(READ_TIMEOUT_S)

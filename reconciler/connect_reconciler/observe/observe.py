@@ -30,6 +30,11 @@ from connect_reconciler.observe.offsets import (
     topics_of_sinks,
 )
 from connect_reconciler.observe.rest import observe_rest
+from connect_reconciler.observe.same_cluster import (
+    connectors_of,
+    ensure_same_cluster,
+    not_compared,
+)
 from connect_reconciler.plan.live import (
     Live,
     LiveConnector,
@@ -41,7 +46,7 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
 )
 from connect_specs.desired import Desired, Project
-from connect_specs.diagnostics import ConnectError, Diagnostic
+from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid
 from connect_specs.names import ClusterTopics
 from connect_specs.plugin_definitions import Definitions
 from connect_specs.states import TargetState
@@ -74,23 +79,30 @@ def observe(project: Project, desired: Desired, client: Mapping[str, str]) -> Li
                 plugins=plugins,
                 client=client,
             )
-            if project.target is None:
-                return replace(live, ours=True)
-            return replace(live, version=_version(project))
+            return compared(project, desired, client, live)
         with RestClient(project.target) as rest:
             return observe_rest(desired, rest, now_ms=_now_ms, fingerprint_key=key, plugins=plugins)
 
 
-def _version(project: Project) -> str:
-    """What a Connect cluster says that it is; empty where it does not answer: topics are enough."""
-    rest = rest_client(project, {})
+def compared(project: Project, desired: Desired, client: Mapping[str, str], live: Live) -> Live:
+    """What topics told, with what a worker says of itself. Where none answers topics are enough
+    for a plan, and a warning says that nothing was compared.
+
+    Raises Invalid where the workers are those of another Connect cluster.
+    """
+    rest = None if project.target is None else rest_client(project, {})
     if rest is None:
-        return ""
+        return replace(live, ours=True)
     with rest:
         try:
-            return str((rest.read("/") or {}).get("version", ""))
-        except ConnectError:
-            return ""
+            told = ensure_same_cluster(
+                project, client, rest, connectors_of(desired, live.ledger.connectors)
+            )
+        except Invalid:
+            raise
+        except ConnectError as error:
+            return replace(live, warnings=(*live.warnings, not_compared(error)))
+    return replace(live, version=told.version)
 
 
 def _now_ms() -> int:

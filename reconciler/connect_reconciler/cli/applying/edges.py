@@ -19,14 +19,16 @@ from connect_reconciler.cli.applying.choices import Choices
 from connect_reconciler.cli.applying.leasing import check_lease_rights, lease_for, who
 from connect_reconciler.cli.applying.telling import telling
 from connect_reconciler.cluster.choose import open_cluster
+from connect_reconciler.cluster.confirmed import ConfirmedCluster
 from connect_reconciler.cluster.port import Cluster
 from connect_reconciler.cluster.readback import ConfigTopic
-from connect_reconciler.cluster.rest_alone import UnkeyedCluster
 from connect_reconciler.cluster.rest_client import PATIENT, RestClient
 from connect_reconciler.ledger.lease import Lease
 from connect_reconciler.ledger.ledger import Ledger
 from connect_reconciler.observe.homes import Homes, worker_properties
 from connect_reconciler.observe.kafka_view import KafkaView, fingerprint_key_given
+from connect_reconciler.observe.ledger import ledger_seen
+from connect_reconciler.observe.same_cluster import connectors_of, ensure_same_cluster
 from connect_runtime.kafka.log import KafkaLogs
 
 if TYPE_CHECKING:
@@ -68,24 +70,40 @@ def edges_for(
             yield edges_over_rest(client, desired, settings, fingerprint_key_given())
             return
         check_lease_rights(project, properties)
-        cluster = _cluster(project, properties)
-        stack.callback(cluster.close)
         logs = KafkaLogs(properties)
         stack.callback(logs.close)
+        cluster = _cluster(project, desired, properties, logs, stack)
         if lease is None:
             lease = lease_for(project, properties, logs, settings.by)
             stack.callback(lease.release)
         ledger = Ledger.open(logs, project.topics.ledger, project.group_id)
         stack.callback(ledger.close)
-        read_back = ConfigTopic(logs.reader(project.topics.config))
-        stack.callback(read_back.close)
+        read_back = _read_back(project, logs, stack)
         settings = replace(settings, progress=stack.enter_context(telling()))
         homes = Homes(project, worker_properties(project, properties), KafkaView(properties))
         standings = standings_of(cluster, homes.view_of_sink, read_back, project.worker)
         yield Edges(cluster, ledger, lease, read_back, settings, standings)
 
 
-def _cluster(project: Project, properties: Mapping[str, str]) -> Cluster:
-    if project.target is not None:
-        return UnkeyedCluster(RestClient(project.target, retries=PATIENT))
-    return open_cluster(project, properties, PATIENT)
+def _cluster(
+    project: Project,
+    desired: Desired,
+    properties: Mapping[str, str],
+    logs: KafkaLogs,
+    stack: ExitStack,
+) -> Cluster:
+    """Raises Invalid where the workers of the target are those of another Connect cluster."""
+    if project.target is None:
+        cluster = open_cluster(project, properties, PATIENT)
+        stack.callback(cluster.close)
+        return cluster
+    rest = stack.enter_context(RestClient(project.target, retries=PATIENT))
+    owned = ledger_seen(project, properties).state.connectors
+    ensure_same_cluster(project, properties, rest, connectors_of(desired, owned))
+    return ConfirmedCluster(rest, _read_back(project, logs, stack), project.topics.config)
+
+
+def _read_back(project: Project, logs: KafkaLogs, stack: ExitStack) -> ConfigTopic:
+    read_back = ConfigTopic(logs.reader(project.topics.config))
+    stack.callback(read_back.close)
+    return read_back
