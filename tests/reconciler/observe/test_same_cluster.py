@@ -1,4 +1,4 @@
-"""Which differences between Kafka and REST tell two Connect clusters apart: pure, and looked again."""
+"""What tells two Connect clusters apart, of what Kafka and REST say: pure, and looked at again."""
 
 from __future__ import annotations
 
