@@ -88,7 +88,7 @@ def _version(project: Project) -> str:
         return ""
     with rest:
         try:
-            return str((rest.read("/") or {}).get("version", ""))
+            return rest.about().version
         except ConnectError:
             return ""
 

@@ -22,7 +22,8 @@ from connect_reconciler.cluster.choose import open_cluster
 from connect_reconciler.cluster.port import Cluster
 from connect_reconciler.cluster.readback import ConfigTopic
 from connect_reconciler.cluster.rest_alone import UnkeyedCluster
-from connect_reconciler.cluster.rest_client import PATIENT, RestClient
+from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.cluster.retries import PATIENT
 from connect_reconciler.ledger.lease import Lease
 from connect_reconciler.ledger.ledger import Ledger
 from connect_reconciler.observe.homes import Homes, worker_properties
@@ -64,7 +65,7 @@ def edges_for(
     with ExitStack() as stack:
         if project.target is not None and not properties:
             settings = replace(settings, progress=stack.enter_context(telling()))
-            client = stack.enter_context(RestClient(project.target, retries=PATIENT))
+            client = stack.enter_context(RestClient.checked(project.target, PATIENT))
             yield edges_over_rest(client, desired, settings, fingerprint_key_given())
             return
         check_lease_rights(project, properties)
@@ -87,5 +88,5 @@ def edges_for(
 
 def _cluster(project: Project, properties: Mapping[str, str]) -> Cluster:
     if project.target is not None:
-        return UnkeyedCluster(RestClient(project.target, retries=PATIENT))
+        return UnkeyedCluster(RestClient.checked(project.target, PATIENT))
     return open_cluster(project, properties, PATIENT)
