@@ -37,7 +37,7 @@ class Stored:
 @dataclass(slots=True)
 class FakeWorker:
     """What outlives every apply. `offsets` also of connectors that are gone; `asked` are the
-    requests that changed something."""
+    requests that changed something, `reads` the others."""
 
     version: str = "4.1.0"
     busy: bool = False
@@ -45,6 +45,7 @@ class FakeWorker:
     connectors: dict[str, Stored] = field(default_factory=dict)
     offsets: dict[str, Offsets] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    reads: list[str] = field(default_factory=list)
     doom: Doom | None = None
     on_alter: Callable[[str], None] = lambda name: None
     on_run: Callable[[str], None] = lambda name: None
@@ -69,6 +70,8 @@ class FakeWorker:
                 held[key] = (entry["partition"], entry["offset"])
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            self.reads.append(request.url.raw_path.decode())
         parts = request.url.path.strip("/").split("/")
         followed = request.method == "GET" or parts[-1] in _STATES
         if self._behind and followed:
@@ -93,11 +96,10 @@ class FakeWorker:
         parts = request.url.path.strip("/").split("/")
         match parts:
             case [""]:
-                return _json({"version": self.version, "kafka_cluster_id": "c"})
+                return _json({"version": self.version, "commit": "x", "kafka_cluster_id": "c"})
             case ["connectors"] if request.url.query:
-                return _json(
-                    {name: {"info": self._info(name), "status": s} for name, s in self._all()}
-                )
+                wanted = request.url.params.get_list("expand")
+                return _json({name: self._expanded(name, wanted) for name in self.connectors})
             case ["connectors"]:
                 return _json(list(self.connectors))
         name = parts[1]
@@ -114,8 +116,9 @@ class FakeWorker:
                 return _json({"offsets": self._offsets(name)})
         raise AssertionError(request.url.path)
 
-    def _all(self) -> list[tuple[str, dict[str, Any]]]:
-        return [(name, self._status(name)) for name in self.connectors]
+    def _expanded(self, name: str, wanted: list[str]) -> dict[str, Any]:
+        found = {"info": self._info(name), "status": self._status(name)}
+        return {each: found[each] for each in wanted}
 
     def _info(self, name: str) -> dict[str, Any]:
         found = self.connectors[name]
@@ -141,6 +144,8 @@ class FakeWorker:
         if parts == ["connectors"]:
             return self._create(body)
         name = parts[1]
+        if name not in self.connectors and (request.method, parts[2:]) == ("PUT", ["config"]):
+            return self._create({"name": name, "config": body})
         if name not in self.connectors:
             return _error(404, f"Unknown connector {name}")
         match request.method, parts[2:]:

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
+from connect_reconciler.cluster.answers import LOGIN_HINT
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.in_process import InProcessCluster
 from connect_reconciler.cluster.port import Cluster
-from connect_reconciler.cluster.rest_client import LOGIN_HINT, RestClient, Retries
+from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.cluster.retries import HASTY, Retries
 from connect_reconciler.cluster.runtime_target import login_hint, runtime_target
 from connect_reconciler.ledger.lease import LeaseRefused, identity
 from connect_runtime.config_providers.registry import ConfigProviders
@@ -50,7 +52,7 @@ def open_cluster(
     Raises LeaseRefused while another process leads without REST, Unreachable.
     """
     if project.target is not None:
-        return HttpCluster(RestClient(project.target, retries=retries))
+        return HttpCluster(RestClient.checked(project.target, retries))
     check_reachable(client)
     deadline = time.monotonic() + _CHOOSE_S
     while True:
@@ -80,7 +82,8 @@ def rest_client(project: Project, client: Mapping[str, str]) -> RestClient | Non
     short = replace(
         target, connect_s=min(target.connect_s, _ASK_S), answer_s=min(target.answer_s, _ANSWER_S)
     )
-    return RestClient(short, retries=Retries(rebalance_s=_ASK_S, read_s=0), login_hint=hint)
+    direct = project.target is None
+    return RestClient(short, retries=HASTY, login_hint=hint, direct=direct)
 
 
 def _leader(project: Project, client: Mapping[str, str]) -> Leader | None:
@@ -91,7 +94,8 @@ def _over_http(project: Project, url: str) -> HttpCluster | None:
     """None where nobody answers at this leader's address, or it has none."""
     if not url.startswith(("http://", "https://")):
         return None
-    cluster = HttpCluster(RestClient(runtime_target(project, url), login_hint=login_hint(project)))
+    target, hint = runtime_target(project, url), login_hint(project)
+    cluster = HttpCluster(RestClient(target, login_hint=hint, direct=True))
     if cluster.ready():
         return cluster
     cluster.close()

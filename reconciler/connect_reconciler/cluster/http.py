@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from connect_reconciler.cluster import shapes
+from connect_reconciler.cluster.answers import NotConnect
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
+from connect_reconciler.cluster.shapes import Expected
+from connect_reconciler.plan.secrets.masked import same_config
 from connect_reconciler.plan.versions import Feature, knows
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.states import TargetState
 
 _STOP_S = 60.0
+_CREATED = 201
 # Every worker has this converter, and before 3.7 none reads its settings until a task starts
 _CANNOT_RUN: Mapping[str, str] = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -42,7 +48,7 @@ class HttpCluster:
     def version(self) -> str:
         """What the cluster says that it is."""
         if self._version is None:
-            self._version = str((self._client.read("/") or {}).get("version", ""))
+            self._version = self._client.about().version
         return self._version
 
     def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
@@ -53,11 +59,12 @@ class HttpCluster:
                 self._create_idle(name, config, state)
                 return
             body["initial_state"] = state.value.upper()
-        self._post(name, body)
+        self._post(name, body, config)
 
     def _create_idle(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
         """On versions that only create what runs: with no task that could, until it is stopped."""
-        self._post(name, {"name": name, "config": {**config, **_CANNOT_RUN}})
+        idle = {**config, **_CANNOT_RUN}
+        self._post(name, {"name": name, "config": idle}, idle)
         self.stop(name)
         # What comes next may be its offsets, which tasks that still end would overwrite
         self._client.wait_for(lambda: _has_stopped(self.status(name)), _STOP_S)
@@ -65,32 +72,77 @@ class HttpCluster:
         if state is TargetState.PAUSED:
             self.pause(name)
 
-    def _post(self, name: str, body: Mapping[str, object]) -> None:
+    def _post(self, name: str, body: Mapping[str, object], config: Mapping[str, str]) -> None:
         # The same status says that the name is taken and that the cluster rebalances.
         self._client.change(
-            "POST", "/connectors", body, final=lambda: self.config(name) is not None
+            "POST",
+            "/connectors",
+            body,
+            expect=shapes.CREATED,
+            final=lambda: self.config(name) is not None,
+            done=self._has(name, config),
         )
         self._made.add(name)
 
-    def _change(self, method: str, name: str, *rest: str, body: object = None) -> Any:
+    def _change(
+        self,
+        method: str,
+        name: str,
+        *rest: str,
+        body: object = None,
+        expect: Expected = shapes.ACCEPTED,
+        done: Callable[[], bool] | None = None,
+    ) -> Any:
         """Workers other than the leader may not know yet what was just created."""
-        path = connector_path(name, *rest)
-        return self._client.change(method, path, body, exists=name in self._made)
+        path, exists = connector_path(name, *rest), name in self._made
+        return self._client.change(method, path, body, expect=expect, done=done, exists=exists)
+
+    def _has(self, name: str, config: Mapping[str, str]) -> Callable[[], bool]:
+        """Whether this config is there now, as far as masks let it be seen."""
+
+        def has() -> bool:
+            found = self._look(name)
+            wanted = {**config, "name": name}
+            return found is not None and same_config({**found, "name": name}, wanted)
+
+        return has
+
+    def _look(self, name: str) -> Mapping[str, str] | None:
+        """The config, asked for once: whoever asks again does so by himself."""
+        found: Mapping[str, str] | None = self._client.read(
+            connector_path(name, "config"), shapes.config, once=True
+        )
+        return found
 
     def update_config(self, name: str, config: Mapping[str, str]) -> None:
-        self._change("PUT", name, "config", body=dict(config))
+        body, done = dict(config), self._has(name, config)
+        try:
+            self._change("PUT", name, "config", body=body, expect=shapes.UPDATED, done=done)
+        except NotConnect as error:
+            if error.status == _CREATED:
+                raise Failed(_not_there_before(name, error)) from error
+            raise
 
     def patch_config(self, name: str, changes: Mapping[str, str | None]) -> None:
         """Changes these keys alone; only where the cluster knows how (`Feature.PATCH_CONFIG`)."""
-        self._change("PATCH", name, "config", body=dict(changes))
+
+        def done() -> bool:
+            found = self._look(name)
+            return found is not None and all(found.get(k) == v for k, v in changes.items())
+
+        self._change("PATCH", name, "config", body=dict(changes), expect=shapes.UPDATED, done=done)
 
     def config(self, name: str) -> Mapping[str, str] | None:
-        found: Mapping[str, str] | None = self._client.read(connector_path(name, "config"))
+        found: Mapping[str, str] | None = self._client.read(
+            connector_path(name, "config"), shapes.config
+        )
         return found
 
     def status(self, name: str) -> ConnectorStatus | None:
-        found = self._client.read(connector_path(name, "status"))
-        return None if found is None else wire.connector_status_from_json(found)
+        found: ConnectorStatus | None = self._client.read(
+            connector_path(name, "status"), shapes.status
+        )
+        return found
 
     def stop(self, name: str) -> None:
         self._change("PUT", name, "stop")
@@ -105,21 +157,24 @@ class HttpCluster:
         self._change("POST", name, "restart?includeTasks=true&onlyFailed=true")
 
     def delete(self, name: str) -> None:
-        self._change("DELETE", name)
+        self._change("DELETE", name, done=lambda: self._look(name) is None)
         self._made.discard(name)
 
     def offsets(self, name: str) -> Sequence[OffsetEntry]:
         path = connector_path(name, "offsets")
-        found = self._client.read(path, exists=name in self._made)
+        found: Sequence[OffsetEntry] | None = self._client.read(
+            path, shapes.offsets, exists=name in self._made
+        )
         if found is None:
             raise RequestError(404, f"Connector {name} not found")
-        return wire.offsets_from_json(found)
+        return found
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
-        return _message(self._change("PATCH", name, "offsets", body=wire.offsets_json(offsets)))
+        body = wire.offsets_json(offsets)
+        return str(self._change("PATCH", name, "offsets", body=body, expect=shapes.MESSAGE))
 
     def reset_offsets(self, name: str) -> str:
-        return _message(self._change("DELETE", name, "offsets"))
+        return str(self._change("DELETE", name, "offsets", expect=shapes.MESSAGE))
 
     def close(self) -> None:
         self._client.close()
@@ -129,5 +184,14 @@ def _has_stopped(status: ConnectorStatus | None) -> bool:
     return status is not None and status.connector.state is State.STOPPED and not status.tasks
 
 
-def _message(answer: Any) -> str:
-    return str(answer.get("message", "")) if isinstance(answer, dict) else ""
+def _not_there_before(name: str, error: NotConnect) -> Diagnostic:
+    what = "it was not there when its config was to be updated, so the cluster created it"
+    why = (
+        f"{error.exchange}: someone deleted it meanwhile, or this is not the cluster that was"
+        " looked at"
+    )
+    hint = (
+        "check that the target's URL leads to the cluster that is meant, then plan again; "
+        f"`connect delete {name}` removes it where it does not belong"
+    )
+    return Diagnostic("apply.created-instead", what, name, why, hint)

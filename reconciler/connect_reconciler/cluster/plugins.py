@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
 
+from connect_reconciler.cluster import shapes
 from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.cluster.shapes import Expected
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.rest.plugins import keys_json, plugins_json
 from connect_specs.desired import Desired
@@ -23,6 +25,9 @@ from connect_specs.plugin_definitions import (
 )
 
 Json: TypeAlias = Mapping[str, Any]
+
+
+_VALIDATED = Expected((200,), lambda body: shapes.maps(shapes.a_map(body)["configs"]))
 
 
 class PluginSource(Protocol):
@@ -66,17 +71,19 @@ class RestPlugins:
         self._client = client
 
     def listed(self) -> Sequence[Json]:
-        return self._client.read("/connector-plugins?connectorsOnly=false") or ()
+        found: Sequence[Json] = self._client.must(
+            "/connector-plugins?connectorsOnly=false", shapes.maps
+        )
+        return found
 
     def keys(self, name: str) -> Sequence[Json] | None:
-        found: Sequence[Json] | None = self._client.read(f"{_path(name)}/config")
+        found: Sequence[Json] | None = self._client.read(f"{_path(name)}/config", shapes.maps)
         return found
 
     def validate(self, config: Mapping[str, str]) -> Validation:
         """What is wrong with a config, which names its class."""
         path = f"{_path(config['connector.class'])}/config/validate"
-        answer = self._client.change("PUT", path, dict(config))
-        infos = answer["configs"]
+        infos = self._client.change("PUT", path, dict(config), expect=_VALIDATED)
         definitions = (_key(info["definition"]) for info in infos if info["definition"])
         values = (info["value"] for info in infos if info["value"])
         return Validation(

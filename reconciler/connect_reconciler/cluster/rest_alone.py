@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from connect_reconciler.cluster import shapes
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.port import OutcomeUnknown
 from connect_reconciler.cluster.readback import Found
@@ -17,7 +18,6 @@ from connect_reconciler.plan.reserved import LEDGER_KEY, without_reserved
 from connect_reconciler.plan.secrets.masked import masked_keys, same_config
 from connect_reconciler.plan.versions import Feature, knows
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus
-from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Failed
@@ -64,8 +64,9 @@ class RestReadBack:
         told: list[ConnectorInfo | None] = []
 
         def followed() -> bool:
-            answer = self.client.read(connector_path(name), exists=exists)
-            info = None if answer is None else wire.connector_info_from_json(answer)
+            info: ConnectorInfo | None = self.client.read(
+                connector_path(name), shapes.connector, exists=exists
+            )
             told.append(info)
             return info is None or written is None or _says(info, written)
 

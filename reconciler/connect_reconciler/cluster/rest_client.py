@@ -1,28 +1,43 @@
 """A Connect cluster's REST API as a caller sees it: what was sent, refused, or never answered.
 
-Turns what happens on the way into errors. A cluster that rebalances is asked again for a while.
+Turns what happens on the way into errors. A cluster that rebalances, or has too much to do, is
+asked again for a while.
 """
 
 from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Self, TypeVar
+from collections.abc import Callable
+from typing import Any, Self
 from urllib.parse import quote
 
 import httpx
 import orjson
 
+from connect_reconciler.cluster import shapes
+from connect_reconciler.cluster.answers import (
+    LOGIN_HINT,
+    Asked,
+    connects_text,
+    decoded,
+    in_words,
+    not_connect,
+    refused,
+)
+from connect_reconciler.cluster.connection import connected, shown_url
+from connect_reconciler.cluster.exchange_log import exchanged
 from connect_reconciler.cluster.port import OutcomeUnknown
-from connect_runtime.herder.errors import RequestError
+from connect_reconciler.cluster.retries import (
+    Retries,
+    is_turned_away,
+    retry_after_s,
+    was_not_begun,
+)
+from connect_reconciler.cluster.shapes import ACCEPTED, About, Expected
 from connect_specs.desired import RestTarget
-from connect_specs.diagnostics import Diagnostic, Unreachable
+from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 
-T = TypeVar("T")
-
-_NOT_ALLOWED = (401, 403, 407)
 _CONFLICT = 409
 # What a worker that did nothing says with a 500: its leader could not write, and took back what it
 # had; it could not read or fence what has to come first; or a rebalance is due. To be asked again.
@@ -37,34 +52,11 @@ _NOT_DONE = (
 # A worker passes most changes on to its leader, which may be gone, or get it and not answer
 _NOT_PASSED_ON = "IO Error trying to forward REST request"
 _REFUSED = "Connection refused"
-# What an overloaded worker of ours answers, which began nothing.
-_BUSY = 503
-LOGIN_HINT: Final = "give the target a user and password, or headers, that may do it"
-# Answers of a proxy that had passed the request on.
-_GATEWAY = (502, 504)
-
-
-@dataclass(frozen=True, slots=True)
-class Retries:
-    """All in seconds. `rebalance_s`: how long 409 is asked again; `read_s`: how long a read that
-    failed is, because a worker answers 500 to some while a rebalance is pending; `connect_s`: how
-    long a worker that takes no connection is, which nothing was sent to then.
-    """
-
-    rebalance_s: float = 30.0
-    read_s: float = 3.0
-    connect_s: float = 0.0
-    follow_s: float = 10.0
-    every_s: float = 0.1
-    every_most_s: float = 2.0
-
-
-# In the middle of a change: a worker that is started again takes some seconds to be back
-PATIENT = Retries(read_s=10.0, connect_s=20.0)
 
 
 class RestClient:
-    """Asks one Connect cluster. `transport` replaces the network, for tests."""
+    """Asks one Connect cluster. `direct`: through no proxy. `transport` replaces the network, for
+    tests."""
 
     def __init__(
         self,
@@ -72,27 +64,29 @@ class RestClient:
         *,
         retries: Retries | None = None,
         login_hint: str = LOGIN_HINT,
+        direct: bool = False,
         transport: httpx.BaseTransport | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        self._target = target
         self._retries = retries or Retries()
         self._login_hint = login_hint
         self._clock = clock
         self._sleep = sleep
-        url = httpx.URL(target.url)
-        # A user and password in the URL are sent, and never shown.
         self._shown = shown_url(target)
-        self._may_want_certificate = url.scheme == "https" and target.cert_file is None
-        auth = None if target.user is None else httpx.BasicAuth(target.user, target.password or "")
-        self._client = httpx.Client(
-            base_url=url,
-            auth=auth,
-            headers={"Accept": "application/json", **target.headers},
-            timeout=httpx.Timeout(target.answer_s, connect=target.connect_s),
-            transport=transport,
-            verify=_tls(target),
-        )
+        self._client = connected(target, direct=direct, transport=transport)
+
+    @classmethod
+    def checked(cls, target: RestTarget, retries: Retries | None = None) -> Self:
+        """A client of what says that it is a Connect cluster. Raises Unreachable."""
+        client = cls(target, retries=retries)
+        try:
+            client.about()
+        except BaseException:
+            client.close()
+            raise
+        return client
 
     def healthy(self) -> bool:
         """Whether a worker answers that has completed its start."""
@@ -100,6 +94,11 @@ class RestClient:
             return self._client.get("/health").status_code == 200
         except httpx.TransportError:
             return False
+
+    def about(self) -> About:
+        """What answers says that it is. Raises Unreachable where that is not a Connect cluster."""
+        found: About = self.must("/", shapes.about)
+        return found
 
     def close(self) -> None:
         self._client.close()
@@ -110,35 +109,35 @@ class RestClient:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def read(self, path: str, *, exists: bool = False) -> Any:
-        """The answer to GET, decoded; None for 404. A read can always be asked again.
+    def must(self, path: str, parse: Callable[[Any], Any] = shapes.as_it_is) -> Any:
+        """The answer to GET where every Connect cluster has one. Raises as `read` does, and
+        Unreachable for 404."""
+        request = Asked(self._target, "GET", path)
+        response = self._got(request, exists=False)
+        if response.status_code == 404:
+            raise not_connect(request, response)
+        return self._body(request, response, Expected((200,), parse))
+
+    def read(
+        self,
+        path: str,
+        parse: Callable[[Any], Any] = shapes.as_it_is,
+        *,
+        exists: bool = False,
+        once: bool = False,
+    ) -> Any:
+        """The answer to GET as `parse` makes it; None for 404. A read can always be asked again,
+        unless it may only be asked `once`.
 
         `exists`: it was just created, so that 404 passes.
 
-        Raises RequestError with Connect's status and text, Unreachable.
+        Raises RequestError with Connect's status and text, Unreachable for anything else.
         """
-        unanswered: list[httpx.TransportError] = []
-
-        def ask() -> httpx.Response | None:
-            try:
-                return self._sent("GET", path)
-            except httpx.TransportError as error:
-                unanswered.append(error)
-                return None
-
-        def again(response: httpx.Response | None) -> float:
-            if response is None or response.status_code >= 500:
-                return self._retries.read_s
-            if exists and response.status_code == 404:
-                return self._retries.follow_s
-            return self._retries.rebalance_s if response.status_code == _CONFLICT else 0
-
-        response = self._until_settled(ask, again)
-        if response is None:
-            raise self._unreachable(unanswered[-1]) from unanswered[-1]
-        if response.status_code == 404 and _is_json(response):
+        request = Asked(self._target, "GET", path)
+        response = self._got(request, exists=exists, once=once)
+        if response.status_code == 404 and connects_text(response) is not None:
             return None
-        return self._json(response)
+        return self._body(request, response, Expected((200,), parse))
 
     def change(
         self,
@@ -146,67 +145,135 @@ class RestClient:
         path: str,
         body: object = None,
         *,
+        expect: Expected = ACCEPTED,
         final: Callable[[], bool] = lambda: False,
+        done: Callable[[], bool] | None = None,
         exists: bool = False,
     ) -> Any:
-        """The answer to a request that changes something. `final` tells a 409 that will not pass;
-        with `exists` 404 does.
+        """The status and the body of the answer to a request that changes something.
 
-        Raises RequestError, Unreachable if it was never sent, OutcomeUnknown if no answer came.
+        `final` tells a 409 that will not pass; with `exists` 404 does. `done` tells whether a
+        request that was turned away on its way took place all the same; the answer is None then.
+
+        Raises RequestError, Unreachable if it was never sent or what answers is not Connect,
+        OutcomeUnknown if no answer of Connect came.
         """
         content = None if body is None else orjson.dumps(body)
-        headers = {} if body is None else {"Content-Type": "application/json"}
-
-        def ask() -> httpx.Response:
-            try:
-                return self._sent(method, path, content, headers)
-            except httpx.TransportError as error:
-                if _tls_refusal(error) is not None:
-                    raise self._unreachable(error) from error
-                what = f"no answer came to {method} {path}: it may have taken place"
-                raise OutcomeUnknown(
-                    Diagnostic("cluster.no-answer", what, self._shown, _why(error))
-                ) from error
+        request = Asked(self._target, method, path, content)
 
         def again(response: httpx.Response) -> float:
-            if response.status_code == 500 and _was_not_done(_error_text(response)):
+            status = response.status_code
+            if status == 500 and _was_not_done(connects_text(response) or ""):
                 return self._retries.rebalance_s
-            if (
-                response.status_code == _BUSY
-                and "Retry-After" in response.headers
-                and (_is_json(response))
-            ):
-                return self._retries.rebalance_s
-            if exists and response.status_code == 404:
+            if exists and status == 404:
                 return self._retries.follow_s
-            if response.status_code != _CONFLICT or final():
+            if status != _CONFLICT or final():
                 return 0
             return self._retries.rebalance_s
 
-        response = self._until_settled(ask, again)
-        if response.status_code in _GATEWAY and not _is_json(response):
+        seen = _unasked if done is None else _told_by(done)
+        response = self._changed(request, again, seen)
+        if response is None:
+            return None
+        if is_turned_away(response.status_code):
+            if was_not_begun(response.status_code) or connects_text(response) is not None:
+                raise refused(request, response, self._login_hint)
             what = f"what stands before the cluster gave up on {method} {path}"
-            why = f"HTTP {response.status_code}"
+            why = in_words(request, response)
             raise OutcomeUnknown(Diagnostic("cluster.no-answer", what, self._shown, why))
-        if response.status_code == 500 and _error_text(response).startswith(_NOT_PASSED_ON):
+        text = connects_text(response) or ""
+        if response.status_code == 500 and text.startswith(_NOT_PASSED_ON):
             what = f"the cluster's leader did not answer to {method} {path}: it may have done it"
-            why = _error_text(response)
-            raise OutcomeUnknown(Diagnostic("cluster.no-answer", what, self._shown, why))
-        return self._json(response)
+            raise OutcomeUnknown(Diagnostic("cluster.no-answer", what, self._shown, text))
+        return self._body(request, response, expect)
 
-    def _sent(
-        self,
-        method: str,
-        path: str,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> httpx.Response:
-        """What answered, as soon as anyone takes the connection. Raises Unreachable for nobody."""
+    def _got(self, request: Asked, *, exists: bool, once: bool = False) -> httpx.Response:
+        """The last answer to a read."""
+        unanswered: list[httpx.TransportError] = []
+
         begun, wait = self._clock(), self._retries.every_s
         while True:
+            response: httpx.Response | None = None
+            wait_s = wait
             try:
-                return self._client.request(method, path, content=content, headers=headers)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                response = self._sent(request)
+                if is_turned_away(response.status_code):
+                    wait_s = max(wait, retry_after_s(response.headers))
+            except httpx.TransportError as error:
+                unanswered.append(error)
+            limit = 0.0 if once else self._read_again_s(response, exists=exists)
+            if self._clock() - begun + wait_s > limit:
+                break
+            self._sleep(wait_s)
+            wait = min(2 * wait, self._retries.every_most_s)
+        if response is None:
+            raise self._unreachable(unanswered[-1]) from unanswered[-1]
+        return response
+
+    def _read_again_s(self, response: httpx.Response | None, *, exists: bool) -> float:
+        """For how long a read that was answered so is asked again."""
+        if response is None:
+            return self._retries.read_s
+        status = response.status_code
+        if is_turned_away(status):
+            return self._retries.busy_s
+        if status >= 500:
+            return self._retries.read_s
+        if exists and status == 404:
+            return self._retries.follow_s
+        return self._retries.rebalance_s if status == _CONFLICT else 0
+
+    def _changed(
+        self,
+        request: Asked,
+        again: Callable[[httpx.Response], float],
+        seen: Callable[[], bool],
+    ) -> httpx.Response | None:
+        """The last answer to a change; None once it is `seen` to have taken place. It is looked
+        for before a request that may have passed is sent once more."""
+        begun, wait, unsure = self._clock(), self._retries.every_s, False
+        while True:
+            response = self._answer(request)
+            if is_turned_away(response.status_code):
+                unsure = unsure or not was_not_begun(response.status_code)
+                wait_s, limit = max(wait, retry_after_s(response.headers)), self._retries.busy_s
+            else:
+                # The first of two requests may be what the second one is refused for
+                if unsure and response.is_client_error and seen():
+                    return None
+                wait_s, limit = wait, again(response)
+            if self._clock() - begun + wait_s > limit:
+                return response
+            self._sleep(wait_s)
+            wait = min(2 * wait, self._retries.every_most_s)
+            if unsure and seen():
+                return None
+
+    def _answer(self, request: Asked) -> httpx.Response:
+        """What answers a change. Raises OutcomeUnknown if nobody does."""
+        try:
+            return self._sent(request)
+        except httpx.TransportError as error:
+            if _tls_refusal(error) is not None:
+                raise self._unreachable(error) from error
+            what = f"no answer came to {request.method} {request.path}: it may have taken place"
+            raise OutcomeUnknown(
+                Diagnostic("cluster.no-answer", what, self._shown, _why(error))
+            ) from error
+
+    def _sent(self, request: Asked) -> httpx.Response:
+        """What answered, as soon as anyone takes the connection. Raises Unreachable for nobody."""
+        begun, wait = self._clock(), self._retries.every_s
+        headers = {} if request.content is None else {"Content-Type": "application/json"}
+        while True:
+            try:
+                return exchanged(
+                    request,
+                    lambda: self._client.request(
+                        request.method, request.path, content=request.content, headers=headers
+                    ),
+                )
+            except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
                 late = self._clock() - begun + wait > self._retries.connect_s
                 if late or _tls_refusal(error) is not None:
                     raise self._unreachable(error) from error
@@ -222,54 +289,45 @@ class RestClient:
             self._sleep(self._retries.every_s)
         return True
 
-    def _until_settled(self, ask: Callable[[], T], again: Callable[[T], float]) -> T:
-        """Asks until `again` says for how long no more; the last answer counts."""
-        begun, wait = self._clock(), self._retries.every_s
-        while True:
-            answer = ask()
-            if self._clock() - begun + wait > again(answer):
-                return answer
-            self._sleep(wait)
-            wait = min(2 * wait, self._retries.every_most_s)
-
-    def _json(self, response: httpx.Response) -> Any:
+    def _body(self, request: Asked, response: httpx.Response, expect: Expected) -> Any:
         """The answer's body; raises what it says is wrong."""
-        status = response.status_code
-        if status in _NOT_ALLOWED:
-            what = f"the Connect cluster does not allow this: {status} {response.reason_phrase}"
-            why = _error_text(response) if _is_json(response) else ""
-            raise Unreachable(
-                Diagnostic("cluster.not-allowed", what, self._shown, why, self._login_hint)
-            )
-        if status in (503, *_GATEWAY) and not _is_json(response):
-            what = f"what stands before the Connect cluster answers {status}"
-            raise Unreachable(Diagnostic("cluster.unreachable", what, self._shown))
         if not response.is_success:
-            raise RequestError(status, _error_text(response))
-        if not response.content:
+            raise refused(request, response, self._login_hint)
+        if response.status_code not in expect.statuses:
+            raise not_connect(request, response)
+        if expect.parse is None and not response.content:
             return None
-        if not _is_json(response):
-            what = "what answers is not a Connect cluster: it does not speak JSON"
-            raise Unreachable(Diagnostic("cluster.not-connect", what, self._shown))
-        return orjson.loads(response.content)
+        body = decoded(response)
+        if body is None:
+            raise not_connect(request, response)
+        try:
+            return body if expect.parse is None else expect.parse(body)
+        except KeyError as error:
+            raise not_connect(request, response, f"a map without {error}") from error
+        except shapes.WrongShape as error:
+            raise not_connect(request, response, str(error)) from error
+        except (TypeError, ValueError, AttributeError) as error:
+            # Its text may quote the body
+            why = "not the body that Connect answers with"
+            raise not_connect(request, response, why) from error
 
     def _unreachable(self, error: httpx.TransportError) -> Unreachable:
         refusal = _tls_refusal(error)
         if refusal is not None:
             what = "the Connect cluster and this side do not trust each other's certificates"
-            hint = "check the target's ca_file; a cluster may also want a cert_file and key_file"
+            hint = (
+                "check the target's ca_file, or without one the system's certificate authorities"
+                " (SSL_CERT_FILE); a cluster may also want a cert_file and key_file"
+            )
             why = refusal.reason or str(refusal)
             return Unreachable(Diagnostic("cluster.bad-tls", what, self._shown, why, hint))
         what = "the Connect cluster cannot be reached"
         hint = "check the target's URL, and whether the cluster runs"
-        if self._may_want_certificate:
+        if isinstance(error, httpx.ProxyError):
+            hint = "check the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names, or NO_PROXY"
+        elif self._target.cert_file is None and self._shown.startswith("https"):
             hint += " or wants a certificate of ours: cert_file and key_file"
         return Unreachable(Diagnostic("cluster.unreachable", what, self._shown, _why(error), hint))
-
-
-def shown_url(target: RestTarget) -> str:
-    """Its address without a user and password."""
-    return str(httpx.URL(target.url).copy_with(username=None, password=None))
 
 
 def connector_path(name: str, *rest: str) -> str:
@@ -277,37 +335,21 @@ def connector_path(name: str, *rest: str) -> str:
     return "/".join(("/connectors", quote(name, safe=""), *rest))
 
 
-def _tls(target: RestTarget) -> ssl.SSLContext | bool:
-    if target.ca_file is None and target.cert_file is None:
-        return True
-    try:
-        context = ssl.create_default_context(cafile=target.ca_file)
-        if target.cert_file is not None:
-            context.load_cert_chain(target.cert_file, target.key_file)
-    except OSError as error:
-        what = "a certificate file of the target cannot be used"
-        why = error.strerror or type(error).__name__
-        hint = "check ca_file, cert_file and key_file: PEM files, relative to connect.yaml"
-        raise Unreachable(
-            Diagnostic("cluster.bad-certificate", what, why=why, hint=hint)
-        ) from error
-    return context
+def _unasked() -> bool:
+    """Nothing tells whether it took place."""
+    return False
 
 
-def _is_json(response: httpx.Response) -> bool:
-    kind: str = response.headers.get("Content-Type", "")
-    return kind.startswith("application/json")
+def _told_by(done: Callable[[], bool]) -> Callable[[], bool]:
+    """A cluster that just turned a request away may turn the next one away, too."""
 
-
-def _error_text(response: httpx.Response) -> str:
-    if _is_json(response):
+    def asked() -> bool:
         try:
-            body = orjson.loads(response.content)
-        except orjson.JSONDecodeError:
-            body = None
-        if isinstance(body, dict) and body.get("message"):
-            return str(body["message"])
-    return f"HTTP {response.status_code} {response.reason_phrase}"
+            return done()
+        except ConnectError:
+            return False
+
+    return asked
 
 
 def _was_not_done(text: str) -> bool:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from connect_reconciler.cluster import shapes
 from connect_reconciler.cluster.choose import rest_client
-from connect_reconciler.cluster.rest_client import RestClient, connector_path, shown_url
+from connect_reconciler.cluster.connection import shown_url
+from connect_reconciler.cluster.rest_client import RestClient, connector_path
 from connect_reconciler.doctor.compare import compare, failed, left_over, unreadable
 from connect_reconciler.doctor.facts import Finding, Places, RestSide, TopicsSide
 from connect_reconciler.doctor.kafka import brokers_of, group_mixing, topic_facts
@@ -23,7 +25,6 @@ from connect_reconciler.observe.rest import connectors_over_rest
 from connect_runtime.client_overrides import Kind
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.clients import check_reachable
-from connect_runtime.rest import wire
 from connect_runtime.storage import config_topic, offsets_topic, status_topic
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
@@ -175,15 +176,15 @@ def _kind(name: str, config: Mapping[str, str], stored: OffsetSnapshot) -> Kind:
 
 
 def _rest_side(rest: RestClient) -> RestSide:
-    about = rest.read("/") or {}
+    about = rest.about()
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="doctor") as pool:
         found = connectors_over_rest(rest, pool)
         statuses = {n: each.status for n, each in found.items() if each.status is not None}
         stopped = [n for n, status in statuses.items() if status.connector.state is State.STOPPED]
         offsets = dict(zip(stopped, pool.map(lambda n: _offsets(rest, n), stopped), strict=True))
     return RestSide(
-        version=str(about.get("version", "")),
-        cluster_id=str(about.get("kafka_cluster_id", "")),
+        version=about.version,
+        cluster_id=about.kafka_cluster_id,
         infos={name: each.info for name, each in found.items()},
         statuses=statuses,
         offsets={name: entries for name, entries in offsets.items() if entries is not None},
@@ -192,10 +193,12 @@ def _rest_side(rest: RestClient) -> RestSide:
 
 def _offsets(rest: RestClient, name: str) -> tuple[OffsetEntry, ...] | None:
     try:
-        answer = rest.read(connector_path(name, "offsets"))
+        found: tuple[OffsetEntry, ...] | None = rest.read(
+            connector_path(name, "offsets"), shapes.offsets
+        )
     except RequestError:
         return None
-    return None if answer is None else wire.offsets_from_json(answer)
+    return found
 
 
 def _ledger(project: Project, client: Mapping[str, str]) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from connect_reconciler.cluster.answers import NotConnect
 from connect_reconciler.cluster.choose import rest_client
 from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.ledger.config_entry import offsets_mark, still_held, with_configs
@@ -98,7 +99,7 @@ def compared(project: Project, desired: Desired, client: Mapping[str, str], live
             told = ensure_same_cluster(
                 project, client, rest, connectors_of(desired, live.ledger.connectors)
             )
-        except Invalid:
+        except (Invalid, NotConnect):
             raise
         except ConnectError as error:
             return replace(live, warnings=(*live.warnings, not_compared(error)))

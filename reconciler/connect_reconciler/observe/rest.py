@@ -7,23 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import replace
 
+from connect_reconciler.cluster import shapes
 from connect_reconciler.cluster.rest_alone import FOLLOWS_S, is_passing, target_of
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
+from connect_reconciler.cluster.shapes import Told
 from connect_reconciler.hiding import hide
 from connect_reconciler.ledger.config_entry import load_ledger, offsets_mark, still_held
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.observe.classes import kinds_of, password_keys
+from connect_reconciler.observe.rest_offsets import whose_offsets_count
 from connect_reconciler.observe.traces import cover_of
 from connect_reconciler.plan.live import Kind, LedgerState, Live, LiveConnector, Owned
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_reconciler.plan.secrets.masked import see_through_masks
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus
-from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Diagnostic
@@ -31,14 +30,6 @@ from connect_specs.plugin_definitions import Definitions
 from connect_specs.states import TargetState
 
 _AT_ONCE = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A connector as REST tells of it; `status` None: it has none yet."""
-
-    info: ConnectorInfo
-    status: ConnectorStatus | None
 
 
 def observe_rest(
@@ -51,17 +42,17 @@ def observe_rest(
 ) -> Live:
     """The cluster as its REST API tells of it. Raises Unreachable, RequestError."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
-        root = pool.submit(client.read, "/")
+        about = client.about()
         found = connectors_over_rest(client, pool)
         problems: list[Diagnostic] = []
         ledger = _ledger(found, desired, problems)
         wanted = [
             name for name in found if name in desired.connectors or _ours(name, ledger, desired)
         ]
-        found |= _settled({name: found[name] for name in wanted}, client, pool)
-        offsets = dict(zip(wanted, pool.map(lambda n: _offsets(client, n), wanted), strict=True))
-        ledger = still_held(ledger, _went_on(found, lambda name: offsets.get(name, ())))
-        about = root.result() or {}
+        found |= _settled({name: found[name] for name in wanted}, client)
+        ledger = still_held(ledger, _went_on(found, lambda name: _offsets(client, name)))
+        asked = sorted(whose_offsets_count(desired, found, ledger))
+        offsets = dict(zip(asked, pool.map(lambda n: _offsets(client, n), asked), strict=True))
     states = {name: ConnectorState(name, each.info.config) for name, each in found.items()}
     sensitive = {name: spec.sensitive for name, spec in desired.connectors.items()}
     unread = [
@@ -86,9 +77,9 @@ def observe_rest(
         errors=tuple(problems),
         warnings=(*unread, *untold),
         now_ms=now_ms(),
-        cluster_id=str(about.get("kafka_cluster_id", "")),
+        cluster_id=about.kafka_cluster_id,
         rest_alone=True,
-        version=str(about.get("version", "")),
+        version=about.version,
     )
     return see_through_masks(live, desired)
 
@@ -108,45 +99,31 @@ def ledger_over_rest(
 
 
 def connectors_over_rest(client: RestClient, pool: ThreadPoolExecutor) -> dict[str, Told]:
-    """All connectors, by name."""
-    listed = pool.submit(client.read, "/connectors")
-    expanded: Mapping[str, Any] = client.read("/connectors?expand=info&expand=status") or {}
-    found = {
-        name: Told(
-            wire.connector_info_from_json(each["info"]),
-            wire.connector_status_from_json(each["status"]),
-        )
-        for name, each in expanded.items()
-        if "info" in each and "status" in each
-    }
-    # Connect leaves out of the expanded list what has no status yet
-    missing = [name for name in listed.result() or () if name not in found]
-    for info in pool.map(lambda name: client.read(connector_path(name)), missing):
-        if info is not None:
-            found[info["name"]] = Told(wire.connector_info_from_json(info), None)
+    """All connectors, by name. Raises Unreachable where something else than Connect answers."""
+    listed = pool.submit(client.must, "/connectors", shapes.names)
+    found: dict[str, Told] = client.must("/connectors?expand=info&expand=status", shapes.expanded)
+    # Connect leaves out of that list what has no status yet
+    missing = set(listed.result()) - found.keys()
+    if missing:
+        infos = client.must("/connectors?expand=info", shapes.expanded_infos)
+        found |= {name: Told(infos[name], None) for name in sorted(missing & infos.keys())}
     return found
 
 
-def _settled(
-    found: Mapping[str, Told], client: RestClient, pool: ThreadPoolExecutor
-) -> dict[str, Told]:
+def _settled(found: Mapping[str, Told], client: RestClient) -> dict[str, Told]:
     """Those whose statuses say nothing of their target states yet, as soon as they do."""
     passing = {name: each for name, each in found.items() if is_passing(each.status)}
 
     def look() -> bool:
-        unclear = [name for name, each in passing.items() if is_passing(each.status)]
-        for name, status in zip(unclear, pool.map(partial(_status, client), unclear), strict=True):
-            passing[name] = replace(passing[name], status=status)
+        now = client.must("/connectors?expand=status", shapes.expanded_statuses)
+        for name, each in passing.items():
+            if is_passing(each.status):
+                passing[name] = replace(each, status=now.get(name))
         return not any(is_passing(each.status) for each in passing.values())
 
     if passing:
         client.wait_for(look, FOLLOWS_S)
     return passing
-
-
-def _status(client: RestClient, name: str) -> ConnectorStatus | None:
-    answer = client.read(connector_path(name, "status"))
-    return None if answer is None else wire.connector_status_from_json(answer)
 
 
 def _ledger(found: Mapping[str, Told], desired: Desired, problems: list[Diagnostic]) -> LedgerState:
@@ -180,11 +157,13 @@ def _ours(name: str, ledger: LedgerState, desired: Desired) -> bool:
 
 def _offsets(client: RestClient, name: str) -> tuple[OffsetEntry, ...] | Diagnostic:
     try:
-        answer = client.read(connector_path(name, "offsets"))
+        found: tuple[OffsetEntry, ...] | None = client.read(
+            connector_path(name, "offsets"), shapes.offsets
+        )
     except RequestError as error:
         what = f"the offsets of {name} cannot be read, so effects on them are not told"
         return Diagnostic("observe.no-offsets", what, name, error.message)
-    return () if answer is None else wire.offsets_from_json(answer)
+    return found or ()
 
 
 def _covered(

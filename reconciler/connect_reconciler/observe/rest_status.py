@@ -27,6 +27,7 @@ def status_over_rest(target: RestTarget) -> tuple[ConfigSnapshot, StatusSnapshot
         RestClient(target) as client,
         ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="status") as pool,
     ):
+        client.about()
         found = connectors_over_rest(client, pool)
     configs = {
         name: ConnectorState(

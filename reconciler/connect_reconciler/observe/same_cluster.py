@@ -14,15 +14,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from connect_reconciler.cluster.rest_client import RestClient, shown_url
+from connect_reconciler.cluster import shapes
+from connect_reconciler.cluster.connection import shown_url
+from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.observe.kafka_view import records_if_there
 from connect_reconciler.plan.live import Owned
+from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.kafka.election import ApacheGroup, find_leader
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
 from connect_specs.desired import Desired, Project
-from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Location, Unreachable
+from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Location
 
 # A rebalance, before which a worker tells of what was, takes a few seconds
 _SETTLES_S: Final = 10.0
@@ -246,21 +249,9 @@ def _has_members(project: Project, client: Mapping[str, str]) -> bool | None:
 
 def rest_side(rest: RestClient) -> RestSide:
     """Raises Unreachable, also where what answers is not Connect; RequestError."""
-    about, listed = rest.read("/"), rest.read("/connectors")
+    about, listed = rest.about(), rest.must("/connectors", shapes.names)
     # Leaves out what has no status yet
-    statuses = rest.read("/connectors?expand=status") if listed else {}
-    try:
-        workers = {
-            str(name): str((each["status"].get("connector") or {}).get("worker_id") or "")
-            for name, each in statuses.items()
-        }
-        return RestSide(
-            str(about.get("kafka_cluster_id") or ""),
-            dict.fromkeys(map(str, listed), "") | workers,
-            str(about.get("version") or ""),
-        )
-    except (AttributeError, KeyError, TypeError):
-        what = (
-            "what answers is not a Connect cluster: its connectors are not listed as Connect does"
-        )
-        raise Unreachable(Diagnostic("cluster.not-connect", what, "GET /connectors")) from None
+    path, parse = "/connectors?expand=status", shapes.expanded_statuses
+    statuses: dict[str, ConnectorStatus] = rest.must(path, parse) if listed else {}
+    workers = {name: each.connector.worker_id for name, each in statuses.items()}
+    return RestSide(about.kafka_cluster_id, dict.fromkeys(listed, "") | workers, about.version)

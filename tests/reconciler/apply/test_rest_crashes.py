@@ -208,7 +208,8 @@ def check_end(alone: Alone, desired: Desired, change: Change, kind: str) -> None
         config.pop(LEDGER_KEY, None)
         assert config == {**wanted.config, "name": name}
         if not alone.worker.busy or change.ends[name] is not RUNNING:
-            assert list(live.connectors[name].offsets) == offsets_of(wanted, change, kind)
+            held = alone.worker.offsets.get(name, {}).values()
+            assert [OffsetEntry(*each) for each in held] == offsets_of(wanted, change, kind)
 
 
 def check_told(killed: Alone, desired: Desired, change: Change) -> None:

@@ -9,13 +9,15 @@ import pytest
 
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.port import OutcomeUnknown
-from connect_reconciler.cluster.rest_client import RestClient, Retries
+from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.cluster.retries import Retries
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Unreachable
 from connect_specs.states import TargetState
 
 Answer = httpx.Response | Exception
+INFO = {"name": "a", "config": {"name": "a"}, "tasks": [], "type": "source"}
 REBALANCE = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
 EXPECTED = "Request cannot be completed because a rebalance is expected"
 
@@ -142,7 +144,7 @@ def test_a_worker_that_does_not_know_yet_what_was_created_is_asked_again(
 ) -> None:
     """The trap: any worker answers, and those that do not lead follow late."""
     unknown = told(404, "Unknown connector a")
-    created, done = httpx.Response(201, json={"name": "a"}), httpx.Response(202)
+    created, done = httpx.Response(201, json=INFO), httpx.Response(202)
     none = httpx.Response(200, json={"offsets": []})
     cluster, transport = ask(created, unknown, unknown, done, unknown, none, unknown)
     cluster.create("a", {"name": "a"}, TargetState.RUNNING)
@@ -225,7 +227,7 @@ def test_a_refusal_says_why(ask: Over) -> None:
     with pytest.raises(Unreachable) as refused:
         cluster.config("a")
     (problem,) = refused.value.diagnostics
-    assert problem.why == "This host name is not allowed here"
+    assert problem.why.endswith("answered 403 Forbidden: This host name is not allowed here")
 
 
 def test_a_worker_that_is_busy_is_asked_again(ask: Over) -> None:

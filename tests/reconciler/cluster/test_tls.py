@@ -17,7 +17,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from connect_reconciler.cluster.port import OutcomeUnknown
-from connect_reconciler.cluster.rest_client import RestClient, Retries
+from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.cluster.retries import Retries
 from connect_runtime.kafka.ports import LOOPBACK
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Unreachable

@@ -38,7 +38,7 @@ def observed(*states: str, config: Mapping[str, str] = CONFIG) -> Live:
         query = request.url.query.decode()
         match request.url.path:
             case "/":
-                found: object = {"version": "4.1.0", "kafka_cluster_id": "c"}
+                found: object = {"version": "4.1.0", "commit": "x", "kafka_cluster_id": "c"}
             case "/connectors" if query:
                 found = {"a": {"info": info, "status": status()}}
             case "/connectors":

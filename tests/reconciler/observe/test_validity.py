@@ -12,7 +12,8 @@ import orjson
 import pytest
 
 from connect_reconciler.cluster.plugins import RestPlugins
-from connect_reconciler.cluster.rest_client import RestClient, Retries
+from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.cluster.retries import Retries
 from connect_reconciler.observe import validity
 from connect_reconciler.observe.cluster_validation import ask_cluster
 from connect_reconciler.observe.validity import check_specs, checked

@@ -22,7 +22,8 @@ from connect_reconciler.cluster.choose import open_cluster
 from connect_reconciler.cluster.confirmed import ConfirmedCluster
 from connect_reconciler.cluster.port import Cluster
 from connect_reconciler.cluster.readback import ConfigTopic
-from connect_reconciler.cluster.rest_client import PATIENT, RestClient
+from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.cluster.retries import PATIENT
 from connect_reconciler.ledger.lease import Lease
 from connect_reconciler.ledger.ledger import Ledger
 from connect_reconciler.observe.homes import Homes, worker_properties
@@ -66,7 +67,7 @@ def edges_for(
     with ExitStack() as stack:
         if project.target is not None and not properties:
             settings = replace(settings, progress=stack.enter_context(telling()))
-            client = stack.enter_context(RestClient(project.target, retries=PATIENT))
+            client = stack.enter_context(RestClient.checked(project.target, PATIENT))
             yield edges_over_rest(client, desired, settings, fingerprint_key_given())
             return
         check_lease_rights(project, properties)
@@ -97,7 +98,7 @@ def _cluster(
         cluster = open_cluster(project, properties, PATIENT)
         stack.callback(cluster.close)
         return cluster
-    rest = stack.enter_context(RestClient(project.target, retries=PATIENT))
+    rest = stack.enter_context(RestClient.checked(project.target, PATIENT))
     owned = ledger_seen(project, properties).state.connectors
     ensure_same_cluster(project, properties, rest, connectors_of(desired, owned))
     return ConfirmedCluster(rest, _read_back(project, logs, stack), project.topics.config)

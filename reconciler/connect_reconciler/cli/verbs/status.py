@@ -69,7 +69,7 @@ def _read(project: Project, properties: Mapping[str, str]) -> tuple[str | None, 
 
 def _read_over_rest(target: RestTarget) -> tuple[str, View]:
     """Whoever answers stands for all workers: Connect's own leader is not told."""
-    from connect_reconciler.cluster.rest_client import shown_url
+    from connect_reconciler.cluster.connection import shown_url
     from connect_reconciler.observe.rest_status import status_over_rest
     from connect_runtime.herder.view import View
 

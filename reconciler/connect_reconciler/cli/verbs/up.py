@@ -70,7 +70,7 @@ def with_master(config: WorkerConfig, slots: int | None, master: str | None) -> 
 
 def _refuse_rest_target(project: Project) -> None:
     if project.target is not None:
-        from connect_reconciler.cluster.rest_client import shown_url
+        from connect_reconciler.cluster.connection import shown_url
 
         what = "this project is for a Connect cluster that others run; there is nothing to start"
         hint = f"`connect plan` and `connect apply` reach it at {shown_url(project.target)}"

@@ -1,0 +1,81 @@
+"""How a target's REST API is reached: over which TLS, through which proxy, with which login."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+
+import httpx
+
+from connect_specs.desired import RestTarget
+from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
+
+_TRUST_HINT = "check ca_file, cert_file and key_file: PEM files, relative to connect.yaml"
+
+
+def connected(
+    target: RestTarget, *, direct: bool = False, transport: httpx.BaseTransport | None = None
+) -> httpx.Client:
+    """A client of the target. It asks no proxy for a local address, nor for any if `direct`.
+
+    Raises Unreachable for certificate files that cannot be used, Invalid for a proxy that cannot.
+    """
+    url = httpx.URL(target.url)
+    auth = None if target.user is None else httpx.BasicAuth(target.user, target.password or "")
+    try:
+        return httpx.Client(
+            base_url=url,
+            auth=auth,
+            headers={"Accept": "application/json", **target.headers},
+            timeout=httpx.Timeout(target.answer_s, connect=target.connect_s),
+            transport=transport,
+            verify=_tls(target) if url.scheme == "https" else _no_tls(),
+            # Of the environment only the proxies count: authorities are those of _tls
+            trust_env=not (direct or is_local(url.host)),
+        )
+    except (ImportError, ValueError, httpx.InvalidURL):
+        what = "the proxy that the environment names cannot be used"
+        hint = "check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY; NO_PROXY names hosts without a proxy"
+        why = "its address is none, or its scheme is not supported"
+        problem = Diagnostic("cluster.bad-proxy", what, shown_url(target), why, hint)
+        raise Invalid(problem) from None
+
+
+def shown_url(target: RestTarget) -> str:
+    """Its address without a user and password."""
+    return str(httpx.URL(target.url).copy_with(username=None, password=None))
+
+
+def is_local(host: str) -> bool:
+    """Whether a URL's host is this machine, by its name or its address."""
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost") or name == socket.gethostname().lower():
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback or address.is_unspecified
+
+
+def _tls(target: RestTarget) -> ssl.SSLContext:
+    """Trusts the target's authorities, else the system's as OpenSSL finds them, which is told by
+    SSL_CERT_FILE and SSL_CERT_DIR."""
+    try:
+        context = ssl.create_default_context(cafile=target.ca_file)
+        if target.cert_file is not None:
+            context.load_cert_chain(target.cert_file, target.key_file)
+    except OSError as error:
+        what = "a certificate file of the target cannot be used"
+        why = error.strerror or type(error).__name__
+        raise Unreachable(
+            Diagnostic("cluster.bad-certificate", what, why=why, hint=_TRUST_HINT)
+        ) from error
+    return context
+
+
+def _no_tls() -> ssl.SSLContext:
+    """For a connection that has none; to load authorities takes a while."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
