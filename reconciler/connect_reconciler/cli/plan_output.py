@@ -9,6 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.output import colour, progress, result, result_json
+from connect_reconciler.cli.plan_forms import Warned
 from connect_reconciler.plan.plan_file.file import check_saved, dump_plan, load_plan
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_json import render_plan_json
@@ -29,19 +30,34 @@ def told_and_kept(plan: Plan, call: Invocation, forms: Forms) -> None:
     if forms.out is not None and not plan.errors:
         save(plan, call.path(forms.out))
     whole = where_whole(forms.out, forms.html)
-    tell(plan, as_json=forms.as_json, as_markdown=forms.as_markdown, whole=whole)
+    tell(
+        plan,
+        as_json=forms.as_json,
+        as_markdown=forms.as_markdown,
+        whole=whole,
+        warned=forms.warned,
+    )
 
 
-def tell(plan: Plan, *, as_json: bool = False, as_markdown: bool = False, whole: str = "") -> None:
-    """The plan as a verb's result. `whole` says where all of it is, for Markdown that is cut."""
+def tell(
+    plan: Plan,
+    *,
+    as_json: bool = False,
+    as_markdown: bool = False,
+    whole: str = "",
+    warned: Warned = Warned.CHANGES,
+) -> None:
+    """The plan as a verb's result. `whole` says where all of it is, for Markdown that is cut.
+    JSON has all warnings."""
+    everything = warned is Warned.ALL
     if as_json:
         result_json(render_plan_json(plan))
     elif as_markdown:
         from connect_reconciler.render.markdown import render_markdown
 
-        result(render_markdown(plan, whole))
+        result(render_markdown(plan, whole, all_warnings=everything))
     else:
-        result(render_plan(plan, style(colour=colour(sys.stdout))))
+        result(render_plan(plan, style(colour=colour(sys.stdout)), all_warnings=everything))
 
 
 def where_whole(saved: Path | None, page: Path | None) -> str:

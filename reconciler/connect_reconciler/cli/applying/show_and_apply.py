@@ -9,6 +9,7 @@ import typer
 
 from connect_reconciler.cli.applying.choices import Choices
 from connect_reconciler.cli.output import progress, result, result_json
+from connect_reconciler.cli.plan_forms import Warned
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def show_and_apply(
     *,
     yes: bool,
     as_json: bool,
+    warned: Warned = Warned.CHANGES,
     lease: Lease | None = None,
     undo: Undo | None = None,
 ) -> int:
@@ -59,7 +61,7 @@ def show_and_apply(
 
     document: dict[str, object] = {"plan": render_plan_json(plan), "report": None}
     if not as_json:
-        tell(plan)
+        tell(plan, warned=warned)
     # An apply that was killed may have left an open journal and no change: it is closed then.
     if plan.errors or (plan.empty and not live.ledger.unfinished):
         if as_json:
@@ -69,7 +71,7 @@ def show_and_apply(
         need_someone_to_ask(yes=yes)
     # Before anything is opened: leading a new cluster already creates its topics.
     ensure_fresh(plan, desired, project, live)
-    if plan.actions and not yes and not _agreed():
+    if plan.actions and not yes and not _agreed(plan):
         progress("not applied")
         return ExitCode.FAILED
     report = carry_out(plan, project, desired, live, properties, choices, lease)
@@ -84,9 +86,12 @@ def show_and_apply(
     return report.exit_code
 
 
-def _agreed() -> bool:
+def _agreed(plan: Plan) -> bool:
+    from connect_reconciler.render.texts import one_line
+    from connect_reconciler.render.words import question
+
     # On stderr, like all that is not the result: the question must be seen when stdout is a file.
-    return typer.confirm("Apply this plan?", default=False, err=True)
+    return typer.confirm(one_line(question(plan)), default=False, err=True)
 
 
 def carry_out(

@@ -23,6 +23,7 @@ from connect_reconciler.cli.applying.choices import (
     Yes,
 )
 from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.plan_forms import Warned, Warnings
 from connect_reconciler.cli.scoping import Excludes, Targets, ensure_whole, scope_of
 
 
@@ -36,6 +37,7 @@ def apply(
     exclude: Excludes = None,
     yes: Yes = False,
     as_json: AsJson = False,
+    warnings: Warnings = Warned.CHANGES,
     parallelism: Parallelism = DEFAULT.parallelism,
     fail_fast: FailFast = False,
     takeover: TakeOver = False,
@@ -95,6 +97,7 @@ def apply(
             choices,
             yes=yes,
             as_json=as_json,
+            warned=warnings,
             lease=lease,
             undo=undo,
         )

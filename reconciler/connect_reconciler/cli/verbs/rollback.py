@@ -21,7 +21,7 @@ from connect_reconciler.cli.applying.choices import (
 )
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import progress
-from connect_reconciler.cli.plan_forms import AsMarkdown, Forms, PageFile
+from connect_reconciler.cli.plan_forms import AsMarkdown, Forms, PageFile, Warned, Warnings
 from connect_reconciler.cli.scoping import Excludes, Targets, ensure_whole, scope_of
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, Stale
 
@@ -54,6 +54,7 @@ def rollback(
     exclude: Excludes = None,
     yes: Yes = False,
     html: PageFile = None,
+    warnings: Warnings = Warned.CHANGES,
     as_markdown: AsMarkdown = False,
     as_json: AsJson = False,
     parallelism: Parallelism = DEFAULT.parallelism,
@@ -75,7 +76,7 @@ def rollback(
     from connect_reconciler.cli.planning import judged
     from connect_reconciler.cli.reading import policies_of
 
-    forms = Forms(out, html, as_markdown, as_json)
+    forms = Forms(out, html, as_markdown, as_json, warnings)
     only_plan = out is not None or html is not None or as_markdown
     takes_over = takeover and not only_plan
     if takes_over:
@@ -107,6 +108,7 @@ def rollback(
             choices,
             yes=yes,
             as_json=as_json,
+            warned=warnings,
             lease=lease,
         )
     if code == ExitCode.OK and plan.actions:
