@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from shlex import quote
+from shlex import join
 from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.output import colour, progress, result, result_json
@@ -28,7 +28,7 @@ def told_and_kept(plan: Plan, call: Invocation, forms: Forms) -> None:
     if forms.html is not None:
         write_page(plan, call.path(forms.html))
     if forms.out is not None and not plan.errors:
-        save(plan, call.path(forms.out))
+        save(plan, call, forms.out)
     whole = where_whole(forms.out, forms.html)
     tell(
         plan,
@@ -75,13 +75,14 @@ def write_page(plan: Plan, file: Path) -> None:
     progress(f"page written to {file}")
 
 
-def save(plan: Plan, file: Path) -> None:
+def save(plan: Plan, call: Invocation, file: Path) -> None:
     """Writes a plan file. Raises Invalid."""
+    from connect_reconciler.cli.applying.running import base_of
+
     _ensure_secrets_can_be_told_apart(plan)
-    _write(file, dump_plan(plan))
-    env = f"--env {quote(plan.env)} " if plan.env else ""
-    verb = f"rollback {plan.rolls_back}" if plan.rolls_back else "apply"
-    apply = f"connect {env}{verb} {quote(str(file))}"
+    _write(call.path(file), dump_plan(plan))
+    verb = ("rollback", plan.rolls_back) if plan.rolls_back else ("apply",)
+    apply = join(("connect", *base_of(call), *verb, str(file)))
     progress(f"saved: `{apply}` does exactly this, or refuses")
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
 
 from connect_reconciler.cli.applying.choices import Choices
+from connect_reconciler.cli.applying.next_steps import Run
 from connect_reconciler.cli.output import progress, result, result_json
 from connect_reconciler.cli.plan_forms import Warned
-from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
+from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, NextStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from connect_reconciler.plan.live import Live
     from connect_reconciler.plan.plan import Plan
     from connect_specs.desired import Desired, Project
+
+
+_APPLY = Run()
 
 
 def need_someone_to_ask(*, yes: bool) -> None:
@@ -47,6 +52,7 @@ def show_and_apply(
     yes: bool,
     as_json: bool,
     warned: Warned = Warned.CHANGES,
+    run: Run = _APPLY,
     lease: Lease | None = None,
     undo: Undo | None = None,
 ) -> int:
@@ -77,12 +83,12 @@ def show_and_apply(
     report = carry_out(plan, project, desired, live, properties, choices, lease)
     undoing = undo is not None and undo.wanted(report)
     if not as_json:
-        _tell(report, render_outcome if undoing else render_report)
+        _tell(report, render_outcome if undoing else partial(render_report, run=run))
     undone = undo.way_back(report.apply_id) if undo is not None and undoing else None
     if as_json:
-        result_json(document | _reports_json(report, undone))
+        result_json(document | _reports_json(report, undone, run))
     elif undone is not None:
-        _tell_undone(undone, report.apply_id)
+        _tell_undone(undone, report.apply_id, run)
     return report.exit_code
 
 
@@ -135,7 +141,8 @@ def _tell(report: ApplyReport, render: Callable[[ApplyReport], str]) -> None:
     result(render(report))
 
 
-def _tell_undone(undone: Undone, apply_id: str) -> None:
+def _tell_undone(undone: Undone, apply_id: str, run: Run) -> None:
+    from connect_reconciler.cli.applying.next_steps import after_rollback, steps_text
     from connect_reconciler.cli.applying.report import render_outcome
     from connect_specs.diagnostics_text import render_diagnostics
 
@@ -145,16 +152,18 @@ def _tell_undone(undone: Undone, apply_id: str) -> None:
         sys.stderr.write(render_diagnostics(undone.errors))
     if undone.report is not None and undone.report.exit_code == ExitCode.OK:
         result(f"Rolled back: what apply {apply_id} did is undone")
+        result(steps_text(after_rollback(run)))
     else:
-        result(f"Not rolled back; `connect rollback {apply_id}` plans the way back")
+        result("Not rolled back")
+        result(steps_text([NextStep(run.command("rollback", apply_id), "plans the way back")]))
 
 
-def _reports_json(report: ApplyReport, undone: Undone | None) -> dict[str, object]:
+def _reports_json(report: ApplyReport, undone: Undone | None, run: Run) -> dict[str, object]:
     from connect_reconciler.cli.applying.report import report_json
     from connect_reconciler.cli.entry import to_json
     from connect_reconciler.render.plan_json import render_plan_json
 
-    document: dict[str, object] = {"report": report_json(report)}
+    document: dict[str, object] = {"report": report_json(report, run)}
     if undone is not None:
         document["rollback"] = {
             "plan": None if undone.plan is None else render_plan_json(undone.plan),

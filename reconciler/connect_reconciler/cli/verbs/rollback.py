@@ -69,6 +69,7 @@ def rollback(
     rolled back itself. With --out, --html or --markdown it only plans.
     """
     from connect_reconciler.cli.applying.leasing import taken_over
+    from connect_reconciler.cli.applying.running import advised, run_of
     from connect_reconciler.cli.applying.show_and_apply import need_someone_to_ask, show_and_apply
     from connect_reconciler.cli.applying.way_back import find_way_back, specs_if_readable
     from connect_reconciler.cli.connecting import client
@@ -84,12 +85,13 @@ def rollback(
     choices = Choices(parallelism, fail_fast, health_timeout, healthy_for)
     call = invocation(context)
     project, scope = call.project(), scope_of(target, exclude)
-    policies, saved = policies_of(project), None
+    policies, saved, asked = policies_of(project), None, scope
     if file is not None:
         ensure_whole(scope)
         saved = _saved(call.path(file), apply_id)
         scope = _scope_of(saved)
-    with client(project) as properties, ExitStack() as stack:
+    run = run_of(call, project, asked, file, ("rollback", apply_id))
+    with advised(run), client(project) as properties, ExitStack() as stack:
         lease = stack.enter_context(taken_over(project, properties)) if takes_over else None
         found = find_way_back(project, properties, apply_id, scope, specs_if_readable(project))
         made = found.plan(project)
@@ -109,6 +111,7 @@ def rollback(
             yes=yes,
             as_json=as_json,
             warned=warnings,
+            run=run,
             lease=lease,
         )
     if code == ExitCode.OK and plan.actions:
