@@ -82,16 +82,17 @@ def _means(lines: Iterable[str], style: Style) -> Iterator[str]:
 
 def _group(group: Group, style: Style) -> Iterator[str]:
     first, *others = group.warnings
-    if not others:
+    if others:
+        subject = f" {one_line(group.subject)}" if group.subject else ""
+        yield style.paint("warning", f"warning[{group.code}]:") + subject
+        for each in group.warnings:
+            place = each.where
+            at = f"{place.line}:{place.column} " if isinstance(place, Location) else ""
+            yield f"  {at}{one_line(each.what)}"
+            yield from _reasons(each, "    ")
+    else:
         yield from _diagnostic("warning", first, style)
-        return
-    subject = f" {group.subject}" if group.subject else ""
-    yield f"{style.paint('warning', f'warning[{group.code}]:')}{one_line(subject)}"
-    for each in group.warnings:
-        place = each.where
-        at = f"{place.line}:{place.column} " if isinstance(place, Location) else ""
-        yield f"  {at}{one_line(each.what)}"
-        yield from _reasons(each, "    ")
+    yield from _reasons(group.shared, "  ")
 
 
 def _diagnostic(role: Role, each: Diagnostic, style: Style) -> Iterator[str]:

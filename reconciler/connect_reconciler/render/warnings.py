@@ -15,11 +15,13 @@ from connect_specs.diagnostics import Diagnostic, Location
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Warnings with one code about one spec, or about one thing that is none."""
+    """Warnings with one code about one spec, or about one thing that is none. A reason or a hint
+    that is that of all is in `shared` alone."""
 
     code: str
     subject: str
     warnings: tuple[Diagnostic, ...]
+    shared: Diagnostic
 
 
 def told(plan: Plan, *, everything: bool) -> tuple[Diagnostic, ...]:
@@ -52,17 +54,18 @@ def grouped(warnings: Iterable[Diagnostic]) -> tuple[Group, ...]:
         subject = each.where.file if isinstance(each.where, Location) else each.where or ""
         found.setdefault(subject, {}).setdefault(each.code, []).append(each)
     return tuple(
-        Group(code, subject, _told_once(each))
+        _group(code, subject, list(dict.fromkeys(each)))
         for subject, codes in found.items()
         for code, each in codes.items()
     )
 
 
-def _told_once(warnings: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """A hint that is that of all stands at the last one only, and a reason too."""
-    unique = list(dict.fromkeys(warnings))
-    for field in ("why", "hint"):
-        texts = {getattr(each, field) for each in unique}
-        if len(texts) == 1:
-            unique[:-1] = [replace(each, **{field: ""}) for each in unique[:-1]]
-    return tuple(unique)
+def _group(code: str, subject: str, warnings: Sequence[Diagnostic]) -> Group:
+    first = warnings[0]
+    why = first.why if all(each.why == first.why for each in warnings) else ""
+    hint = first.hint if all(each.hint == first.hint for each in warnings) else ""
+    own = (
+        replace(each, why="" if why else each.why, hint="" if hint else each.hint)
+        for each in warnings
+    )
+    return Group(code, subject, tuple(own), Diagnostic(code, "", why=why, hint=hint))
