@@ -61,13 +61,23 @@ def by_place(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     return sorted(diagnostics, key=place)
 
 
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """A command that a user can copy, and what it is for."""
+
+    command: str
+    why: str
+
+
 class ConnectError(Exception):
-    """An error that the user is meant to read. Subclasses fix the exit code.
+    """An error that the user is meant to read. Subclasses fix the exit code. `next_steps` is set by
+    whoever knows the command that failed.
 
     Safe to pickle, so that Spark can carry it between processes.
     """
 
     exit_code: ExitCode = ExitCode.FAILED
+    next_steps: tuple[NextStep, ...] = ()
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         super().__init__(*diagnostics)

@@ -1,31 +1,14 @@
-"""What to do next after an apply: each command that is named is one that runs."""
-
-import re
-import shlex
-
-import pytest
+"""What became of an apply, as text."""
 
 from connect_reconciler.apply.report import (
     ActionResult,
     ApplyReport,
     ConnectorReport,
-    Health,
     Outcome,
 )
-from connect_reconciler.cli.applying.report import next_steps, render_report
+from connect_reconciler.cli.applying.report import render_report
 from connect_reconciler.plan.actions import Delete
 from connect_specs.diagnostics import ExitCode
-from support.command import Command
-
-
-@pytest.mark.parametrize("health", [Health.FAILED, Health.TIMED_OUT])
-def test_a_command_that_is_named_exists_as_written(connect: Command, health: Health) -> None:
-    (said,) = next_steps(ApplyReport("a1", (ConnectorReport("c", (), health=health),)))
-    named = re.findall(r"`connect (.+?)`", said)
-    assert named
-    # outside a project a verb that was written rightly looks for connect.yaml, and finds none
-    for words in named:
-        assert "error[project.not-found]" in connect(*shlex.split(words)).stderr
 
 
 def of(name: str, outcome: Outcome, detail: str = "", left: str = "") -> ConnectorReport:
@@ -47,7 +30,8 @@ def test_what_was_not_begun_is_one_line() -> None:
         "  b: delete unknown: interrupted while it was under way",
         "  b: left as it is: its state was not read",
         f"  not begun (interrupted): {names} and 3 more",
-        "Next: `connect plan` shows whether what is unknown took place",
-        "Next: `connect apply` again: it goes on where this one ended",
-        "Next: `connect rollback a1` plans the way back",
+        "Next:",
+        "  connect plan          whether what is unknown took place",
+        "  connect apply         goes on where this one ended",
+        "  connect rollback a1   or undo the apply",
     ]

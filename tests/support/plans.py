@@ -55,6 +55,7 @@ from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
 from connect_reconciler.plan.renames.rename import base_config, rename_pin
 from connect_reconciler.plan.secrets.sensitive import reveal
+from connect_reconciler.plan.target import Target
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Location
@@ -308,9 +309,15 @@ def plan_with_everything() -> Plan:
             CarryOffsets(connector="c", reason="r", old="b", moves=moves),
             DeleteOld(connector="c", reason="r", old="b", reset=True),
         ),
-        warnings=(Diagnostic("plan.below-start", "what", "a", "why", "hint"),),
+        warnings=(
+            Diagnostic("plan.below-start", "what", "a", "why", "hint"),
+            Diagnostic("config.slip", "what", place),
+        ),
         errors=(Diagnostic("plan.pin-reused", "what", place), Diagnostic("plan.x", "what")),
         key_id="56" * 8,
         env="prod",
         rolls_back="20261121T140000Z-1f2e3d4c",
+        target=Target("https://connect.prod:8083", "kafka-1:9092,kafka-2:9092"),
+        places={"a": place, "z": Location("connectors/z.yaml", 4, 1)},
+        unchanged=(Diagnostic("config.slip", "what", place),),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from connect_reconciler.cli.signals import Terminated, raised_on_sigterm
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
 
 if TYPE_CHECKING:
-    from connect_specs.diagnostics import Location
+    from connect_specs.diagnostics import Location, NextStep
 
 # A shell tells so that a signal ended a process.
 _BY_SIGNAL = 128
@@ -30,7 +31,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         return _invoke(list(argv) or ["--help"])
     except ConnectError as error:
-        return _draw(error.diagnostics, error.exit_code, as_json)
+        return _draw(error.diagnostics, error.exit_code, as_json, error.next_steps)
     except typer.TyperException as error:
         return _draw([_usage(error)], ExitCode.INVALID, as_json)
     except (KeyboardInterrupt, typer.Abort):
@@ -53,14 +54,25 @@ def _invoke(argv: list[str]) -> int:
     return code if isinstance(code, int) else ExitCode.OK
 
 
-def _draw(diagnostics: Sequence[Diagnostic], code: ExitCode, as_json: bool) -> int:
+def _draw(
+    diagnostics: Sequence[Diagnostic],
+    code: ExitCode,
+    as_json: bool,
+    steps: Sequence[NextStep] = (),
+) -> int:
+    from connect_reconciler.cli.applying.next_steps import steps_text
     from connect_reconciler.cli.output import result_json
     from connect_specs.diagnostics_text import render_diagnostics
 
     try:
         sys.stderr.write(render_diagnostics(diagnostics))
         if as_json:
-            result_json({"error": {"exit_code": int(code), "diagnostics": to_json(diagnostics)}})
+            told: dict[str, object] = {"exit_code": int(code)}
+            told |= {"diagnostics": to_json(diagnostics)}
+            told |= {"next": [asdict(each) for each in steps]} if steps else {}
+            result_json({"error": told})
+        elif steps:
+            sys.stderr.write(steps_text(steps))
     except BrokenPipeError:
         _broken_pipe()
     return code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,19 @@ AsMarkdown = Annotated[
 PageFile = Annotated[
     Path | None,
     typer.Option("--html", metavar="FILE", help="Also write a page to fold, filter and search."),
+]
+
+
+class Warned(StrEnum):
+    """Which warnings are shown: those about what changes, or all."""
+
+    CHANGES = "changes"
+    ALL = "all"
+
+
+Warnings = Annotated[
+    Warned,
+    typer.Option("--warnings", help="Which warnings to show: about what changes, or all."),
 ]
 
 
@@ -31,6 +45,7 @@ class Forms:
     html: Path | None
     as_markdown: bool
     as_json: bool
+    warned: Warned = Warned.CHANGES
 
     def __post_init__(self) -> None:
         ensure_one_form(as_json=self.as_json, as_markdown=self.as_markdown)

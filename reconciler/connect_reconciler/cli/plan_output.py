@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from shlex import quote
+from shlex import join
 from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.output import colour, progress, result, result_json
+from connect_reconciler.cli.plan_forms import Warned
 from connect_reconciler.plan.plan_file.file import check_saved, dump_plan, load_plan
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_json import render_plan_json
@@ -27,21 +28,36 @@ def told_and_kept(plan: Plan, call: Invocation, forms: Forms) -> None:
     if forms.html is not None:
         write_page(plan, call.path(forms.html))
     if forms.out is not None and not plan.errors:
-        save(plan, call.path(forms.out))
+        save(plan, call, forms.out)
     whole = where_whole(forms.out, forms.html)
-    tell(plan, as_json=forms.as_json, as_markdown=forms.as_markdown, whole=whole)
+    tell(
+        plan,
+        as_json=forms.as_json,
+        as_markdown=forms.as_markdown,
+        whole=whole,
+        warned=forms.warned,
+    )
 
 
-def tell(plan: Plan, *, as_json: bool = False, as_markdown: bool = False, whole: str = "") -> None:
-    """The plan as a verb's result. `whole` says where all of it is, for Markdown that is cut."""
+def tell(
+    plan: Plan,
+    *,
+    as_json: bool = False,
+    as_markdown: bool = False,
+    whole: str = "",
+    warned: Warned = Warned.CHANGES,
+) -> None:
+    """The plan as a verb's result. `whole` says where all of it is, for Markdown that is cut.
+    JSON has all warnings."""
+    everything = warned is Warned.ALL
     if as_json:
         result_json(render_plan_json(plan))
     elif as_markdown:
         from connect_reconciler.render.markdown import render_markdown
 
-        result(render_markdown(plan, whole))
+        result(render_markdown(plan, whole, all_warnings=everything))
     else:
-        result(render_plan(plan, style(colour=colour(sys.stdout))))
+        result(render_plan(plan, style(colour=colour(sys.stdout)), all_warnings=everything))
 
 
 def where_whole(saved: Path | None, page: Path | None) -> str:
@@ -59,13 +75,14 @@ def write_page(plan: Plan, file: Path) -> None:
     progress(f"page written to {file}")
 
 
-def save(plan: Plan, file: Path) -> None:
+def save(plan: Plan, call: Invocation, file: Path) -> None:
     """Writes a plan file. Raises Invalid."""
+    from connect_reconciler.cli.applying.running import base_of
+
     _ensure_secrets_can_be_told_apart(plan)
-    _write(file, dump_plan(plan))
-    env = f"--env {quote(plan.env)} " if plan.env else ""
-    verb = f"rollback {plan.rolls_back}" if plan.rolls_back else "apply"
-    apply = f"connect {env}{verb} {quote(str(file))}"
+    _write(call.path(file), dump_plan(plan))
+    verb = ("rollback", plan.rolls_back) if plan.rolls_back else ("apply",)
+    apply = join(("connect", *base_of(call), *verb, str(file)))
     progress(f"saved: `{apply}` does exactly this, or refuses")
 
 

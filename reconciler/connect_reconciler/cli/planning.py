@@ -50,6 +50,7 @@ def planned(
 ) -> Plan:
     """The plan from there to the specs, judged by the project's policies."""
     from connect_reconciler.plan.planner import make_plan
+    from connect_reconciler.plan.target import target_of
 
     made = make_plan(
         desired,
@@ -59,7 +60,7 @@ def planned(
         scope=scope,
         env=project.env,
     )
-    return judged(made, policies, live)
+    return judged(replace(made, target=target_of(project)), policies, live)
 
 
 def judged(plan: Plan, policies: tuple[Policy, ...], live: Live) -> Plan:

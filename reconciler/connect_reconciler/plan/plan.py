@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from connect_reconciler.plan.actions import Action
-from connect_specs.diagnostics import Diagnostic
+from connect_reconciler.plan.target import Target
+from connect_specs.diagnostics import Diagnostic, Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,10 @@ class Plan:
     that was observed, and `observed_ms` when. `key_id` tells the key behind its fingerprints, and
     is empty if there was none. `env` is the environment whose values the specs were read with.
     `rolls_back` is the apply that it leads back from; None: it leads to the specs. `saved_as` is
-    the hash of the file that was approved; empty for a plan that no file holds.
+    the hash of the file that was approved; empty for a plan that no file holds. `target` is the
+    cluster by its addresses; None where an old plan file does not say it. `places` say where the
+    specs of connectors are. `unchanged` are those of the warnings that concern what the plan
+    leaves as it is.
     """
 
     project: str
@@ -31,6 +36,9 @@ class Plan:
     env: str | None = None
     rolls_back: str | None = None
     saved_as: str = ""
+    target: Target | None = None
+    places: Mapping[str, Location] = field(default_factory=dict)
+    unchanged: tuple[Diagnostic, ...] = ()
 
     @property
     def empty(self) -> bool:

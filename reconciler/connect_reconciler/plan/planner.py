@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from connect_reconciler.plan.attribution import attributed
 from connect_reconciler.plan.checks.changes import check_changes
 from connect_reconciler.plan.checks.group_readers import readers_of
 from connect_reconciler.plan.consequences.explain import explained
@@ -45,7 +46,7 @@ def make_plan(
         if each.name not in problems.blocked
     ]
     actions = ordered(allowed, live, readers, project=desired.project, worker=known)
-    return Plan(
+    made = Plan(
         project=desired.project,
         group_id=group_id,
         cluster_id=live.cluster_id,
@@ -61,3 +62,4 @@ def make_plan(
         key_id=key_id(live.ledger.fingerprint_key),
         env=env,
     )
+    return attributed(made, changes)

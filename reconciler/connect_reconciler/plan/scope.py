@@ -17,6 +17,8 @@ from connect_specs.diagnostics import Diagnostic, Invalid
 
 PARTIAL = "plan.partial"
 
+# Options that a first line names
+_OPTIONS = 3
 _NEAR = 5
 
 
@@ -54,7 +56,7 @@ def narrowed(desired: Desired, live: Live, scope: Scope) -> tuple[Desired, Live]
     names = {name for group in kept for name in group}
     partial = Diagnostic(
         PARTIAL,
-        f"partial: {len(kept)} of {len(groups)} connectors",
+        f"partial: {len(kept)} of {len(groups)} connectors, by {_named(scope)}",
         why=" and ".join(_options(scope)) + " leaves out the others: they stay as they are",
     )
     owners = {
@@ -104,6 +106,13 @@ def _without_match(scope: Scope, names: list[str]) -> Iterator[Diagnostic]:
             f"{option} {glob} matches no connector of the project",
             hint=f"{hint} and {more} more" if near and more else hint,
         )
+
+
+def _named(scope: Scope) -> str:
+    """The options that leave connectors out, for a first line."""
+    options = list(_options(scope))
+    more = len(options) - _OPTIONS
+    return ", ".join(options[:_OPTIONS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _options(scope: Scope) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from connect_reconciler.plan.action_words import DELETED, NEW, STATE
 from connect_reconciler.plan.actions import (
     Adopt,
     AlterOffsets,
@@ -54,15 +55,17 @@ class Wording:
 
     def create(self, initial: TargetState, held_from: TargetState | None) -> Create:
         """Its first state is `initial`; `held_from` if it waits there for its offsets."""
-        owned = self.changes.owned is not None
-        reason = "its spec is new"
-        if owned:
-            reason = "it is not on the cluster, and the ledger and its spec have it"
+        owned = self.changes.owned
+        reason = NEW
+        if owned is not None:
+            reason = DELETED
+            if owned.state is None:
+                reason = "an earlier apply recorded it, and it is not on the cluster"
         lines = []
         if held_from is not None:
-            lines.append(f"created stopped, for its offsets; {held_from.value} after that")
+            lines.append("created stopped, for its offsets")
         elif initial is not TargetState.RUNNING:
-            lines.append(f"created {initial.value}: it does not start")
+            lines.append(f"created {initial.value}")
         if self.changes.pin is None:
             lines.append(self._beginning())
         return Create(
@@ -78,7 +81,7 @@ class Wording:
         """It is live, named by a spec, and nobody's."""
         return Adopt(
             connector=self.changes.name,
-            reason="it is live, and no project owns it",
+            reason="on the cluster, and no project owns it",
             effect="managed by this project from now on: removing its spec will delete it",
         )
 
@@ -87,7 +90,7 @@ class Wording:
         count = len(self.changes.config)
         return UpdateConfig(
             connector=self.changes.name,
-            reason=f"{count} {'key differs' if count == 1 else 'keys differ'} from its spec",
+            reason=f"{count} {'key differs' if count == 1 else 'keys differ'}",
             effect=_lines(summary(self.changes)),
             config=self.changes.values,
             changes=self.changes.config,
@@ -96,13 +99,9 @@ class Wording:
     def stop(self, held_from: TargetState | None) -> Stop:
         """For good, or for its offsets."""
         if held_from is None:
-            reason, effect = "its spec says stopped", "its tasks end; nothing is read or written"
+            reason, effect = self._state_reason(), "its tasks end; nothing is read or written"
         else:
-            goal = self.changes.goal.value
-            reason = "offsets move only while it is stopped"
-            effect = f"its tasks end; {goal} again after that"
-            if self.changes.goal is not held_from:
-                effect = f"its tasks end; {goal} after that"
+            reason, effect = "offsets move only while it is stopped", ""
         return Stop(connector=self.changes.name, reason=reason, effect=effect, held_from=held_from)
 
     def stay_stopped(self) -> Stop:
@@ -151,7 +150,7 @@ class Wording:
         """As its spec says, or as it was."""
         effect = "its tasks stay, and read and write nothing"
         if self._stopped_before():
-            effect = "no tasks until it resumes"
+            effect = "" if self.changes.moves_offsets else "no tasks until it resumes"
         return Pause(connector=self.changes.name, reason=self._state_reason(), effect=effect)
 
     def resume(self) -> Resume:
@@ -159,6 +158,8 @@ class Wording:
         effect = "goes on where its offsets are"
         if self._stopped_before():
             effect = "its tasks start where its offsets are"
+        if self.changes.moves_offsets:
+            effect = ""  # the moves say where
         return Resume(connector=self.changes.name, reason=self._state_reason(), effect=effect)
 
     def restart(self) -> Restart:
@@ -172,7 +173,7 @@ class Wording:
     def delete(self) -> Delete:
         """It is ours, and its spec is gone."""
         name, kind = self.changes.name, self.changes.kind
-        lines = ["its tasks end"]
+        lines = []
         if kind == "sink" and self.changes.live is not None:
             config = self.changes.cover.shown(self.changes.live.config)
             group = sink_group(name, config, self.worker)
@@ -188,7 +189,7 @@ class Wording:
         """It is ours, and neither spec nor connector is left."""
         return Forget(
             connector=self.changes.name,
-            reason="its spec is gone, and it is not on the cluster either",
+            reason="its spec is gone, and so is the connector",
             effect="only the ledger changes",
         )
 
@@ -200,7 +201,7 @@ class Wording:
             effect = "removing its spec will be refused, and will not delete it"
         return Protect(
             connector=self.changes.name,
-            reason=f"its spec says prevent_delete: {value}",
+            reason=f"prevent_delete: {value}",
             effect=effect,
             prevent_delete=prevent_delete,
         )
@@ -246,16 +247,18 @@ class Wording:
         return stopped or self.changes.pin is not None
 
     def _state_reason(self) -> str:
-        changes = self.changes
-        if changes.spec is not None and managed_state(changes.spec) is not None:
-            return f"its spec says {changes.goal.value}"
-        if changes.live is None and changes.rename is not None:
-            return f"{changes.rename.old} was {changes.goal.value} before"
+        """What it comes from and goes to, where that differs; else why it is let go."""
+        changes, goal = self.changes, self.changes.goal.value
+        managed = changes.spec is not None and managed_state(changes.spec) is not None
+        if changes.live is None and changes.rename is not None and not managed:
+            return f"{changes.rename.old} was {goal} before"
         if changes.live is None:
-            return "a new connector runs unless its spec says otherwise"
-        if changes.live.target is TargetState.STOPPED:
-            return f"an earlier apply held it stopped; it was {changes.goal.value} before"
-        return f"it was {changes.goal.value} before the stop"
+            return f"{STATE}{goal}"
+        if changes.live.target is changes.goal:
+            return f"it was {goal} before"
+        if changes.live.target is TargetState.STOPPED and not managed:
+            return f"an earlier apply held it stopped; it was {goal} before"
+        return f"{STATE}{changes.live.target.value} → {goal}"
 
 
 def _moves(

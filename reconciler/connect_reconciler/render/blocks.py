@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from connect_reconciler.plan.actions import Action, UpdateConfig
+from connect_reconciler.plan.action_words import NEW, STATE, reason, recreates
+from connect_reconciler.plan.actions import Action, Create, UpdateConfig, old_name
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.summary import RISKY, Kind, grouped, kinds
 from connect_reconciler.render.words import CONSEQUENCES, GRAVE, kind_words
+from connect_specs.diagnostics import Location
 
 Mark: TypeAlias = Literal["-", "!", "+", "~"]
 
@@ -19,12 +21,13 @@ _FEW = 3
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One connector's actions, in the order in which they will happen."""
+    """One connector's actions, in the order in which they will happen; `place` is its spec's."""
 
     connector: str
     kinds: tuple[Kind, ...]
     actions: tuple[Action, ...]
     few: bool = False
+    place: Location | None = None
 
     @property
     def deletes(self) -> bool:
@@ -69,7 +72,44 @@ class Block:
     @property
     def words(self) -> str:
         """What the actions amount to."""
-        return ", ".join((*map(kind_words, self.kinds), *self.elsewhere))
+        return ", ".join((*map(self._kind_words, self.kinds), *self.elsewhere))
+
+    @property
+    def heading(self) -> str:
+        """`create (new: connectors/c.yaml:1)`: what the actions amount to, why where one action
+        says it all, and the spec."""
+        words = self.words
+        if self.alone and self.actions[0].reason.startswith(STATE):
+            words = self.actions[0].reason
+        about = [*self._why(), *self._where()]
+        return f"{words} ({self._between().join(about)})" if about else words
+
+    @property
+    def alone(self) -> bool:
+        """Whether one action is all that is done."""
+        return len(self.actions) == 1
+
+    def _why(self) -> Iterator[str]:
+        first = self.actions[0]
+        if isinstance(first, Create) and first.renamed_from is None:
+            yield first.reason
+        elif self.alone and reason(first) and not first.reason.startswith(STATE):
+            yield reason(first)
+
+    def _where(self) -> Iterator[str]:
+        if self.place is not None:
+            yield f"{self.place.file}:{self.place.line}"
+
+    def _between(self) -> str:
+        return ": " if self.actions[0].reason == NEW else "; "
+
+    def _kind_words(self, kind: Kind) -> str:
+        old = next(filter(None, map(old_name, self.actions)), None)
+        if kind == "rename" and old is not None:
+            return f"rename from {old}"
+        if kind == "create" and any(map(recreates, self.actions)):
+            return "recreate"
+        return kind_words(kind)
 
 
 def titles(drawn: Sequence[Block]) -> tuple[tuple[str, tuple[Block, ...]], ...]:
@@ -86,5 +126,8 @@ def blocks(plan: Plan) -> tuple[Block, ...]:
     """Deletes, then whatever moves offsets, then the rest as the plan has it."""
     groups = grouped(plan)
     few = len(groups) <= _FEW
-    found = [Block(each[0].connector, kinds(each), each, few) for each in groups]
+    found = [
+        Block(each[0].connector, kinds(each), each, few, plan.places.get(each[0].connector))
+        for each in groups
+    ]
     return tuple(sorted(found, key=lambda block: (not block.deletes, not block.risky)))

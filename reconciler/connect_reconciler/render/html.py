@@ -14,13 +14,14 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from connect_reconciler.plan.action_words import verb
+from connect_reconciler.plan.action_words import reason, verb
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.summary import summarize
 from connect_reconciler.plan.values import Plain, Value
 from connect_reconciler.render import words
 from connect_reconciler.render.blocks import blocks, titles
 from connect_reconciler.render.texts import VALUE_LENGTH_MAX, one_line, sides, sign
+from connect_reconciler.render.warnings import set_aside, told
 
 
 def render_html(plan: Plan) -> str:
@@ -31,7 +32,8 @@ def render_html(plan: Plan) -> str:
         plan=plan,
         summary=words.summary_line(plan),
         counts=summarize(plan),
-        back=words.leads_back(plan),
+        changed=told(plan, everything=False),
+        set_aside=set_aside(plan),
         sections=titles(blocks(plan)),
         observed=datetime.fromtimestamp(plan.observed_ms / 1000, UTC),
         policy=f"default-src 'none'; base-uri 'none'; form-action 'none';"
@@ -58,6 +60,7 @@ def _environment() -> Environment:
         effects=words.effects,
         harmless=words.harmless,
         kind_words=words.kind_words,
+        reason=reason,
         long=_long,
         sides=sides,
         sign=sign,

@@ -7,45 +7,54 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from connect_reconciler.plan.action_words import verb
+from connect_reconciler.plan.action_words import step
 from connect_reconciler.plan.actions import Action, FieldChange
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.render.blocks import Block, Mark, blocks
 from connect_reconciler.render.style import PLAIN, Role, Style
 from connect_reconciler.render.texts import change_text, one_line, sign
+from connect_reconciler.render.warnings import Group, grouped, told, untold
 from connect_reconciler.render.words import (
     CONSEQUENCES,
     details,
     effects,
     harmless,
-    leads_back,
     summary_line,
 )
-from connect_specs.diagnostics import Diagnostic
+from connect_specs.diagnostics import Diagnostic, Location
 
 _ROLES: Mapping[Mark, Role] = {"-": "remove", "+": "add", "!": "risk", "~": "change"}
 _FIELD_ROLES: Mapping[str, Role] = {"+": "add", "-": "remove", "~": "change"}
 
 
-def render_plan(plan: Plan, style: Style = PLAIN) -> str:
+def render_plan(plan: Plan, style: Style = PLAIN, *, all_warnings: bool = False) -> str:
     """The plan as text that ends with a line break."""
-    parts = [[style.paint("strong", summary_line(plan))]]
-    if plan.rolls_back is not None:
-        parts[0].append(one_line(leads_back(plan)))
+    parts = [[style.paint("strong", one_line(summary_line(plan)))]]
     parts += [list(_block(block, style)) for block in blocks(plan)]
-    warnings = list(_diagnostics("warning", plan.warnings, style))
-    errors = list(_diagnostics("error", plan.errors, style))
-    parts += [part for part in (warnings, errors) if part]
+    shown = grouped(told(plan, everything=all_warnings))
+    warnings = [line for group in shown for line in _group(group, style)]
+    errors = [line for each in plan.errors for line in _diagnostic("error", each, style)]
+    rest = untold(plan, everything=all_warnings)
+    parts += [part for part in (warnings, [style.paint("note", rest)] if rest else []) if part]
+    parts += [errors] if errors else []
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
 def _block(block: Block, style: Style) -> Iterator[str]:
     name = style.paint(_ROLES[block.mark], f"{block.mark} {one_line(block.connector)}")
-    yield f"{name}: {block.words}"
+    yield f"{name}: {one_line(block.heading)}"
     for action in block.actions:
-        yield f"    {style.paint('strong', verb(action))}: {one_line(action.reason)}"
-        yield from (f"      {line}" for line in _details(action, style))
-        yield from (f"      {line}" for line in _means(effects(action), style))
+        deep = "    "
+        if not block.alone:
+            yield f"    {_step(action, style)}"
+            deep = "      "
+        yield from (f"{deep}{line}" for line in _details(action, style))
+        yield from (f"{deep}{line}" for line in _means(effects(action), style))
+
+
+def _step(action: Action, style: Style) -> str:
+    done, between, why = one_line(step(action)).partition(":")
+    return f"{style.paint('strong', done)}{between}{why}"
 
 
 def _details(action: Action, style: Style) -> Iterator[str]:
@@ -71,9 +80,27 @@ def _means(lines: Iterable[str], style: Style) -> Iterator[str]:
         yield style.paint("note", f"→ {one_line(line)}")
 
 
-def _diagnostics(role: Role, diagnostics: Iterable[Diagnostic], style: Style) -> Iterator[str]:
-    for each in diagnostics:
-        where = "" if each.where is None else f"{each.where}: "
-        yield f"{style.paint(role, f'{role}[{each.code}]:')} {one_line(where + each.what)}"
-        for label, text in (("why", each.why), ("hint", each.hint)):
-            yield from (f"  {label}: {one_line(line)}" for line in text.splitlines())
+def _group(group: Group, style: Style) -> Iterator[str]:
+    first, *others = group.warnings
+    if others:
+        subject = f" {one_line(group.subject)}" if group.subject else ""
+        yield style.paint("warning", f"warning[{group.code}]:") + subject
+        for each in group.warnings:
+            place = each.where
+            at = f"{place.line}:{place.column} " if isinstance(place, Location) else ""
+            yield f"  {at}{one_line(each.what)}"
+            yield from _reasons(each, "    ")
+    else:
+        yield from _diagnostic("warning", first, style)
+    yield from _reasons(group.shared, "  ")
+
+
+def _diagnostic(role: Role, each: Diagnostic, style: Style) -> Iterator[str]:
+    where = "" if each.where is None else f"{each.where}: "
+    yield f"{style.paint(role, f'{role}[{each.code}]:')} {one_line(where + each.what)}"
+    yield from _reasons(each, "  ")
+
+
+def _reasons(each: Diagnostic, deep: str) -> Iterator[str]:
+    for label, text in (("why", each.why), ("hint", each.hint)):
+        yield from (f"{deep}{label}: {one_line(line)}" for line in text.splitlines())

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from connect_reconciler.plan.action_words import verb
+from connect_reconciler.plan.action_words import step
 from connect_reconciler.plan.actions import Action, FieldChange
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.render.blocks import Block, blocks, titles
 from connect_reconciler.render.fit import Chosen, Part, Section, fitted
 from connect_reconciler.render.markdown_text import code, hidden, named, prose
 from connect_reconciler.render.texts import long_text, sides, sign
+from connect_reconciler.render.warnings import told, untold
 from connect_reconciler.render.words import (
     CONSEQUENCES,
     details,
     effects,
     harmless,
-    leads_back,
     summary_line,
 )
 from connect_specs.diagnostics import Diagnostic
@@ -35,14 +35,16 @@ _HINT_LENGTH_MAX = 300
 _LINE_LENGTH_MAX = 160
 
 
-def render_markdown(plan: Plan, whole: str = "connect plan shows it") -> str:
+def render_markdown(
+    plan: Plan, whole: str = "connect plan shows it", *, all_warnings: bool = False
+) -> str:
     """The plan as Markdown. `whole` says where all of it is, for a plan that does not fit."""
-    head = [marker(plan), f"### {prose(summary_line(plan))}", _about(plan)]
+    head = [marker(plan), f"### {prose(summary_line(plan))}"]
     (first, risky), (second, others) = titles(blocks(plan))
     sections = [
         _section(first, "connectors", map(_block, risky), vital=True),
         _section("Errors", "errors", map(_diagnostic, plan.errors), vital=True),
-        _section("Warnings", "warnings", map(_diagnostic, plan.warnings)),
+        _section("Warnings", "warnings", _warnings(plan, all_warnings=all_warnings)),
         _section(second, "connectors", map(_block, others)),
     ]
     sections = [section for section in sections if section.parts]
@@ -67,10 +69,10 @@ def marker(plan: Plan) -> str:
     return hidden(f"connect-plan:{long_text(name) if len(name) > _LINE_LENGTH_MAX else name}")
 
 
-def _about(plan: Plan) -> str:
-    env = "" if plan.env is None else f", environment {named(plan.env)}"
-    back = f"; {prose(leads_back(plan), _LINE_LENGTH_MAX)}" if plan.rolls_back else ""
-    return f"Project {named(plan.project)}, group {named(plan.group_id)}{env}{back}"
+def _warnings(plan: Plan, *, all_warnings: bool) -> Iterator[Part]:
+    yield from map(_diagnostic, told(plan, everything=all_warnings))
+    if rest := untold(plan, everything=all_warnings):
+        yield Part((f"- {prose(rest)}",))
 
 
 def _section(title: str, unit: str, parts: Iterable[Part], *, vital: bool = False) -> Section:
@@ -78,18 +80,19 @@ def _section(title: str, unit: str, parts: Iterable[Part], *, vital: bool = Fals
 
 
 def _block(block: Block) -> Part:
-    heading = f"<b>{block.mark}</b> {named(block.connector)}: {block.words}"
+    heading = f"<b>{block.mark}</b> {named(block.connector)}: {prose(block.heading)}"
     opening = "<details open>" if block.unfolded else "<details>"
     start = f"{opening}<summary>{heading}</summary>"
     forms = dict.fromkeys(
-        "\n\n".join([start, *_actions(block.actions, most), "</details>"]) for most in (None, _FEW)
+        "\n\n".join([start, *_actions(block, most), "</details>"]) for most in (None, _FEW)
     )
     return Part((*forms, f"- {heading}"))
 
 
-def _actions(actions: Sequence[Action], most: int | None) -> Iterator[str]:
-    for action in actions:
-        yield f"**{verb(action)}**: {prose(action.reason)}"
+def _actions(block: Block, most: int | None) -> Iterator[str]:
+    for action in block.actions:
+        if not block.alone:
+            yield _step(action)
         found = details(action)
         if found.fields:
             yield _table(found.fields, most)
@@ -103,14 +106,22 @@ def _actions(actions: Sequence[Action], most: int | None) -> Iterator[str]:
             yield "<br>".join(lines)
 
 
+def _step(action: Action) -> str:
+    done, between, why = step(action).partition(":")
+    return f"**{prose(done)}**{prose(between + why)}"
+
+
 def _table(fields: Sequence[FieldChange], most: int | None) -> str:
     created = all(sign(each) == "+" and not _means(each) for each in fields)
-    head = ["", "key", "value"] if created else ["", "key", "old", "new", "what it does"]
+    explained = any(map(_means, fields))
+    head = ["", "key", "value"] if created else ["", "key", "old", "new"]
+    head += ["what it does"] if explained else []
     rows = [head, ["---"] * len(head)]
     for each in fields[:most]:
         old, new = ("" if side is None else code(side) for side in sides(each))
         row = [sign(each), named(each.key)]
-        rows.append([*row, new] if created else [*row, old, new, _means(each)])
+        row += [new] if created else [old, new]
+        rows.append([*row, _means(each)] if explained else row)
     rows += [["", rest, *[""] * (len(head) - 2)] for rest in _rest(len(fields), most, "keys")]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

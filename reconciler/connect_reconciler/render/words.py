@@ -33,6 +33,7 @@ from connect_reconciler.plan.actions import (
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.scope import PARTIAL
 from connect_reconciler.plan.summary import Kind, summarize
+from connect_reconciler.plan.target import target_text
 from connect_specs.desired import Consequence
 
 
@@ -44,12 +45,12 @@ class Details:
     moves: tuple[OffsetMove, ...] = ()
 
 
-NO_CHANGES = "No changes. Live matches the specs."
-NOTHING_TO_LEAD_BACK = "No changes. Live is as it was before that apply."
+NO_CHANGES = "no changes, the cluster matches the specs"
+NOTHING_TO_ROLL_BACK = "no changes, the cluster is as it was before that apply"
 
 CONSEQUENCES: Mapping[Consequence, str] = {
     "none": "",
-    "restart": "task restart",
+    "restart": "",  # said once, of the whole config
     "new-group": "new consumer group",
     "new-offsets-topic": "new offsets topic",
     "redelivery": "re-delivery",
@@ -74,32 +75,51 @@ _KIND_WORDS: Mapping[Kind, str] = {
 
 
 def summary_line(plan: Plan) -> str:
-    """`Plan: 1 rewind, 2 to create, 1 to change`, or that there is nothing to do; and of which part
-    of the project that is said."""
+    """The first line: `orders [prod] → https://connect.prod:8083, group orders: 12 to create`."""
+    where = target_text(plan.target, plan.group_id)
+    between = ", " if plan.target is None else " → "
+    return f"{project_text(plan)}{between}{where}: {outcome(plan)}"
+
+
+def project_text(plan: Plan) -> str:
+    """`orders [prod]`, or `orders` where there is no environment."""
+    return plan.project if plan.env is None else f"{plan.project} [{plan.env}]"
+
+
+def outcome(plan: Plan) -> str:
+    """`1 rewind, 2 to create, 1 to change`, or that there is nothing to do; and of which part of
+    the project that is said."""
+    back = "" if plan.rolls_back is None else f"rollback of apply {plan.rolls_back}: "
     parts = [each.what for each in plan.warnings if each.code == PARTIAL]
     if parts and plan.empty:
-        return f"No changes; {parts[0]}"
-    return "; ".join([_whole_line(plan), *parts])
+        return f"{back}no changes; {parts[0]}"
+    return back + "; ".join([_whole(plan), *parts])
 
 
-def _whole_line(plan: Plan) -> str:
-    if plan.empty:
-        return NO_CHANGES if plan.rolls_back is None else NOTHING_TO_LEAD_BACK
+def counts_text(plan: Plan) -> str:
+    """`1 rewind, 2 to create`: what a reviewer is to see first comes first."""
     found = summarize(plan)
     order = dict.fromkeys((*_FIRST, *found))
-    counts = ", ".join(_count(kind, found[kind]) for kind in order if kind in found)
+    return ", ".join(_count(kind, found[kind]) for kind in order if kind in found)
+
+
+def question(plan: Plan) -> str:
+    """What whoever applies the plan is asked."""
+    what = "Apply to"
+    if plan.rolls_back is not None:
+        what = f"Roll back apply {plan.rolls_back} of"
+    return f"{what} {project_text(plan)}: {counts_text(plan)}?"
+
+
+def _whole(plan: Plan) -> str:
+    if plan.empty:
+        return NO_CHANGES if plan.rolls_back is None else NOTHING_TO_ROLL_BACK
+    counts = counts_text(plan)
     if not plan.errors:
-        return f"Plan: {counts}"
+        return counts
     errors = len(plan.errors)
-    refused = f"{errors} error{'' if errors == 1 else 's'}, so nothing of it can be applied"
-    return f"Plan: {counts}; {refused}" if counts else f"Plan: {refused}"
-
-
-def leads_back(plan: Plan) -> str:
-    """What a rollback's plan is; empty for all others."""
-    if plan.rolls_back is None:
-        return ""
-    return f"leads back to what was before apply {plan.rolls_back}"
+    refused = f"{errors} error{'' if errors == 1 else 's'}, so nothing can be applied"
+    return f"{counts}; {refused}" if counts else refused
 
 
 def kind_words(kind: Kind) -> str:

@@ -29,6 +29,8 @@ ADDED = {
     ("consequence", "none"),
     ("effect", ""),
     ("env", None),
+    ("target", None),
+    ("unchanged", False),
     ("rolls_back", None),
     ("counts", None),
     ("renamed_from", None),
@@ -98,7 +100,8 @@ def test_old_files_load_for_ever_and_mean_the_same(file: Path) -> None:
     old = json.loads(file.read_text())
     assert old["format_version"] == int(file.parent.name[1:])
     new = plan_document(load_plan(file.read_text()))
-    assert new["format_version"] == 2
+    assert new["format_version"] == 3
+    assert new.pop("places") == old.pop("places", {})
     for document in (old, new):
         del document["format_version"], document["hash"]
     assert _added(old, new) <= ADDED
@@ -138,7 +141,7 @@ def test_an_old_file_with_what_its_version_did_not_know_is_refused() -> None:
         ("[]", "plan-file.not-a-plan"),
         ("{}", "plan-file.not-a-plan"),
         (_written(format="terraform"), "plan-file.not-a-plan"),
-        (_written(format_version=3), "plan-file.version"),
+        (_written(format_version=4), "plan-file.version"),
         (_written(format_version=0), "plan-file.version"),
         (_written(format_version="1"), "plan-file.version"),
         (_written(format_version=1.0), "plan-file.version"),

@@ -302,12 +302,12 @@ def test_a_source_that_reads_on(
 
 def test_forgotten_and_first_offsets() -> None:
     assert source_effect(FILE, {"position": 5}, None) == (
-        "/data/in.txt position 5 → none: offset is forgotten: reads from its start",
+        "/data/in.txt position 5 → none: reads from its start",
         "forgotten",
         None,
     )
     text, _, _ = source_effect(SERVER, {"lsn": 5}, None)
-    assert text.endswith("offset is forgotten: begins as if it had never read it")
+    assert text.endswith("none: begins as if it had never read it")
     assert source_effect(FILE, None, {"position": 5})[1] == "start"
     assert source_effect(FILE, None, None)[1] == "same"
     assert source_effect(FILE, {"position": 5}, {"position": 5})[1] == "same"

@@ -27,6 +27,7 @@ from connect_reconciler.plan.actions import (
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.values import Plain, Secret
 from connect_reconciler.render.html import render_html
+from connect_reconciler.render.words import NO_CHANGES, summary_line
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
@@ -273,8 +274,8 @@ def test_every_action_is_in_the_page() -> None:
     text = render_html(plan_with_everything())
     for name in ("a", "b", "z"):
         assert f"<code>{name}</code>" in text
-    assert "environment <code>prod</code>" in text
-    assert "No changes." in render_html(_plan())
+    assert f"<h1>{summary_line(plan_with_everything())}</h1>" in text
+    assert NO_CHANGES in render_html(_plan())
 
 
 def test_the_templates_are_in_the_package(tmp_path: Path) -> None:

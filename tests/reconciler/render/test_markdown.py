@@ -25,12 +25,14 @@ from connect_reconciler.plan.actions import (
     UpdateConfig,
 )
 from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.target import Target
 from connect_reconciler.plan.values import Plain, Secret
 from connect_reconciler.render.html import render_html
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.markdown import render_markdown
+from connect_reconciler.render.words import NO_CHANGES
 from connect_specs.desired import OffsetEntry
-from connect_specs.diagnostics import Diagnostic
+from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.states import TargetState
 from reconciler.render.plans import PLAN
 from support.plans import plan_with_everything
@@ -97,7 +99,7 @@ def _rewind(name: str, partitions: int = 1) -> AlterOffsets:
 def _create(name: str, keys: int = 3) -> Create:
     config = {f"key{number}": Plain(f"value {number}") for number in range(keys)}
     running = TargetState.RUNNING
-    return Create(connector=name, reason="its spec is new", config=config, initial_state=running)
+    return Create(connector=name, reason="new", config=config, initial_state=running)
 
 
 def _plan(*actions: Action) -> Plan:
@@ -116,22 +118,25 @@ def test_a_small_plan_word_for_word() -> None:
     update = _update("orders", batch, topics, secret, effect="tasks restart\nalso reads b")
     gone = Delete(connector="old", reason="no spec names it", effect="its offsets stay")
     error = Diagnostic("policy.deny", "no deletes on Fridays", "old", hint="wait")
-    plan = replace(_plan(update, gone), errors=(error,), env="prod")
+    plan = replace(
+        _plan(update, gone),
+        errors=(error,),
+        env="prod",
+        target=Target("https://connect.prod:8083", None),
+        places={"orders": Location("connectors/orders.yaml", 3, 1)},
+    )
     assert render_markdown(plan) == SMALL
 
 
 SMALL = """\
 <!-- connect-plan:orders/prod -->
 
-### Plan: 1 to delete, 1 to change; 1 error, so nothing of it can be applied
-
-Project <code>orders</code>, group <code>orders-group</code>, environment <code>prod</code>
+### orders &#91;prod&#93; → https:&#8203;//connect.prod:8083, group orders-group: 1 to delete,\
+ 1 to change; 1 error, so nothing can be applied
 
 #### Deletes and moved offsets
 
-<details open><summary><b>-</b> <code>old</code>: delete</summary>
-
-**delete**: no spec names it
+<details open><summary><b>-</b> <code>old</code>: delete (no spec names it)</summary>
 
 → its offsets stay
 
@@ -143,14 +148,13 @@ Project <code>orders</code>, group <code>orders-group</code>, environment <code>
 
 #### Other changes
 
-<details open><summary><b>~</b> <code>orders</code>: change config</summary>
-
-**change config**: r
+<details open><summary><b>~</b> <code>orders</code>:\
+ change config (connectors/orders.yaml:3)</summary>
 
 |  | key | old | new | what it does |
 | --- | --- | --- | --- | --- |
-| ~ | <code>batch.size</code> | <code>1</code> | <code>2</code> | task restart |
-| ~ | <code>topics</code> | <code>a</code> | <code>a&#124;b</code> | task restart<br>also reads b |
+| ~ | <code>batch.size</code> | <code>1</code> | <code>2</code> |  |
+| ~ | <code>topics</code> | <code>a</code> | <code>a&#124;b</code> | also reads b |
 | ~ | <code>password</code> | <code>(sensitive)</code> | <code>(sensitive, changed)</code> |  |
 
 → tasks restart
@@ -180,11 +184,10 @@ def test_changes_are_other_changes_only_beside_others() -> None:
 
 def test_a_rollback_says_what_it_is() -> None:
     plan = replace(_plan(_rewind("a")), rolls_back="20261121T140000Z-1f2e3d4c")
-    said = "leads back to what was before apply 20261121T140000Z-1f2e3d4c"
-    assert f"; {said}\n" in render_markdown(plan)
-    assert render_plan(plan).splitlines()[1] == said
-    assert said in render_html(plan)
-    assert "leads back" not in render_markdown(_plan(_rewind("a")))
+    said = "rollback of apply 20261121T140000Z-1f2e3d4c: 1 rewind"
+    for text in (render_markdown(plan), render_plan(plan), render_html(plan)):
+        assert text.count(said) == 1
+    assert "rollback" not in render_markdown(_plan(_rewind("a")))
 
 
 @pytest.mark.parametrize(("connectors", "opened"), [(3, 3), (4, 0)])
@@ -197,9 +200,9 @@ def test_few_connectors_are_unfolded(connectors: int, opened: int) -> None:
 def test_no_changes() -> None:
     lines = render_markdown(EMPTY).splitlines()
     assert lines[0] == "<!-- connect-plan:orders -->"
-    assert lines[2] == "### No changes. Live matches the specs."
+    assert lines[2] == f"### orders, group orders-group: {NO_CHANGES}"
     back = render_plan(replace(EMPTY, rolls_back="20261121T140000Z-1f2e3d4c"))
-    assert back.splitlines()[0] == "No changes. Live is as it was before that apply."
+    assert "rollback of apply 20261121T140000Z-1f2e3d4c: no changes, " in back.splitlines()[0]
 
 
 def test_every_action_has_words() -> None:
@@ -241,7 +244,7 @@ def test_5000_new_connectors_fit_and_what_is_left_out_is_counted() -> None:
     left_out, shortened = _counts(text, "connectors")
     assert left_out == 5000 - len(shown)
     assert shortened == len(shown) - text.count("<details>")
-    assert text.splitlines()[6].startswith("> **Not all of the plan is here.**")
+    assert text.splitlines()[4].startswith("> **Not all of the plan is here.**")
     assert "The whole plan: plan.html of this job" in text
 
 
@@ -335,7 +338,7 @@ def test_nothing_foreign_is_read_as_markup(plan: Plan) -> None:
     tables = sum(bool(getattr(action, "changes", ())) for action in plan.actions)
     assert page.tags.count("table") == tables
     assert len(page.rows) == len(changes) + tables
-    assert set(page.rows) <= {3, 5}
+    assert set(page.rows) <= {3, 4, 5}
 
 
 def _groups(plan: Plan) -> Iterator[int]:

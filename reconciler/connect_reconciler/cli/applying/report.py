@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from connect_reconciler.apply.report import (
     LATER,
-    UNWELL,
     ApplyReport,
     ConnectorReport,
     Health,
     Outcome,
 )
+from connect_reconciler.cli.applying.next_steps import Run, after_apply, steps_text
 from connect_reconciler.plan.action_words import verb
 
-# What ended it, where another apply has the cluster now
-_OTHERS = ("apply.taken-over", "apply.lease-lost")
+_APPLY = Run()
 # Of the connectors that were not begun; --json names all
 _NAMED = 20
 _HEALTH = {
@@ -32,10 +32,9 @@ _HEALTH = {
 }
 
 
-def render_report(report: ApplyReport) -> str:
+def render_report(report: ApplyReport, run: Run = _APPLY) -> str:
     """The apply as text, and what to do next."""
-    following = "".join(f"Next: {each}\n" for each in next_steps(report))
-    return render_outcome(report) + following
+    return render_outcome(report) + steps_text(after_apply(report, run))
 
 
 def render_outcome(report: ApplyReport) -> str:
@@ -52,36 +51,14 @@ def render_outcome(report: ApplyReport) -> str:
     return "\n".join(lines) + "\n"
 
 
-def next_steps(report: ApplyReport) -> Iterator[str]:
-    """What a user may want to do now."""
-    if any(each.code in _OTHERS for each in report.ended_by):
-        yield "`connect history` shows what the other one does; then `connect plan`"
-        return
-    counts = report.counts
-    if counts[Outcome.UNKNOWN]:
-        yield "`connect plan` shows whether what is unknown took place"
-    if counts[Outcome.FAILED] or counts[Outcome.SKIPPED]:
-        mended = ", once what failed is mended" if counts[Outcome.FAILED] else ""
-        yield f"`connect apply` again{mended}: it goes on where this one ended"
-    unwell = {each.health for each in report.connectors} & set(UNWELL)
-    if Health.FALLS_BEHIND in unwell:
-        yield "more tasks for sinks that fall behind, or --health-timeout if they are to catch up"
-    if Health.FAILED in unwell:
-        yield "`connect status` shows why; once that is mended, `connect restart --failed`"
-    if unwell - {Health.FALLS_BEHIND, Health.FAILED}:
-        yield "`connect status` shows what does not run, or that it waits for slots"
-    if counts[Outcome.DONE] and (unwell or not report.ok):
-        yield f"`connect rollback {report.apply_id}` plans the way back"
-
-
-def report_json(report: ApplyReport) -> dict[str, Any]:
+def report_json(report: ApplyReport, run: Run = _APPLY) -> dict[str, Any]:
     """The apply for programs."""
     return {
         "apply_id": report.apply_id,
         "interrupted": report.interrupted,
         "exit_code": int(report.exit_code),
         "seconds": round(report.seconds, 3),
-        "next": list(next_steps(report)),
+        "next": [asdict(each) for each in after_apply(report, run)],
         "counts": {outcome.value: count for outcome, count in report.counts.items()},
         "connectors": [
             {

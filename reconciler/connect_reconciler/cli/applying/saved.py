@@ -33,6 +33,7 @@ def planned_as_saved(
     from connect_reconciler.cli.planning import judged
     from connect_reconciler.observe.observe import observe
     from connect_reconciler.plan.agreement import ensure_rest, ensure_same, still_known
+    from connect_reconciler.plan.target import target_of
 
     if saved.rolls_back is not None:
         what = f"this plan leads back from apply {saved.rolls_back}: no specs give it"
@@ -51,7 +52,8 @@ def planned_as_saved(
         ensure_fresh(without_actions(saved, live), desired, project, live)
         rest = still_known(saved, desired, live)
         again, live = _made_again(rest, project, desired, live, properties, ensure_rest)
-    return judged(as_saved(again, saved, begun), policies, live), live
+    made = replace(as_saved(again, saved, begun), target=target_of(project))
+    return judged(made, policies, live), live
 
 
 def begun_by(saved: Plan, project: Project, properties: Mapping[str, str]) -> Journal | None:

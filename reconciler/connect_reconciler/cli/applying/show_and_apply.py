@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
 
 from connect_reconciler.cli.applying.choices import Choices
+from connect_reconciler.cli.applying.next_steps import Run
 from connect_reconciler.cli.output import progress, result, result_json
-from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
+from connect_reconciler.cli.plan_forms import Warned
+from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, NextStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from connect_reconciler.plan.live import Live
     from connect_reconciler.plan.plan import Plan
     from connect_specs.desired import Desired, Project
+
+
+_APPLY = Run()
 
 
 def need_someone_to_ask(*, yes: bool) -> None:
@@ -45,6 +51,8 @@ def show_and_apply(
     *,
     yes: bool,
     as_json: bool,
+    warned: Warned = Warned.CHANGES,
+    run: Run = _APPLY,
     lease: Lease | None = None,
     undo: Undo | None = None,
 ) -> int:
@@ -59,7 +67,7 @@ def show_and_apply(
 
     document: dict[str, object] = {"plan": render_plan_json(plan), "report": None}
     if not as_json:
-        tell(plan)
+        tell(plan, warned=warned)
     # An apply that was killed may have left an open journal and no change: it is closed then.
     if plan.errors or (plan.empty and not live.ledger.unfinished):
         if as_json:
@@ -69,24 +77,27 @@ def show_and_apply(
         need_someone_to_ask(yes=yes)
     # Before anything is opened: leading a new cluster already creates its topics.
     ensure_fresh(plan, desired, project, live)
-    if plan.actions and not yes and not _agreed():
+    if plan.actions and not yes and not _agreed(plan):
         progress("not applied")
         return ExitCode.FAILED
     report = carry_out(plan, project, desired, live, properties, choices, lease)
     undoing = undo is not None and undo.wanted(report)
     if not as_json:
-        _tell(report, render_outcome if undoing else render_report)
+        _tell(report, render_outcome if undoing else partial(render_report, run=run))
     undone = undo.way_back(report.apply_id) if undo is not None and undoing else None
     if as_json:
-        result_json(document | _reports_json(report, undone))
+        result_json(document | _reports_json(report, undone, run))
     elif undone is not None:
-        _tell_undone(undone, report.apply_id)
+        _tell_undone(undone, report.apply_id, run)
     return report.exit_code
 
 
-def _agreed() -> bool:
+def _agreed(plan: Plan) -> bool:
+    from connect_reconciler.render.texts import one_line
+    from connect_reconciler.render.words import question
+
     # On stderr, like all that is not the result: the question must be seen when stdout is a file.
-    return typer.confirm("Apply this plan?", default=False, err=True)
+    return typer.confirm(one_line(question(plan)), default=False, err=True)
 
 
 def carry_out(
@@ -130,7 +141,8 @@ def _tell(report: ApplyReport, render: Callable[[ApplyReport], str]) -> None:
     result(render(report))
 
 
-def _tell_undone(undone: Undone, apply_id: str) -> None:
+def _tell_undone(undone: Undone, apply_id: str, run: Run) -> None:
+    from connect_reconciler.cli.applying.next_steps import after_rollback, steps_text
     from connect_reconciler.cli.applying.report import render_outcome
     from connect_specs.diagnostics_text import render_diagnostics
 
@@ -140,16 +152,18 @@ def _tell_undone(undone: Undone, apply_id: str) -> None:
         sys.stderr.write(render_diagnostics(undone.errors))
     if undone.report is not None and undone.report.exit_code == ExitCode.OK:
         result(f"Rolled back: what apply {apply_id} did is undone")
+        result(steps_text(after_rollback(run)))
     else:
-        result(f"Not rolled back; `connect rollback {apply_id}` plans the way back")
+        result("Not rolled back")
+        result(steps_text([NextStep(run.command("rollback", apply_id), "plans the way back")]))
 
 
-def _reports_json(report: ApplyReport, undone: Undone | None) -> dict[str, object]:
+def _reports_json(report: ApplyReport, undone: Undone | None, run: Run) -> dict[str, object]:
     from connect_reconciler.cli.applying.report import report_json
     from connect_reconciler.cli.entry import to_json
     from connect_reconciler.render.plan_json import render_plan_json
 
-    document: dict[str, object] = {"report": report_json(report)}
+    document: dict[str, object] = {"report": report_json(report, run)}
     if undone is not None:
         document["rollback"] = {
             "plan": None if undone.plan is None else render_plan_json(undone.plan),

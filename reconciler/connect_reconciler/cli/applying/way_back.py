@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.output import progress
@@ -28,14 +28,16 @@ class Found:
     def plan(self, project: Project) -> Plan:
         """The plan for it; policies have not judged it yet."""
         from connect_reconciler.plan.rollback.way_back import rollback_plan
+        from connect_reconciler.plan.target import target_of
 
-        return rollback_plan(
+        made = rollback_plan(
             self.way,
             self.live,
             group_id=project.group_id,
             env=project.env,
             worker=project.worker,
         )
+        return replace(made, target=target_of(project))
 
 
 def find_way_back(

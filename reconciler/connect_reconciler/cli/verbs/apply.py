@@ -23,6 +23,7 @@ from connect_reconciler.cli.applying.choices import (
     Yes,
 )
 from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.plan_forms import Warned, Warnings
 from connect_reconciler.cli.scoping import Excludes, Targets, ensure_whole, scope_of
 
 
@@ -36,6 +37,7 @@ def apply(
     exclude: Excludes = None,
     yes: Yes = False,
     as_json: AsJson = False,
+    warnings: Warnings = Warned.CHANGES,
     parallelism: Parallelism = DEFAULT.parallelism,
     fail_fast: FailFast = False,
     takeover: TakeOver = False,
@@ -52,6 +54,7 @@ def apply(
     FILE it does what that plan says, if the specs here still give it, or nothing.
     """
     from connect_reconciler.cli.applying.leasing import taken_over
+    from connect_reconciler.cli.applying.running import advised, run_of
     from connect_reconciler.cli.applying.saved import planned_as_saved
     from connect_reconciler.cli.applying.show_and_apply import need_someone_to_ask, show_and_apply
     from connect_reconciler.cli.connecting import client
@@ -73,7 +76,8 @@ def apply(
     if file is not None:
         ensure_whole(scope)
     saved = None if file is None else read_saved(call.path(file))
-    with client(project) as properties, ExitStack() as stack:
+    run = run_of(call, project, scope, file)
+    with advised(run), client(project) as properties, ExitStack() as stack:
         # Before the cluster is looked at: what the other one does last must not be missed
         lease = stack.enter_context(taken_over(project, properties)) if takeover else None
         if saved is None:
@@ -95,6 +99,8 @@ def apply(
             choices,
             yes=yes,
             as_json=as_json,
+            warned=warnings,
+            run=run,
             lease=lease,
             undo=undo,
         )

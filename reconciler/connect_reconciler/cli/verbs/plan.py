@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from connect_reconciler.cli.invocation import AsJson, invocation
-from connect_reconciler.cli.plan_forms import AsMarkdown, Forms, PageFile
+from connect_reconciler.cli.plan_forms import AsMarkdown, Forms, PageFile, Warned, Warnings
 from connect_reconciler.cli.scoping import Excludes, Targets, scope_of
 from connect_specs.diagnostics import ExitCode
 
@@ -22,6 +22,7 @@ def plan(
     target: Targets = None,
     exclude: Excludes = None,
     html: PageFile = None,
+    warnings: Warnings = Warned.CHANGES,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="End with 4 if there are changes.")
     ] = False,
@@ -38,7 +39,7 @@ def plan(
     from connect_reconciler.cli.planning import observed, planned
     from connect_reconciler.cli.reading import specs_and_policies
 
-    forms = Forms(out, html, as_markdown, as_json)
+    forms = Forms(out, html, as_markdown, as_json, warnings)
     call = invocation(context)
     project = call.project()
     scope = scope_of(target, exclude)

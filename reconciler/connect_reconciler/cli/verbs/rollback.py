@@ -21,7 +21,7 @@ from connect_reconciler.cli.applying.choices import (
 )
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import progress
-from connect_reconciler.cli.plan_forms import AsMarkdown, Forms, PageFile
+from connect_reconciler.cli.plan_forms import AsMarkdown, Forms, PageFile, Warned, Warnings
 from connect_reconciler.cli.scoping import Excludes, Targets, ensure_whole, scope_of
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, Stale
 
@@ -54,6 +54,7 @@ def rollback(
     exclude: Excludes = None,
     yes: Yes = False,
     html: PageFile = None,
+    warnings: Warnings = Warned.CHANGES,
     as_markdown: AsMarkdown = False,
     as_json: AsJson = False,
     parallelism: Parallelism = DEFAULT.parallelism,
@@ -68,6 +69,7 @@ def rollback(
     rolled back itself. With --out, --html or --markdown it only plans.
     """
     from connect_reconciler.cli.applying.leasing import taken_over
+    from connect_reconciler.cli.applying.running import advised, run_of
     from connect_reconciler.cli.applying.show_and_apply import need_someone_to_ask, show_and_apply
     from connect_reconciler.cli.applying.way_back import find_way_back, specs_if_readable
     from connect_reconciler.cli.connecting import client
@@ -75,7 +77,7 @@ def rollback(
     from connect_reconciler.cli.planning import judged
     from connect_reconciler.cli.reading import policies_of
 
-    forms = Forms(out, html, as_markdown, as_json)
+    forms = Forms(out, html, as_markdown, as_json, warnings)
     only_plan = out is not None or html is not None or as_markdown
     takes_over = takeover and not only_plan
     if takes_over:
@@ -83,12 +85,13 @@ def rollback(
     choices = Choices(parallelism, fail_fast, health_timeout, healthy_for)
     call = invocation(context)
     project, scope = call.project(), scope_of(target, exclude)
-    policies, saved = policies_of(project), None
+    policies, saved, asked = policies_of(project), None, scope
     if file is not None:
         ensure_whole(scope)
         saved = _saved(call.path(file), apply_id)
         scope = _scope_of(saved)
-    with client(project) as properties, ExitStack() as stack:
+    run = run_of(call, project, asked, file, ("rollback", apply_id))
+    with advised(run), client(project) as properties, ExitStack() as stack:
         lease = stack.enter_context(taken_over(project, properties)) if takes_over else None
         found = find_way_back(project, properties, apply_id, scope, specs_if_readable(project))
         made = found.plan(project)
@@ -107,6 +110,8 @@ def rollback(
             choices,
             yes=yes,
             as_json=as_json,
+            warned=warnings,
+            run=run,
             lease=lease,
         )
     if code == ExitCode.OK and plan.actions:

@@ -8,7 +8,13 @@ from typing import Annotated
 import typer
 
 from connect_reconciler.cli.invocation import AsJson, invocation
-from connect_reconciler.cli.plan_forms import AsMarkdown, PageFile, ensure_one_form
+from connect_reconciler.cli.plan_forms import (
+    AsMarkdown,
+    PageFile,
+    Warned,
+    Warnings,
+    ensure_one_form,
+)
 from connect_specs.diagnostics import ExitCode
 
 
@@ -18,6 +24,7 @@ def show(
         Path, typer.Argument(metavar="FILE", help="A plan that `connect plan --out` saved.")
     ],
     html: PageFile = None,
+    warnings: Warnings = Warned.CHANGES,
     as_markdown: AsMarkdown = False,
     as_json: AsJson = False,
 ) -> int:
@@ -32,5 +39,11 @@ def show(
     plan = read_plan(call.path(file))
     if html is not None:
         write_page(plan, call.path(html))
-    tell(plan, as_json=as_json, as_markdown=as_markdown, whole=f"connect show {file}")
+    tell(
+        plan,
+        as_json=as_json,
+        as_markdown=as_markdown,
+        whole=f"connect show {file}",
+        warned=warnings,
+    )
     return ExitCode.OK

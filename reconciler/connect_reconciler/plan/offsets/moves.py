@@ -207,7 +207,7 @@ def _forgotten(tp: TopicPartition, old: int | None, context: MoveContext) -> Eff
     log, start = context.live.logs.get(tp), context.start
     if old is None:
         return f"{_label(tp)} has no offset: nothing to forget", "same", context.counts()
-    head = f"{_label(tp)} {old} → none: offset is forgotten"
+    head = f"{_label(tp)} {old} → none"
     if log is None or start not in ("earliest", "latest"):
         return f"{head}: {_start(start)}", "forgotten", None
     gone = max(0, log.earliest - old)

@@ -33,7 +33,7 @@ def source_effect(
         if old is None:
             return f"{label} has no offset: nothing to forget", "same", Counts(exact=not reads_on)
         start = (shape_of(partition, old) or _UNKNOWN).start
-        return f"{label} {offset_text(old)} → none: offset is forgotten: {start}", "forgotten", None
+        return f"{label} {offset_text(old)} → none: {start}", "forgotten", None
     if old is None:
         return f"{label} none → {offset_text(new)}: starts there", "start", None
     if dict(old) == dict(new):

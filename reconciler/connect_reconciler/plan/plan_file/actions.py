@@ -13,7 +13,6 @@ from connect_reconciler.plan.live import AppliedPin
 from connect_reconciler.plan.plan_file import models
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.desired import OffsetEntry
-from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.states import TargetState
 
 
@@ -124,33 +123,6 @@ def action_from(model: models.ActionModel) -> act.Action:
             return act.Forget(**common)
         case _:
             assert_never(model)
-
-
-def diagnostic_to(diagnostic: Diagnostic) -> models.DiagnosticModel:
-    """The diagnostic as the file holds it."""
-    where: models.PlaceModel | str | None
-    if isinstance(diagnostic.where, Location):
-        place = diagnostic.where
-        where = models.PlaceModel(file=place.file, line=place.line, column=place.column)
-    else:
-        where = diagnostic.where
-    return models.DiagnosticModel(
-        code=diagnostic.code,
-        what=diagnostic.what,
-        where=where,
-        why=diagnostic.why,
-        hint=diagnostic.hint,
-    )
-
-
-def diagnostic_from(model: models.DiagnosticModel) -> Diagnostic:
-    """The diagnostic that the file holds."""
-    where: Location | str | None
-    if isinstance(model.where, models.PlaceModel):
-        where = Location(model.where.file, model.where.line, model.where.column)
-    else:
-        where = model.where
-    return Diagnostic(model.code, model.what, where, model.why, model.hint)
 
 
 def value_to(value: Value) -> models.ValueModel:

@@ -14,11 +14,15 @@ from pydantic import ValidationError
 from connect_reconciler.plan.actions import Create, UpdateConfig
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.plan_file import models
-from connect_reconciler.plan.plan_file.actions import (
-    action_from,
-    action_to,
+from connect_reconciler.plan.plan_file.actions import action_from, action_to
+from connect_reconciler.plan.plan_file.diagnostics import (
     diagnostic_from,
     diagnostic_to,
+    place_from,
+    place_to,
+    target_from,
+    target_to,
+    warning_to,
 )
 from connect_reconciler.plan.plan_file.versions import Document, raised
 from connect_reconciler.plan.values import Secret
@@ -29,6 +33,7 @@ _AGAIN = "make the plan again"
 
 def plan_document(plan: Plan) -> Document:
     """The plan as the JSON object that a plan file holds."""
+    unchanged = frozenset(plan.unchanged)
     body = models.PlanModel(
         hash="",
         project=plan.project,
@@ -38,8 +43,10 @@ def plan_document(plan: Plan) -> Document:
         key_id=plan.key_id,
         env=plan.env,
         rolls_back=plan.rolls_back,
+        target=target_to(plan.target),
+        places={name: place_to(place) for name, place in plan.places.items()},
         actions=tuple(action_to(action) for action in plan.actions),
-        warnings=tuple(diagnostic_to(each) for each in plan.warnings),
+        warnings=tuple(warning_to(each, unchanged=each in unchanged) for each in plan.warnings),
         errors=tuple(diagnostic_to(each) for each in plan.errors),
     ).model_dump(mode="json")
     return {**body, "hash": _content_hash(body)}
@@ -77,6 +84,9 @@ def load_plan(text: str, file: str = "plan") -> Plan:
         key_id=model.key_id,
         env=model.env,
         rolls_back=model.rolls_back,
+        target=target_from(model.target),
+        places={name: place_from(place) for name, place in model.places.items()},
+        unchanged=tuple(diagnostic_from(each) for each in model.warnings if each.unchanged),
     )
 
 

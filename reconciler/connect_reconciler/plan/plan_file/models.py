@@ -1,4 +1,4 @@
-"""The plan file, format version 2, as pydantic models: the border where a plan is read or written.
+"""The plan file, format version 3, as pydantic models: the border where a plan is read or written.
 
 Twins of the plan's own values, so that those can change without a word of a file changing. Files
 of older versions are raised to this one (`versions`). Secrets are here only as
@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 FORMAT: Literal["connect-plan"] = "connect-plan"
-FORMAT_VERSION: Literal[2] = 2
+FORMAT_VERSION: Literal[3] = 3
 
 State: TypeAlias = Literal["running", "paused", "stopped"]
 Scalar: TypeAlias = StrictBool | StrictInt | StrictFloat | StrictStr | None
@@ -331,11 +331,25 @@ class DiagnosticModel(Model):
     hint: str = ""
 
 
+class WarningModel(DiagnosticModel):
+    """A warning. `unchanged`: it concerns only what the plan leaves as it is."""
+
+    unchanged: bool = False
+
+
+class TargetModel(Model):
+    """The cluster by its addresses. `rest` null: our own runtime; `kafka` holds the bootstrap
+    servers, or `embedded`, and is null over REST alone. No logins."""
+
+    rest: str | None
+    kafka: str | None
+
+
 class PlanModel(Model):
     """A plan: what an apply would do, in order, and what it relies on."""
 
     format: Literal["connect-plan"] = FORMAT
-    format_version: Literal[2] = FORMAT_VERSION
+    format_version: Literal[3] = FORMAT_VERSION
     hash: str = Field(description="SHA-256 over the rest, as JSON with sorted keys and no spaces")
     project: str
     group_id: str
@@ -344,6 +358,8 @@ class PlanModel(Model):
     key_id: str
     env: str | None
     rolls_back: str | None = None
+    target: TargetModel | None = Field(description="null where an older version did not say it")
+    places: dict[str, PlaceModel] = Field(description="by connector, where its spec is")
     actions: tuple[ActionModel, ...]
-    warnings: tuple[DiagnosticModel, ...]
+    warnings: tuple[WarningModel, ...]
     errors: tuple[DiagnosticModel, ...]

@@ -32,6 +32,12 @@ def _from_1(document: Document) -> Document:
     }
 
 
+def _from_2(document: Document) -> Document:
+    """Version 3 says which cluster it is by its addresses, where specs are, and which warnings
+    concern only what the plan leaves as it is."""
+    return {"target": None, "places": {}, **document, "format_version": 3}
+
+
 def _action_from_1(action: Document) -> Document:
     if action.get("action") != "update-config":
         return action
@@ -49,4 +55,4 @@ def _each(items: object, step: Callable[[Document], Document]) -> object:
     return [step(item) if isinstance(item, dict) else item for item in items]
 
 
-_STEPS: Mapping[int, Callable[[Document], Document]] = {1: _from_1}
+_STEPS: Mapping[int, Callable[[Document], Document]] = {1: _from_1, 2: _from_2}

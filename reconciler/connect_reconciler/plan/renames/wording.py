@@ -33,10 +33,9 @@ class RenameWording:
         """Its offsets must stand still before they are carried."""
         old, connector = self.rename.old, self.rename.live
         held_from = self._old_target()
-        effect = "its tasks end"
+        lines = []
         if connector is not None and connector.target is TargetState.STOPPED:
-            effect = "it is stopped already, and stays so"
-        lines = [effect]
+            lines.append("it is stopped already, and stays so")
         if self.rename.owned is None:
             lines.append("no project owned it: it is this project's from now on")
         return StopOld(
@@ -49,13 +48,12 @@ class RenameWording:
 
     def create(self, initial: TargetState, held_from: TargetState | None) -> Create:
         """The new name, with the old one's config but for what its spec changes."""
-        old, goal = self.rename.old, held_from or initial
-        after = "" if goal is TargetState.STOPPED else f"; {goal.value} after that"
-        effect = f"created stopped, for the offsets of {old}{after}"
+        old = self.rename.old
+        effect = f"created stopped, for the offsets of {old}"
         return Create(
             connector=self.changes.name,
             reason=self._reason(),
-            effect=f"{effect}\n{self._config()}",
+            effect="\n".join(line for line in (effect, self._config()) if line),
             config=self.changes.values,
             initial_state=initial,
             held_from=held_from,
@@ -76,10 +74,10 @@ class RenameWording:
         elif self._same_group():
             effect = f"{amount}: the consumer group is the same, so its offsets are there already"
         else:
-            effect = f"{amount}: {name} goes on where {old} stops"
+            effect = ""  # each move says where it goes on
             promised = not any(each.effect for each in self.changes.moved)
             if promised and not any(self._beyond(move.entry) for move in moves):
-                effect += "; nothing is repeated or skipped"
+                effect = f"{amount}: nothing is repeated or skipped"
         return CarryOffsets(
             connector=name,
             reason=f"{name} is to go on where {old} stops",
@@ -113,7 +111,7 @@ class RenameWording:
         )
 
     def _reason(self) -> str:
-        return f"its spec says renamed_from: {self.rename.old}"
+        return f"renamed from {self.rename.old}"
 
     def _old_target(self) -> TargetState | None:
         """Where the old one would go back to if the rename were given up."""
@@ -126,10 +124,8 @@ class RenameWording:
         old, found = self.rename.old, self.changes.moved
         if not found:
             return f"its config is that of {old}"
-        names = ", ".join(each.key for each in found)
-        words = (line for each in self.changes.moved for line in each.effect.splitlines())
-        lines = (f"its config is that of {old}, but for {names}", *dict.fromkeys(words))
-        return "\n".join(lines)
+        words = (line for each in found for line in each.effect.splitlines())
+        return "\n".join(dict.fromkeys(words))
 
     def _moves(self) -> list[OffsetMove]:
         """Each partition of the old name, and what an earlier connector of the new name left."""

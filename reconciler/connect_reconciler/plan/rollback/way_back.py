@@ -141,9 +141,7 @@ def rollback_plan(
     return replace(
         made,
         rolls_back=way.apply_id,
-        actions=tuple(
-            as_before(_with_pins(action, way), way.apply_id, way.before) for action in made.actions
-        ),
+        actions=tuple(as_before(_with_pins(action, way), way.before) for action in made.actions),
         errors=(*way.errors, *_told(made.errors, way)),
         warnings=(*way.warnings, *_told(made.warnings, way)),
     )

@@ -28,10 +28,10 @@ from connect_reconciler.plan.journal import Before
 from connect_specs.diagnostics import Diagnostic
 
 
-def as_before(action: Action, apply_id: str, before: Mapping[str, Before]) -> Action:
-    """The action with what was before that apply as its reason."""
+def as_before(action: Action, before: Mapping[str, Before]) -> Action:
+    """The action with what was before the apply as its reason; the plan says which apply."""
     reason = _reason(action, before)
-    return replace(action, reason=f"before apply {apply_id} {reason}") if reason else action
+    return replace(action, reason=f"{reason} before") if reason else action
 
 
 def told_of_the_way_back(problem: Diagnostic, apply_id: str) -> Diagnostic | None:
@@ -58,12 +58,8 @@ def _reason(action: Action, before: Mapping[str, Before]) -> str:
         case UpdateConfig(changes=changes):
             keys = "1 key was" if len(changes) == 1 else f"{len(changes)} keys were"
             return f"{keys} different"
-        case Stop(held_from=held_from):
-            return "it was stopped" if held_from is None else ""
-        case Pause():
-            return "it was paused"
-        case Resume():
-            return "it was running"
+        case Stop() | Pause() | Resume():
+            return ""  # the state that they lead to is said
         case Protect(prevent_delete=prevent_delete):
             return f"it was {'' if prevent_delete else 'not '}protected against deletion"
         case AlterOffsets() | ResetOffsets():

@@ -1,0 +1,53 @@
+"""The command that applies a plan, told to the part that says what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from connect_reconciler.cli.applying.next_steps import Run, after_error
+from connect_specs.diagnostics import ConnectError
+
+if TYPE_CHECKING:
+    from connect_reconciler.cli.invocation import Invocation
+    from connect_reconciler.plan.scope import Scope
+    from connect_specs.desired import Project
+
+
+def run_of(
+    call: Invocation,
+    project: Project,
+    scope: Scope,
+    file: Path | None,
+    verb: Sequence[str] = ("apply",),
+) -> Run:
+    """The command as it would be written again."""
+    words = [word for glob in scope.targets for word in ("--target", glob)]
+    words += [word for glob in scope.exclude for word in ("--exclude", glob)]
+    return Run(
+        tuple(verb),
+        base_of(call),
+        tuple(words),
+        None if file is None else str(file),
+        journal=project.target is None or bool(project.kafka),
+    )
+
+
+def base_of(call: Invocation) -> tuple[str, ...]:
+    """The options -C and --env of every command for the same project."""
+    base: tuple[str, ...] = ()
+    if call.folder.resolve() != Path.cwd():
+        base += ("-C", str(call.folder))
+    return base if call.env is None else (*base, "--env", call.env)
+
+
+@contextmanager
+def advised(run: Run) -> Iterator[None]:
+    """Errors get what to do next."""
+    try:
+        yield
+    except ConnectError as error:
+        error.next_steps = error.next_steps or after_error(error, run)
+        raise

@@ -1,0 +1,187 @@
+"""After a failure the next steps are commands that run as they are written."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from connect_reconciler.apply.report import (
+    ActionResult,
+    ApplyReport,
+    ConnectorReport,
+    Health,
+    Outcome,
+)
+from connect_reconciler.cli.applying.next_steps import Run, after_apply, after_error, steps_text
+from connect_reconciler.cli.applying.running import advised, base_of
+from connect_reconciler.cli.invocation import Invocation
+from connect_reconciler.ledger.lease import LeaseRefused
+from connect_reconciler.plan.actions import Delete
+from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Invalid, NextStep, Stale
+from support.command import Command
+
+PROD = Run(base=("-C", "my folder", "--env", "prod"), scope=("--target", "orders-*"))
+REST_ALONE = Run(journal=False)
+
+
+def report(
+    *outcomes: Outcome,
+    health: Health = Health.NOT_ASKED,
+    interrupted: bool = False,
+    ended_by: tuple[Diagnostic, ...] = (),
+) -> ApplyReport:
+    action = Delete(connector="c", reason="")
+    results = tuple(ActionResult(action, each) for each in outcomes)
+    connector = ConnectorReport("c", results, health=health)
+    return ApplyReport("a1", (connector,), interrupted, ended_by, ExitCode.FAILED)
+
+
+DONE, FAILED, SKIPPED, UNKNOWN = Outcome.DONE, Outcome.FAILED, Outcome.SKIPPED, Outcome.UNKNOWN
+TAKEN = (Diagnostic("apply.taken-over", "what"),)
+LOST = (Diagnostic("ledger.lost", "what"),)
+
+APPLIES = {
+    "well": (report(DONE, health=Health.RUNNING), []),
+    "action failed": (report(FAILED, SKIPPED), ["connect apply"]),
+    "action failed after another": (
+        report(DONE, FAILED),
+        ["connect apply", "connect rollback a1"],
+    ),
+    "unknown": (
+        report(DONE, UNKNOWN),
+        ["connect plan", "connect apply", "connect rollback a1"],
+    ),
+    "health failed": (
+        report(DONE, health=Health.FAILED),
+        [
+            "connect status",
+            "connect apply",
+            "connect restart --failed --target c",
+            "connect rollback a1",
+        ],
+    ),
+    "not running yet": (
+        report(DONE, health=Health.TIMED_OUT),
+        ["connect status", "connect apply", "connect rollback a1"],
+    ),
+    "falls behind": (
+        report(DONE, health=Health.FALLS_BEHIND),
+        ["connect status", "connect apply", "connect rollback a1"],
+    ),
+    "interrupted": (
+        report(DONE, SKIPPED, interrupted=True),
+        ["connect apply", "connect rollback a1"],
+    ),
+    "interrupted before anything": (report(SKIPPED, interrupted=True), ["connect apply"]),
+    "interrupted while it waited for health": (
+        report(DONE, health=Health.NOT_AWAITED, interrupted=True),
+        ["connect status"],
+    ),
+    "taken over": (
+        report(DONE, SKIPPED, ended_by=TAKEN),
+        ["connect history", "connect plan"],
+    ),
+    "cluster gone": (report(SKIPPED, ended_by=LOST), ["connect apply"]),
+}
+
+
+@pytest.mark.parametrize("name", APPLIES)
+def test_each_kind_of_failure_has_its_steps(name: str) -> None:
+    done, commands = APPLIES[name]
+    assert [each.command for each in after_apply(done, Run())] == commands
+
+
+def test_steps_are_for_the_same_folder_environment_and_connectors() -> None:
+    commands = [each.command for each in after_apply(report(DONE, UNKNOWN), PROD)]
+    assert commands == [
+        "connect -C 'my folder' --env prod plan",
+        "connect -C 'my folder' --env prod apply --target 'orders-*'",
+        "connect -C 'my folder' --env prod rollback a1",
+    ]
+
+
+@pytest.mark.parametrize("health", [Health.FAILED, Health.TIMED_OUT, Health.FALLS_BEHIND])
+def test_over_rest_alone_no_rollback_is_advised(health: Health) -> None:
+    """There is no journal to roll back from: the specs as they were lead back."""
+    for done in (report(DONE, health=health), report(DONE, FAILED), report(DONE, SKIPPED)):
+        steps = after_apply(done, REST_ALONE)
+        assert not [each for each in steps if "rollback" in each.command]
+        (way_back,) = (each for each in steps if "it undoes this" in each.why)
+        assert way_back.command == "connect apply"
+
+
+def test_a_saved_plan_goes_on_and_a_spec_that_is_fixed_needs_another_plan() -> None:
+    saved = Run(file="plan.json")
+    assert after_apply(report(DONE, FAILED), saved)[0].command == "connect apply plan.json"
+    health = after_apply(report(DONE, health=Health.TIMED_OUT), saved)
+    assert health[1].command == "connect apply"
+
+
+def test_a_rollback_goes_on_and_can_be_undone_itself() -> None:
+    back = Run(("rollback", "a0"))
+    commands = [each.command for each in after_apply(report(DONE, FAILED), back)]
+    assert commands == ["connect rollback a0", "connect rollback a1"]
+
+
+def error_of(kind: type[ConnectError], code: str) -> ConnectError:
+    return kind(Diagnostic(code, "what"))
+
+
+@pytest.mark.parametrize(
+    ("error", "run", "commands"),
+    [
+        (error_of(Stale, "stale.config"), Run(), ["connect apply"]),
+        (
+            error_of(Stale, "stale.specs"),
+            Run(base=("--env", "prod"), file="p.json"),
+            ["connect --env prod plan --out p.json", "connect --env prod apply p.json"],
+        ),
+        (
+            error_of(Stale, "stale.config"),
+            Run(("rollback", "a1"), file="p.json"),
+            ["connect rollback a1 --out p.json", "connect rollback a1 p.json"],
+        ),
+        (error_of(Stale, "stale.environment"), Run(file="p.json"), []),
+        (
+            error_of(LeaseRefused, "apply.leased"),
+            PROD,
+            [
+                "connect -C 'my folder' --env prod history",
+                "connect -C 'my folder' --env prod apply --target 'orders-*'",
+                "connect -C 'my folder' --env prod apply --target 'orders-*' --takeover",
+            ],
+        ),
+        (error_of(Invalid, "spec.unknown-field"), Run(), []),
+    ],
+)
+def test_errors_before_anything_was_changed(
+    error: ConnectError, run: Run, commands: list[str]
+) -> None:
+    assert [each.command for each in after_error(error, run)] == commands
+    with pytest.raises(type(error)) as caught, advised(run):
+        raise error
+    assert [each.command for each in caught.value.next_steps] == commands
+
+
+def test_every_command_exists_as_written(connect: Command) -> None:
+    """Outside a project a verb that was written rightly looks for connect.yaml, and finds none."""
+    steps = [step for done, _ in APPLIES.values() for step in after_apply(done, Run())]
+    steps += after_error(error_of(LeaseRefused, "apply.leased"), Run())
+    steps += after_error(error_of(Stale, "stale.specs"), Run(file="p.json"))
+    for command in dict.fromkeys(each.command for each in steps):
+        _, *words = shlex.split(command)
+        yes = [] if "--takeover" not in words else ["--yes"]
+        assert "error[project.not-found]" in connect(*words, *yes).stderr
+
+
+def test_the_text_is_a_table() -> None:
+    steps = (NextStep("connect plan", "first"), NextStep("connect apply p", "then"))
+    assert steps_text(steps) == ("Next:\n  connect plan      first\n  connect apply p   then\n")
+    assert steps_text(()) == ""
+
+
+def test_the_folder_is_named_only_if_it_is_another(tmp_path: Path) -> None:
+    assert base_of(Invocation(Path.cwd())) == ()
+    assert base_of(Invocation(tmp_path, "prod")) == ("-C", str(tmp_path), "--env", "prod")
