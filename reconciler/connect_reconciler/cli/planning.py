@@ -58,6 +58,7 @@ def planned(
         worker=project.worker,
         scope=scope,
         env=project.env,
+        deletes=project.deletes,
     )
     return judged(made, policies, live)
 
