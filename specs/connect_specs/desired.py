@@ -122,6 +122,19 @@ class RestTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteLimits:
+    """How much a plan may delete.
+
+    `most` is the highest number of deletes, None for any; `where` says where connect.yaml gives it.
+    Without `allow_empty`, the specs must name at least one connector that the project owns.
+    """
+
+    most: int | None = None
+    allow_empty: bool = False
+    where: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """connect.yaml: which cluster, and where the specs are.
 
@@ -129,9 +142,9 @@ class Project:
     or None for the embedded broker, which asks for a login with `embedded_authentication`.
     `target` None means our runtime. `worker` holds worker properties for `connect up` in Apache's
     names (`value.converter`, `offset.flush.interval.ms`, `listeners`, ...). `policies` name policy
-    files as `specs` name specs. `env` is the environment whose values the files were read with.
-    `…_locations` say where connect.yaml names an entry. `warnings` are what reading connect.yaml
-    found.
+    files as `specs` name specs. `deletes` says how much a plan may delete. `env` is the environment
+    whose values the files were read with. `…_locations` say where connect.yaml names an entry.
+    `warnings` are what reading connect.yaml found.
     """
 
     name: str
@@ -151,6 +164,7 @@ class Project:
     warnings: tuple[Diagnostic, ...] = ()
     env: str | None = None
     embedded_authentication: bool = False
+    deletes: DeleteLimits = DeleteLimits()
 
     @property
     def folder(self) -> Path:

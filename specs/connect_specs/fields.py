@@ -91,6 +91,17 @@ def as_bool(node: Node, field: str, code: str, problems: list[Diagnostic]) -> bo
     return None
 
 
+def as_count(node: Node, field: str, code: str, problems: list[Diagnostic]) -> int | None:
+    """A whole number of at least 0, without quotes."""
+    value = _typed(node) if isinstance(node, Scalar) else None
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    hint = f"write {field}: 10, without quotes"
+    what = f"{field!r} must be a whole number of at least 0"
+    problems.append(Diagnostic(f"{code}.bad-value", what, node.where, hint=hint))
+    return None
+
+
 def as_texts(node: Node, field: str, code: str, problems: list[Diagnostic]) -> tuple[Scalar, ...]:
     """A list of non-empty strings; those that are."""
     if not isinstance(node, Sequence):

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from connect_specs.client_properties import check_client_properties
 from connect_specs.config_values import ConfigValues, read_config
-from connect_specs.desired import Project, RestTarget
+from connect_specs.desired import DeleteLimits, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
 from connect_specs.fields import (
+    as_count,
     as_map,
     as_text,
     as_texts,
@@ -81,11 +82,13 @@ def load_project(
 def _read_project(
     file: Path, node: Map, variables: Mapping[str, str], problems: list[Diagnostic]
 ) -> Project | None:
-    check_fields(node, ("project", "cluster", "specs", "policies"), _CODE, PROJECT_FILE, problems)
+    known = ("project", "cluster", "specs", "policies", "max_deletes")
+    check_fields(node, known, _CODE, PROJECT_FILE, problems)
     name_node = required(node, "project", _CODE, PROJECT_FILE, problems)
     name = name_node and as_text(name_node, "project", _CODE, problems)
     specs, specs_places = _paths("specs", node.get("specs"), problems)
     policies, policies_places = _paths("policies", node.get("policies"), problems)
+    deletes = _delete_limits(node.get("max_deletes"), problems)
     cluster_node = required(node, "cluster", _CODE, PROJECT_FILE, problems)
     cluster = cluster_node and as_map(cluster_node, "cluster", _CODE, problems)
     if not cluster:
@@ -126,6 +129,7 @@ def _read_project(
         cluster_locations={key.text: key.where for key, _ in cluster.entries},
         warnings=tuple(warnings),
         embedded_authentication=authentication or False,
+        deletes=deletes,
     )
 
 
@@ -142,6 +146,11 @@ def _paths(
         hint = f"name a folder, or leave {field!r} out"
         problems.append(Diagnostic(f"project.empty-{field}", what, node.where, hint=hint))
     return tuple(entry.text for entry in entries), {e.text: e.where for e in entries}
+
+
+def _delete_limits(node: Node | None, problems: list[Diagnostic]) -> DeleteLimits:
+    most = None if node is None else as_count(node, "max_deletes", _CODE, problems)
+    return DeleteLimits(most, where=None if node is None else node.where)
 
 
 def _resolved(

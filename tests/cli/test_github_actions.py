@@ -146,6 +146,24 @@ def test_a_pull_request_is_planned_commented_applied_and_looked_after(
     assert "lines" in report and "https://github.test/run/1" in report
 
 
+def test_an_emptied_folder_needs_an_argument_of_both_actions(
+    project: Command, job: dict[str, str]
+) -> None:
+    folder = project.folder
+    assert project("apply", "--yes").returncode == 0
+    (folder / "connectors" / "lines.yaml").unlink()
+    refused = step(job, folder, "connect-plan/plan.sh")
+    assert refused.returncode == 0, refused.stderr
+    assert outputs(job)["exit-code"] == "2"
+    assert "specs.empty" in Path(outputs(job)["comment-file"]).read_text()
+    allowed = job | {"CONNECT_ARGUMENTS": "--allow-empty --max-deletes 1"}
+    step(allowed, folder, "connect-plan/plan.sh")
+    assert outputs(job)["exit-code"] == "4"
+    file = {"PLAN_FILE": outputs(job)["plan-file"]}
+    assert step(job | file, folder, "connect-apply/apply.sh").returncode == 2
+    assert step(allowed | file, folder, "connect-apply/apply.sh").returncode == 0
+
+
 def test_without_a_plan_the_comment_says_why(project: Command, job: dict[str, str]) -> None:
     project.write("connectors/lines.yaml", SPEC + "stat: stopped\n")
     planned = step(job, project.folder, "connect-plan/plan.sh")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_specs.desired import Project, RestTarget
-from connect_specs.diagnostics import Invalid
+from connect_specs.desired import DeleteLimits, Project, RestTarget
+from connect_specs.diagnostics import Invalid, Location
 from connect_specs.names import ClusterTopics
 from connect_specs.project import find_project, load_project
 
@@ -83,6 +83,16 @@ specs: [a, "b/*.yaml"]
     assert project.specs == ("a", "b/*.yaml")
     places = {entry: str(where) for entry, where in project.specs_locations.items()}
     assert places == {"a": "connect.yaml:11:9", "b/*.yaml": "connect.yaml:11:12"}
+
+
+def test_max_deletes(tmp_path: Path) -> None:
+    found = load(tmp_path, MINIMAL + "max_deletes: 3\n").deletes
+    assert found == DeleteLimits(3, allow_empty=False, where=Location("connect.yaml", 3, 14))
+
+
+@pytest.mark.parametrize("text", ["-1", "'3'", "1.5", "true", "", "[3]", "{}", "9" * 5000])
+def test_max_deletes_is_a_whole_number(tmp_path: Path, text: str) -> None:
+    assert codes(tmp_path, f"{MINIMAL}max_deletes: {text}\n") == ["project.bad-value"]
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ def planned(
         worker=project.worker,
         scope=scope,
         env=project.env,
+        deletes=project.deletes,
     )
     return judged(replace(made, target=target_of(project)), policies, live)
 

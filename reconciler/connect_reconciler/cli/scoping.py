@@ -1,7 +1,10 @@
-"""`--target` and `--exclude`: a plan about some connectors only."""
+"""`--target` and `--exclude`: a plan about some connectors only. `--allow-empty` and
+`--max-deletes`: how much it may delete.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +13,7 @@ from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
     from connect_reconciler.plan.scope import Scope
+    from connect_specs.desired import Project
 
 Targets = Annotated[
     list[str] | None,
@@ -19,6 +23,22 @@ Excludes = Annotated[
     list[str] | None,
     typer.Option("--exclude", metavar="GLOB", help="Leave these connectors out. Repeatable."),
 ]
+AllowEmpty = Annotated[
+    bool,
+    typer.Option("--allow-empty", help="Let the plan remove all connectors that the project owns."),
+]
+MaxDeletes = Annotated[
+    int | None,
+    typer.Option("--max-deletes", min=0, metavar="N", help="Refuse a plan with more deletes."),
+]
+
+
+def with_delete_limits(project: Project, most: int | None, *, allow_empty: bool) -> Project:
+    """The project with what the command line says; without a number, connect.yaml's holds."""
+    limits = replace(project.deletes, allow_empty=allow_empty)
+    if most is not None:
+        limits = replace(limits, most=most, where=None)
+    return replace(project, deletes=limits)
 
 
 def scope_of(targets: list[str] | None, exclude: list[str] | None) -> Scope:

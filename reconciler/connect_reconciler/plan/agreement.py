@@ -36,7 +36,7 @@ from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import PARTIAL, Scope
 from connect_reconciler.plan.secrets.sensitive import fingerprint
 from connect_reconciler.plan.values import Plain, Secret, Value
-from connect_specs.desired import Desired, OffsetEntry
+from connect_specs.desired import DeleteLimits, Desired, OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Stale
 from connect_specs.offsets import canonical_partition
 
@@ -63,11 +63,13 @@ def planned_again(
     live: Live,
     worker: Mapping[str, str] | None = None,
     agrees: Callable[[Plan, Plan, Live], None] | None = None,
+    deletes: DeleteLimits | None = None,
 ) -> Plan:
     """The plan that the specs give for the saved one's connectors; it may have errors.
 
-    Raises Stale where it does something else than the saved one, by `agrees`: `ensure_same`, or
-    `ensure_rest` for one whose apply did not come to its end.
+    `deletes` says how much it may delete now; None: anything. Raises Stale where it does something
+    else than the saved one, by `agrees`: `ensure_same`, or `ensure_rest` for one whose apply did
+    not come to its end.
     """
     if not saved.actions:
         return replace(saved, warnings=())
@@ -75,7 +77,13 @@ def planned_again(
 
     def made(wanted: Desired) -> Plan:
         plan = make_plan(
-            wanted, live, group_id=saved.group_id, worker=worker, scope=scope, env=saved.env
+            wanted,
+            live,
+            group_id=saved.group_id,
+            worker=worker,
+            scope=scope,
+            env=saved.env,
+            deletes=deletes or DeleteLimits(allow_empty=True),
         )
         # It is about the connectors of a plan, and that one says which
         told = tuple(each for each in plan.warnings if each.code != PARTIAL)

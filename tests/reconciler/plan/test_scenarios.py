@@ -1,8 +1,9 @@
 """Every file of scenarios/ is a world and the plan that belongs to it.
 
 `specs` as a user writes them, `live` as observed; `actions` name the fields that matter, in full
-order; `errors` and `warnings` are codes; `human` is the whole text where it is given. What holds
-for every plan is asserted on every scenario too.
+order; `errors` and `warnings` are codes; `human` is the whole text where it is given.
+`allow_empty` and `max_deletes` are the options. What holds for every plan is asserted on every
+scenario too.
 """
 
 from __future__ import annotations
@@ -23,12 +24,25 @@ from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.predict import check_plan
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.style import COLOUR
-from connect_specs.desired import Desired
+from connect_specs.desired import DeleteLimits, Desired
 from connect_specs.diagnostics import Location
 from support.plans import after, desired_of, live_of
 
 FILES = sorted((Path(__file__).parent / "scenarios").glob("*.yaml"))
-FIELDS = {"about", "specs", "live", "worker", "actions", "errors", "warnings", "places", "human"}
+FIELDS = {
+    "about",
+    "specs",
+    "live",
+    "worker",
+    "actions",
+    "errors",
+    "warnings",
+    "places",
+    "human",
+} | {
+    "allow_empty",
+    "max_deletes",
+}
 
 
 @dataclass(frozen=True)
@@ -45,7 +59,9 @@ def scenario(request: pytest.FixtureRequest, tmp_path: Path) -> Scenario:
     assert expected.keys() <= FIELDS
     desired = desired_of(expected.get("specs", ""), tmp_path)
     live = live_of(expected.get("live", {}), desired)
-    plan = make_plan(desired, live, group_id="connect", worker=expected.get("worker"))
+    limits = DeleteLimits(expected.get("max_deletes"), expected.get("allow_empty", False))
+    worker = expected.get("worker")
+    plan = make_plan(desired, live, group_id="connect", worker=worker, deletes=limits)
     return Scenario(expected, desired, live, plan)
 
 

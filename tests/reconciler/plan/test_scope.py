@@ -12,7 +12,7 @@ from connect_reconciler.plan.plan_file.file import dump_plan, load_plan
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.render.human import render_plan
-from connect_specs.desired import Desired
+from connect_specs.desired import DeleteLimits, Desired
 from connect_specs.diagnostics import ExitCode, Invalid
 from support.plans import desired_of, live_of
 
@@ -109,6 +109,25 @@ def test_a_target_whose_spec_is_gone_is_no_project_without_specs(
 ) -> None:
     codes = [each.code for each in plan_of(world, "orders-old").warnings]
     assert codes == ["plan.partial", "plan.unfinished-apply"]
+
+
+@pytest.mark.parametrize(
+    ("specs", "targets", "expected"),
+    [
+        ("", ("orders-old",), ["specs.empty"]),
+        ("name: a\nconfig: {connector.class: C}", ("orders-old",), ["specs.disjoint"]),
+        ("name: a\nconfig: {connector.class: C}", ("a",), []),
+        ("name: invoices\nconfig: {connector.class: C}", ("orders-old",), []),
+    ],
+    ids=["no specs", "none of its own", "removes nothing", "another one of its own"],
+)
+def test_all_specs_count_for_a_part_of_the_project(
+    tmp_path: Path, specs: str, targets: tuple[str, ...], expected: list[str]
+) -> None:
+    desired = desired_of(specs, tmp_path)
+    live, scope = live_of(LIVE, desired), Scope(targets)
+    plan = make_plan(desired, live, group_id="g", scope=scope, deletes=DeleteLimits())
+    assert [each.code for each in plan.errors] == expected
 
 
 @pytest.mark.parametrize("option", ["--target", "--exclude"])

@@ -103,4 +103,5 @@ def _made_again(
     if saved.actions:
         part = narrowed(desired, live, scope_of_saved(saved, desired, live))[0]
         live = checked(live, project, part, properties)
-    return planned_again(saved, desired, live, project.worker, agrees), live
+    again = planned_again(saved, desired, live, project.worker, agrees, project.deletes)
+    return again, live

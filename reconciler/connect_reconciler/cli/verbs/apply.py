@@ -24,7 +24,15 @@ from connect_reconciler.cli.applying.choices import (
 )
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.plan_forms import Warned, Warnings
-from connect_reconciler.cli.scoping import Excludes, Targets, ensure_whole, scope_of
+from connect_reconciler.cli.scoping import (
+    AllowEmpty,
+    Excludes,
+    MaxDeletes,
+    Targets,
+    ensure_whole,
+    scope_of,
+    with_delete_limits,
+)
 
 
 def apply(
@@ -35,6 +43,8 @@ def apply(
     ] = None,
     target: Targets = None,
     exclude: Excludes = None,
+    allow_empty: AllowEmpty = False,
+    max_deletes: MaxDeletes = None,
     yes: Yes = False,
     as_json: AsJson = False,
     warnings: Warnings = Warned.CHANGES,
@@ -68,7 +78,7 @@ def apply(
         need_someone_to_ask(yes=yes)
     choices = Choices(parallelism, fail_fast, health_timeout, healthy_for)
     call = invocation(context)
-    project = call.project()
+    project = with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
     if rollback_on_failure:
         ensure_journal(project)
     scope = scope_of(target, exclude)

@@ -9,7 +9,14 @@ import typer
 
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.plan_forms import AsMarkdown, Forms, PageFile, Warned, Warnings
-from connect_reconciler.cli.scoping import Excludes, Targets, scope_of
+from connect_reconciler.cli.scoping import (
+    AllowEmpty,
+    Excludes,
+    MaxDeletes,
+    Targets,
+    scope_of,
+    with_delete_limits,
+)
 from connect_specs.diagnostics import ExitCode
 
 
@@ -21,6 +28,8 @@ def plan(
     ] = None,
     target: Targets = None,
     exclude: Excludes = None,
+    allow_empty: AllowEmpty = False,
+    max_deletes: MaxDeletes = None,
     html: PageFile = None,
     warnings: Warnings = Warned.CHANGES,
     detailed_exitcode: Annotated[
@@ -41,7 +50,7 @@ def plan(
 
     forms = Forms(out, html, as_markdown, as_json, warnings)
     call = invocation(context)
-    project = call.project()
+    project = with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
     scope = scope_of(target, exclude)
     desired, policies = specs_and_policies(project)
     with client(project) as properties:

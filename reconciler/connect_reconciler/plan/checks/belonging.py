@@ -41,34 +41,6 @@ def environment_warning(
         )
 
 
-def whole_project(
-    changes: tuple[Changes, ...], desired: Desired, live: Live
-) -> Iterator[Diagnostic]:
-    """A warning where all that the project has on the cluster is to be deleted."""
-    gone = [each for each in changes if each.existence == "delete" and _ours(each, desired)]
-    if not any(each.owned and not each.owned.prevent_delete for each in gone):
-        return
-    if not desired.connectors:
-        yield Diagnostic(
-            "plan.no-specs",
-            f"no spec was found, so every connector of project {desired.project} is to be deleted",
-            hint="check 'specs' in connect.yaml if that is not what you want",
-        )
-        return
-    old = {spec.renamed_from for spec in desired.connectors.values()} | desired.connectors.keys()
-    ours = {
-        name for name, each in live.ledger.connectors.items() if each.project == desired.project
-    }
-    if len(gone) > 1 and ours.isdisjoint(old):
-        yield Diagnostic(
-            "plan.other-specs",
-            f"none of the {len(gone)} connectors of project {desired.project} has a spec here, so"
-            " all of them are to be deleted",
-            hint="if they are specified elsewhere, give one of the two another 'project' in"
-            " connect.yaml",
-        )
-
-
 def pin_forgotten(changes: Changes, pin: Pin, live: Live) -> Iterator[Diagnostic]:
     """A warning where nothing tells whether the pin of a live connector was applied before."""
     connector = changes.live

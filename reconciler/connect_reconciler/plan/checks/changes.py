@@ -12,7 +12,6 @@ from connect_reconciler.plan.checks.belonging import (
     environment_error,
     environment_warning,
     pin_forgotten,
-    whole_project,
 )
 from connect_reconciler.plan.checks.group_readers import Readers
 from connect_reconciler.plan.checks.groups import Groups
@@ -60,7 +59,7 @@ def check_changes(
 ) -> Problems:
     """All problems, in the order of the connectors."""
     errors: list[Diagnostic] = []
-    warnings: list[Diagnostic] = list(_whole_project(changes, desired, live))
+    warnings: list[Diagnostic] = [*unfinished(live, desired.project), *_failed(changes)]
     blocked, unpinned = set(), set()
     named = {each.name: each for each in changes}
     groups = Groups(named, live, worker, readers, desired.project, group_id)
@@ -96,14 +95,6 @@ def check_changes(
             warnings.extend(_pin_warnings(each, pin, live.around(each.name)))
             warnings.extend(groups.moves_of_others(each))
     return Problems(tuple(errors), tuple(warnings), frozenset(blocked), frozenset(unpinned))
-
-
-def _whole_project(
-    changes: tuple[Changes, ...], desired: Desired, live: Live
-) -> Iterator[Diagnostic]:
-    yield from whole_project(changes, desired, live)
-    yield from unfinished(live, desired.project)
-    yield from _failed(changes)
 
 
 def _failed(changes: tuple[Changes, ...]) -> Iterator[Diagnostic]:

@@ -24,6 +24,7 @@ from connect_reconciler.plan.actions import (
     StopOld,
     UpdateConfig,
 )
+from connect_reconciler.plan.checks.deletes import SPECS_DISJOINT, SPECS_EMPTY
 from connect_reconciler.plan.journal import Before
 from connect_specs.diagnostics import Diagnostic
 
@@ -36,7 +37,7 @@ def as_before(action: Action, before: Mapping[str, Before]) -> Action:
 
 def told_of_the_way_back(problem: Diagnostic, apply_id: str) -> Diagnostic | None:
     """The problem as whoever goes back meets it; None for one that is none then."""
-    if problem.code in ("plan.no-specs", "plan.other-specs"):
+    if problem.code in (SPECS_EMPTY, SPECS_DISJOINT):
         # Deleting all that an apply created is what was asked for
         return None
     if problem.code == "plan.protected":

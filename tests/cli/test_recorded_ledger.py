@@ -1,0 +1,47 @@
+"""A ledger that an earlier version wrote, on a real broker, as the verbs read it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.broker import BrokerAddress, create_topic, produce
+from support.command import Command
+
+DATA = Path(__file__).parents[1] / "reconciler" / "ledger" / "data"
+
+
+@pytest.mark.parametrize("version", sorted(each.name for each in DATA.iterdir()))
+def test_verbs_read_the_ledger_of_an_earlier_version(
+    connect: Command, broker: BrokerAddress, unique: str, version: str
+) -> None:
+    kafka = broker.bootstrap_servers
+    create_topic(kafka, f"{unique}-ledger")
+    file = DATA / version / "topic-rename-carried.jsonl"
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    produce(
+        kafka,
+        f"{unique}-ledger",
+        ((each["key"].encode(), each["value"] and each["value"].encode()) for each in records),
+    )
+    client = f"{{bootstrap.servers: '{kafka}'}}"
+    text = f"project: orders\ncluster: {{group.id: {unique}, kafka: {client}}}\n"
+    connect.write("connect.yaml", text)
+    (connect.folder / "connectors").mkdir()
+    wanted = json.loads(file.with_suffix(".means.json").read_text())
+    told = connect("history", "--json")
+    assert told.returncode == 0, told.stderr
+    applies = json.loads(told.stdout)["applies"]
+    assert {each["apply_id"] for each in applies} == {each["id"] for each in wanted["applies"]}
+    planned = connect("plan", "--allow-empty", "--json")
+    assert planned.returncode == 0, planned.stderr
+    forgotten = {each["connector"] for each in json.loads(planned.stdout)["plan"]["actions"]}
+    assert forgotten == wanted["connectors"].keys()
+
+    produce(kafka, f"{unique}-ledger", [(b"connector/a", b'{"v":99}')])
+    refused = connect("plan")
+    assert refused.returncode != 0
+    assert "error[ledger.unreadable]" in refused.stderr
+    assert "at least as new" in refused.stderr
