@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.diagnostics import Diagnostic, Stale
-from connect_specs.secret_values import is_sensitive, secret_parts
+from connect_specs.secret_parts import secret_parts
+from connect_specs.secret_values import is_sensitive
 
 SENSITIVE = "(sensitive)"
 
