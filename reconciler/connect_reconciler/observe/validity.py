@@ -126,7 +126,7 @@ def _to_be_written(desired: Desired, live: Live) -> Iterator[_Written]:
 
 
 def _cover(spec: DesiredConnector, passwords: frozenset[str]) -> Veil:
-    return Veil(spec.name, None, frozenset(spec.sensitive) | passwords)
+    return Veil(spec.name, None, frozenset(spec.sensitive) | passwords, spec.secrets)
 
 
 def _answers(project: Project, client: Mapping[str, str], written: Iterable[_Written]) -> Answers:

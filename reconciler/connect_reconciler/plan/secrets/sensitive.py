@@ -53,11 +53,13 @@ def key_id(key: bytes | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Veil:
-    """Covers one connector's secrets: the project's key, and the keys known to be sensitive."""
+    """Covers one connector's secrets: the project's key, the keys known to be sensitive, and texts
+    that are secret wherever they are quoted."""
 
     connector: str
     key: bytes | None = field(repr=False)
     named: frozenset[str] = frozenset()
+    texts: tuple[str, ...] = field(default=(), repr=False)
 
     def value(self, config_key: str, text: str) -> Value:
         """The value as a plan may hold it."""
