@@ -13,4 +13,4 @@ HIDDEN = "(hidden)"
 def hide(text: str, cover: Veil, *configs: Mapping[str, str]) -> str:
     """`text`, such as an error or a trace, without the secrets of these configs."""
     secrets = (secret for config in configs for secret in secrets_in(config, cover.named))
-    return Redactor(secrets, mask=HIDDEN, shortest=1).redact(text)
+    return Redactor((*cover.texts, *secrets), mask=HIDDEN, shortest=1).redact(text)

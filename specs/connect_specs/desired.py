@@ -50,8 +50,9 @@ class DesiredConnector:
 
     `config` always holds `name`. `state` None: created running, not managed after that. `ignore`
     holds glob patterns such as `config.consumer.override.*`; `sensitive` names further config keys
-    whose values are never shown. `renamed_from` is the name that it had before: its offsets move
-    here, and the connector of that name is deleted.
+    whose values are never shown, and `secrets` texts that are never shown: the secrets among the
+    values that its file was rendered with. `renamed_from` is the name that it had before: its
+    offsets move here, and the connector of that name is deleted.
     """
 
     name: str
@@ -62,6 +63,7 @@ class DesiredConnector:
     prevent_delete: bool = False
     ignore: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     key_locations: Mapping[str, Location] = field(default_factory=dict)
     renamed_from: str | None = None
     renamed_from_where: Location | None = None
@@ -91,7 +93,7 @@ class Desired:
 
     `consequences` are the project's own rules; the first that fits a changed key explains it.
     `warnings` are what reading the files found; a plan passes them on. `environments` are those
-    that the files can be read with.
+    that the files can be read with. `secrets` are the texts of the project's secret values.
     """
 
     project: str
@@ -99,6 +101,7 @@ class Desired:
     consequences: tuple[ConsequenceRule, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
     environments: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +146,9 @@ class Project:
     `target` None means our runtime. `worker` holds worker properties for `connect up` in Apache's
     names (`value.converter`, `offset.flush.interval.ms`, `listeners`, ...). `policies` name policy
     files as `specs` name specs. `deletes` says how much a plan may delete. `env` is the environment
-    whose values the files were read with. `…_locations` say where connect.yaml names an entry.
-    `warnings` are what reading connect.yaml found.
+    whose values the files were read with, `given` what `--var` set in them, and `secrets` the texts
+    of those that are never shown. `…_locations` say where connect.yaml names an entry. `warnings`
+    are what reading connect.yaml found.
     """
 
     name: str
@@ -163,6 +167,8 @@ class Project:
     cluster_locations: Mapping[str, Location] = field(default_factory=dict)
     warnings: tuple[Diagnostic, ...] = ()
     env: str | None = None
+    given: tuple[str, ...] = field(default=(), repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     embedded_authentication: bool = False
     deletes: DeleteLimits = DeleteLimits()
 

@@ -68,7 +68,8 @@ def as_text(node: Node, field: str, code: str, problems: list[Diagnostic]) -> st
         return node.text
     kind = "empty" if isinstance(node, Scalar) else value_kind(node)
     what = f"{field!r} must be text, and is {kind}"
-    problems.append(Diagnostic(f"{code}.bad-value", what, node.where))
+    hint = "write one text, in quotes if it would be null or a map without them"
+    problems.append(Diagnostic(f"{code}.bad-value", what, node.where, hint=hint))
     return None
 
 
@@ -77,7 +78,8 @@ def as_map(node: Node, field: str, code: str, problems: list[Diagnostic]) -> Map
     if isinstance(node, Map):
         return node
     what = f"{field!r} must be a map, and is {value_kind(node)}"
-    problems.append(Diagnostic(f"{code}.bad-value", what, node.where))
+    hint = "write name: value, with each name on a line of its own or in braces"
+    problems.append(Diagnostic(f"{code}.bad-value", what, node.where, hint=hint))
     return None
 
 

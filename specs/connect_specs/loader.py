@@ -16,10 +16,16 @@ from connect_specs.json_documents import parse_json
 from connect_specs.nodes import Map, Node
 from connect_specs.properties_documents import parse_properties
 from connect_specs.renames import check_renames
-from connect_specs.sources import Parse, filled_in
+from connect_specs.sources import Parse, Source, filled_in
 from connect_specs.spec_document import Format, read_document
 from connect_specs.spec_files import find_policy_files, find_spec_files, relative_name
 from connect_specs.text_files import read_text
+from connect_specs.value_secrets import (
+    hide,
+    secret_texts,
+    with_secrets_marked,
+    with_stand_ins,
+)
 from connect_specs.values import Values, load_values
 from connect_specs.yaml_documents import parse_yaml
 
@@ -41,7 +47,7 @@ def load_specs(project: Project) -> Desired:
 def read_specs(project: Project) -> tuple[Desired, tuple[Diagnostic, ...]]:
     """The connectors in which nothing is wrong, and every problem of the others, by place."""
     problems: list[Diagnostic] = []
-    values = load_values(project.folder, project.env)
+    values = load_values(project.folder, project.env, project.given)
     files = find_spec_files(project, problems)
     find_policy_files(project, problems)
     found = _Found(values, problems)
@@ -59,8 +65,9 @@ def read_specs(project: Project) -> tuple[Desired, tuple[Diagnostic, ...]]:
         consequences,
         tuple(found.warnings),
         () if values is None else values.environments,
+        project.secrets,
     )
-    return desired, tuple(by_place(values.hide(problems) if values else problems))
+    return desired, tuple(by_place(hide(problems, values) if values else problems))
 
 
 def load_connectors(files: Iterable[Path], folder: Path) -> dict[str, DesiredConnector]:
@@ -86,6 +93,8 @@ class _Found:
         self.warnings: list[Diagnostic] = []
         self.problems = problems
         self._values = values
+        self._stand_ins = None if values is None else with_stand_ins(values)
+        self._secrets = () if values is None else secret_texts(values)
 
     def read(self, path: Path, file: str) -> None:
         """Reads one file."""
@@ -106,11 +115,31 @@ class _Found:
             if not source.is_rendered:
                 self.warnings.append(_empty(file))
             return
-        for node in parsed.documents:
+        others = self._with_stand_ins(text, source, written) if source.is_rendered else None
+        for at, node in enumerate(parsed.documents):
             before = len(self.problems)
             connector = read_document(node, written, self.problems)
             if connector is not None:
+                if others is not None:
+                    other = others[at] if len(others) == len(parsed.documents) else None
+                    connector = with_secrets_marked(connector, other, self._secrets, self.problems)
                 self._add(connector, is_wrong=bool(parsed.problems or self.problems[before:]))
+
+    def _with_stand_ins(
+        self, text: str, source: Source, written: Format
+    ) -> tuple[DesiredConnector | None, ...] | None:
+        """What each document of a template is with other texts in the place of secret values;
+        none if they cannot be rendered so. None: no secret value is in the file."""
+        if self._stand_ins is None:
+            return None
+        try:
+            other = filled_in(text, source.file, self._stand_ins)
+        except Invalid:
+            return ()
+        if other.text == source.text:
+            return None
+        documents = other.parsed(_PARSERS[written]).documents
+        return tuple(read_document(node, written, []) for node in documents)
 
     def _add(self, connector: DesiredConnector, *, is_wrong: bool) -> None:
         other = self.connectors.setdefault(connector.name, connector)

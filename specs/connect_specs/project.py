@@ -28,6 +28,7 @@ from connect_specs.nodes import Map, Node, Scalar
 from connect_specs.rest_target import read_target
 from connect_specs.sources import filled_in
 from connect_specs.text_files import read_text
+from connect_specs.value_secrets import hide, secret_texts
 from connect_specs.values import load_values
 from connect_specs.variables import resolve_variables
 from connect_specs.yaml_documents import parse_yaml
@@ -59,11 +60,15 @@ def find_project(start: Path) -> Path:
 
 
 def load_project(
-    file: Path, env: str | None = None, *, variables: Mapping[str, str] = os.environ
+    file: Path,
+    env: str | None = None,
+    *,
+    given: tuple[str, ...] = (),
+    variables: Mapping[str, str] = os.environ,
 ) -> Project:
-    """The project of a connect.yaml, with the values of `env`. Raises Invalid with every problem,
-    sorted by place."""
-    values = load_values(file.parent, env)
+    """The project of a connect.yaml, with the values of `env` and, over them, `given`. Raises
+    Invalid with every problem, sorted by place."""
+    values = load_values(file.parent, env, given)
     source = filled_in(read_text(file, file.name), file.name, values)
     parsed = source.parsed(parse_yaml)
     problems = list(parsed.problems)
@@ -75,8 +80,9 @@ def load_project(
         hint = "begin with 'project:' and 'cluster:'; `connect init` writes an example"
         problems.append(Diagnostic("project.not-a-map", what, Location(file.name), hint=hint))
     if problems or project is None:
-        raise Invalid(*by_place(values.hide(problems) if values else problems))
-    return replace(project, env=env)
+        raise Invalid(*by_place(hide(problems, values) if values else problems))
+    secrets = () if values is None else secret_texts(values)
+    return replace(project, env=env, given=given, secrets=secrets)
 
 
 def _read_project(

@@ -8,18 +8,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from connect_specs.secret_values import is_sensitive, secret_parts
+from connect_specs.secret_parts import header_secrets, secret_parts
+from connect_specs.secret_values import is_headers_key, is_sensitive
 
 # What Connect shows for a password
 MASK: Final = "[hidden]"
-# Shorter ones, such as numbers, are part of too many words
+# Shorter ones are part of too many words
 SHORTEST: Final = 4
 
 
 class Redactor:
     """Replaces secrets in texts by `mask`: as they are, line by line, and as JSON, URLs and Python
     write them. Secrets shorter than `shortest` characters stay, and so does what other code
-    derives from a secret, such as a hash."""
+    derives from a secret, such as a hash. Those of less than four characters are replaced only
+    where they are whole words: else a secret `1` would make every text unreadable."""
 
     def __init__(
         self, secrets: Iterable[str] = (), *, mask: str = MASK, shortest: int = SHORTEST
@@ -29,7 +31,7 @@ class Redactor:
         }
         # In one pass, the longest first: one may be part of another, or of the mask.
         longest_first = sorted(shapes, key=lambda shape: (-len(shape), shape))
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if shapes else None
+        self._pattern = re.compile("|".join(map(_expression, longest_first))) if shapes else None
         self._mask = mask
 
     def redact(self, text: str) -> str:
@@ -46,6 +48,13 @@ def secrets_in(config: Mapping[str, str], named: Collection[str] = ()) -> Iterat
         if is_sensitive(key, value, named):
             yield value
             yield from secret_parts(value)
+            if is_headers_key(key):
+                yield from header_secrets(value)
+
+
+def _expression(shape: str) -> str:
+    text = re.escape(shape)
+    return text if len(shape) >= SHORTEST else rf"(?<!\w){text}(?!\w)"
 
 
 def _shapes(secret: str) -> Iterator[str]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 
 _SECRET_NAME = re.compile(
-    r"passw(or)?d|passphrase|passcode|secret|token(?!iz|is)|credential"
+    r"passw(or)?d|passphrase|passcode|pwd|(^|[._-])pass$|secret|token(?!iz|is)|credential"
     r"|(api|private|access|account|encryption|signing|master|shared)[._-]?key"
+    r"|(sas|customer|decryption|subscription|function|storage|license|hmac|auth|app)[._-]?key$"
+    r"|authorization$|(^|[._-])(cookie|license|psk|pat)$"
     r"|jaas\.config|ssl\.key$|ssl\.keystore\.(key|certificate\.chain)"
     r"|ssl\.truststore\.certificates|auth\.user\.?info|connection\.?string",
     re.IGNORECASE,
 )
+# A webhook's URL is all that is needed to use it
+_WEBHOOK_NAME = re.compile(r"webhooks?([._-]?(url|uri|endpoint))?$", re.IGNORECASE)
 # What a name says *about* a secret is none: where it lies, what kind it is, how long it lasts
 _ABOUT_A_SECRET = re.compile(
     r"[._-](class|provider|source|type|location|path|file|algorithm|mechanism|enabled?|ms|seconds"
@@ -21,4 +25,6 @@ _ABOUT_A_SECRET = re.compile(
 
 def is_secret_name(name: str) -> bool:
     """Whether what has this name is a secret."""
-    return bool(_SECRET_NAME.search(name)) and not _ABOUT_A_SECRET.search(name)
+    if _SECRET_NAME.search(name) and not _ABOUT_A_SECRET.search(name):
+        return True
+    return bool(_WEBHOOK_NAME.search(name))

@@ -9,37 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from fnmatch import fnmatchcase
-from urllib.parse import unquote
+from functools import lru_cache
 
 from connect_specs.secret_names import is_secret_name
+from connect_specs.secret_parts import header_secrets, holds_secret, without_references
 
-_REFERENCE = re.compile(r"\$\{[^{}]+\}")
-_SECRET_VALUE = re.compile(
-    r"://[^/@\s:]*:[^/@\s]+@"
-    r"|(password|passwd|pwd|secret|token|accountkey|sharedaccesskey|sig)=\s*[^\s;&]"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----",
-    re.IGNORECASE,
-)
-# The secret itself inside a URL, a connection string or a JAAS entry
-_SECRET_PART = re.compile(
-    r"://[^/@\s:]*:(?P<url>[^/\s]+)@"
-    r"|(?:password|passwd|pwd|secret|token|accountkey|sharedaccesskey|sig)=\s*"
-    r"(?:\"(?P<double>[^\"]+)\"|'(?P<single>[^']+)'|(?P<bare>[^\s;&\"']+))",
-    re.IGNORECASE,
-)
 _GLOB = frozenset("*?[")
+_HEADERS_KEY = re.compile(r"(^|[._-])headers([._-](additional|static|custom))?$", re.IGNORECASE)
 
 
 def is_reference(value: str) -> bool:
     """Whether the value consists of `${provider:path:key}` alone."""
-    return bool(value) and not _REFERENCE.sub("", value)
-
-
-def secret_parts(value: str) -> tuple[str, ...]:
-    """The passwords inside a URL, a connection string or a JAAS entry; references are none."""
-    text = _REFERENCE.sub("", value)
-    found = (match[match.lastgroup or 0] for match in _SECRET_PART.finditer(text))
-    return tuple(dict.fromkeys(each for part in found for each in (part, unquote(part))))
+    return bool(value) and not without_references(value)
 
 
 def is_sensitive(config_key: str, value: str, named: Collection[str] = ()) -> bool:
@@ -50,6 +31,21 @@ def is_sensitive(config_key: str, value: str, named: Collection[str] = ()) -> bo
         fnmatchcase(config_key, glob) for glob in named if not _GLOB.isdisjoint(glob)
     ):
         return True
-    if _SECRET_VALUE.search(_REFERENCE.sub("", value)):
+    if holds_secret(value):
         return True
-    return value.lower() not in ("true", "false") and is_secret_name(config_key)
+    kind = _kind(config_key)
+    if kind == "headers":
+        return bool(header_secrets(value))
+    return kind == "secret" and value.lower() not in ("true", "false")
+
+
+def is_headers_key(config_key: str) -> bool:
+    """Whether the key is one for HTTP headers, such as `http.headers`."""
+    return _kind(config_key) == "headers"
+
+
+@lru_cache(maxsize=4096)
+def _kind(config_key: str) -> str:
+    if is_secret_name(config_key):
+        return "secret"
+    return "headers" if _HEADERS_KEY.search(config_key) else ""

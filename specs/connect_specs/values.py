@@ -1,4 +1,5 @@
-"""Values of an environment: `values/default.yaml` and over it `values/<env>.yaml`.
+"""Values of an environment: `values/default.yaml`, over it `values/<env>.yaml`, and over both what
+`--var` gives.
 
 What a diagnostic says never holds a text of a values file but the names in it.
 """
@@ -6,23 +7,22 @@ What a diagnostic says never holds a text of a values file but the names in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TypeAlias
 
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
-from connect_specs.nodes import Map, Node, Scalar, Sequence, is_null, typed
-from connect_specs.secret_names import is_secret_name
+from connect_specs.fields import as_texts
+from connect_specs.given_values import read_given
+from connect_specs.nodes import Map
 from connect_specs.text_files import read_text
+from connect_specs.value_nodes import Value, map_values, merged, places_of
 from connect_specs.yaml_documents import parse_yaml
-
-Value: TypeAlias = "str | int | bool | list[Value] | dict[str, Value]"
 
 VALUES_FOLDER = "values"
 ENV = "env"
-HIDDEN = "(hidden)"
+SENSITIVE = "sensitive"
 
 _DEFAULT = "default"
 _ENDING = ".yaml"
@@ -35,41 +35,37 @@ _WITHOUT_QUOTE = {
 }
 # Near enough to be a slip of the pen
 _CLOSE = 0.75
-_PIECE = re.compile(r"[\w.-]{4,}")
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What templates may name, `env` among it, and which environments there are."""
+    """What templates may name, `env` among it, and which environments there are.
+
+    `sensitive` holds the names and globs that the files list under that name; `db.x` is the name of
+    a value in a map. `layers` says where each file, and then `--var`, gives which name.
+    """
 
     names: Mapping[str, Value] = field(repr=False)
     env: str | None
     environments: tuple[str, ...]
     warnings: tuple[Diagnostic, ...] = ()
-
-    def hide(self, problems: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """The diagnostics without values that have a secret's name."""
-        secrets = sorted(set(_secrets(self.names)), key=len, reverse=True)
-        return [
-            replace(
-                each,
-                what=_hidden(each.what, secrets),
-                why=_hidden(each.why, secrets),
-                hint=_hidden(each.hint, secrets),
-            )
-            for each in problems
-        ]
+    sensitive: tuple[str, ...] = ()
+    layers: tuple[Mapping[str, Location], ...] = ()
 
 
-def load_values(folder: Path, env: str | None) -> Values | None:
+def load_values(folder: Path, env: str | None, given: Sequence[str] = ()) -> Values | None:
     """The values for the files in `folder`; None if it has no values/: then nothing is a template.
 
-    Raises Invalid with every problem of the values files, or if there are no values of `env`.
+    `given` are `NAME=VALUE` of the command line, which count more than all files. Raises Invalid
+    with every problem of the values files, if there are no values of `env`, or for a name in
+    `given` that no file has.
     """
     values = folder / VALUES_FOLDER
     if not values.is_dir():
         if env is not None:
             raise Invalid(_unknown(env, ()))
+        if given:
+            raise Invalid(_nothing_to_give())
         return None
     stems = sorted(path.stem for path in values.glob(f"*{_ENDING}") if path.is_file())
     environments = tuple(stem for stem in stems if stem != _DEFAULT and not stem.startswith("."))
@@ -78,16 +74,39 @@ def load_values(folder: Path, env: str | None) -> Values | None:
     problems: list[Diagnostic] = []
     names: dict[str, Value] = {}
     warnings: tuple[Diagnostic, ...] = ()
+    sensitive: list[str] = []
+    layers: list[dict[str, Location]] = []
     for stem in (_DEFAULT, env):
-        if stem is not None and stem in stems:
-            root = _read(values, stem, problems)
-            if stem != _DEFAULT and root is not None:
-                warnings = tuple(_slips(root, names))
-            names = names if root is None else _over(names, _map(root, problems))
+        root = _read(values, stem, problems) if stem is not None and stem in stems else None
+        if root is None:
+            continue
+        sensitive += _sensitive(root, problems)
+        root = Map(tuple(e for e in root.entries if e[0].text != SENSITIVE), root.where)
+        if stem != _DEFAULT:
+            warnings = tuple(_slips(root, names))
+        names = merged(names, map_values(root, problems))
+        layers.append(dict(places_of(root)))
+    if not problems:
+        names, places = read_given(given, names, problems)
+        layers.append(places)
     if problems:
         raise Invalid(*by_place(problems))
     names = names if env is None else names | {ENV: env}
-    return Values(names, env, environments, warnings)
+    return Values(names, env, environments, warnings, tuple(sensitive), tuple(layers))
+
+
+def _sensitive(root: Map, problems: list[Diagnostic]) -> list[str]:
+    """The names under `sensitive`, as a spec lists config keys."""
+    node = root.get(SENSITIVE)
+    if node is None:
+        return []
+    return [scalar.text for scalar in as_texts(node, SENSITIVE, "values", problems)]
+
+
+def _nothing_to_give() -> Diagnostic:
+    what = "--var sets a value, and this project has none"
+    hint = f"name it in {VALUES_FOLDER}/{_DEFAULT}{_ENDING} beside connect.yaml"
+    return Diagnostic("values.unknown-name", what, "--var", hint=hint)
 
 
 def _slips(root: Map, names: Mapping[str, Value]) -> Iterator[Diagnostic]:
@@ -138,59 +157,3 @@ def _read(folder: Path, stem: str, problems: list[Diagnostic]) -> Map | None:
             hint = "choose another name"
             problems.append(Diagnostic("values.bad-name", what, key.where, hint=hint))
     return root
-
-
-def _map(node: Map, problems: list[Diagnostic]) -> dict[str, Value]:
-    return {key.text: _value(value, problems) for key, value in node.entries}
-
-
-def _value(node: Node, problems: list[Diagnostic]) -> Value:
-    """Whole numbers, true and false have types, so that templates can count and decide; every other
-    scalar is text as written."""
-    if isinstance(node, Map):
-        return _map(node, problems)
-    if isinstance(node, Sequence):
-        return [_value(item, problems) for item in node.items]
-    if is_null(node):
-        what, hint = "a value is null", 'write "" for an empty text, or remove the name'
-        problems.append(Diagnostic("values.null", what, node.where, hint=hint))
-    return _scalar(node)
-
-
-def _scalar(node: Scalar) -> str | int | bool:
-    try:
-        value = typed(node)
-    except ValueError:
-        return node.text
-    return value if isinstance(value, int) else node.text
-
-
-def _over(below: dict[str, Value], above: Mapping[str, Value]) -> dict[str, Value]:
-    """Both; where both have a map they are merged, else `above` counts."""
-    found = dict(below)
-    for name, value in above.items():
-        other = found.get(name)
-        if isinstance(other, dict) and isinstance(value, dict):
-            found[name] = _over(other, value)
-        else:
-            found[name] = value
-    return found
-
-
-def _secrets(value: Value | Mapping[str, Value], *, is_secret: bool = False) -> Iterator[str]:
-    """Every text below a secret's name, and the pieces that YAML may tear it into."""
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _secrets(inner, is_secret=is_secret or is_secret_name(name))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _secrets(inner, is_secret=is_secret)
-    elif is_secret and not isinstance(value, bool) and str(value).strip():
-        text = str(value)
-        yield from (text, text.strip(), repr(text)[1:-1], *_PIECE.findall(text))
-
-
-def _hidden(text: str, secrets: Iterable[str]) -> str:
-    for secret in secrets:
-        text = text.replace(secret, HIDDEN)
-    return text

@@ -33,6 +33,24 @@ CONFIG = {
     "internal.pin": f"{MARK}1",
     "vendor.x.y": f"{MARK}é2",
     "signing.pem": f"-----BEGIN PRIVATE KEY-----\n{MARK}\n-----END PRIVATE KEY-----\n",
+    "http.headers": f"Accept: */*, Authorization: Bearer {MARK}-bearer, X-Vendor: {MARK}-vendor",
+    "azblob.sas.key": f"{MARK}-sas",
+    "s3.sse.customer.key": f"{MARK}-customer",
+    "connection.pwd": f"{MARK}-pwd",
+    "key.passphrase": f"{MARK}-passphrase",
+    "oracle.url": f"jdbc:oracle:thin:scott/{MARK}-oracle@db:1521:orcl",
+    "mongo": f"mongodb://me:{MARK}-mongo@db1:27017,db2:27017/x",
+    "alerts": f"https://hooks.slack.com/services/T0/B0/{MARK}-slack-token",
+    "alerts.webhook.url": f"https://alerts.acme/{MARK}-alerts",
+    "storage": f"AccountName=a;AccountKey={MARK}-account==;EndpointSuffix=core.windows.net",
+    "blob": f"https://x.blob.core.windows.net/c?sv=2020&sig={MARK}-sig",
+    "identity": f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{MARK}dozjgNryP4J3jVmNHl0w5N",
+    "aws": f"AKIAIOSFODNN7EXAMPLE:{MARK}XUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+}
+# With values/default.yaml
+FROM_VALUES = {
+    "greeting": "hello {{ vendor }} on {{ port }}",
+    "query.address": "https://host/x?a=b&zz={{ api_token | upper | lower }}",
 }
 VERBS = (
     ("validate",),
@@ -75,6 +93,12 @@ class Watched:
         (self.folder / "connect.yaml").write_text(f"project: p\ncluster:\n{text}")
         (self.folder / "connectors").mkdir()
 
+    def values(self, text: str) -> None:
+        (self.folder / "values").mkdir()
+        file = self.folder / "values" / "default.yaml"
+        file.write_text(text)
+        self.specs.add(file)
+
     def spec(self, name: str, config: dict[str, str], more: str = "") -> None:
         text = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in config.items())
         text = f"name: {name}\nsensitive: [internal.pin, 'vendor.*']\n{more}config:\n{text}"
@@ -108,13 +132,16 @@ def test_of_our_own_runtime(watched: Watched, broker: BrokerAddress, unique: str
     # The password is of no use to this Kafka, and goes with every client
     properties = f"{{bootstrap.servers: '{kafka}', ssl.key.password: '{MARK}-login'}}"
     watched.project(f"  group.id: {unique}\n  kafka: {properties}\n")
-    watched.spec("a", CONFIG, "state: stopped\n")
+    watched.values(f"sensitive: [vendor]\nvendor: {MARK}-value\napi_token: {MARK}token\nport: 8\n")
+    watched.spec("a", CONFIG | FROM_VALUES, "state: stopped\n")
     watched.spec("b", CONFIG | {"file": "/x"}, "state: paused\n")
     assert watched("apply", "--yes")[0] == 0
 
-    quoted = "\n".join((json.dumps(CONFIG), *CONFIG.values()))
+    texts = (f"{MARK}-value", f"{MARK}token")
+    quoted = "\n".join((json.dumps(CONFIG), *CONFIG.values(), *texts))
     failed = Status(State.FAILED, "w", 1, quoted)
-    by_hand = CONFIG | {"db.password": f"{MARK}-other", "producer.override.linger.ms": "7"}
+    # A secret of values/ in a key that no spec has it in
+    by_hand = CONFIG | {"other.place": f"x {MARK}-value"} | {"db.password": f"{MARK}-other", "producer.override.linger.ms": "7"}
     # What nothing names as secret is none
     nobodys = {
         key: text for key, text in CONFIG.items() if key not in ("internal.pin", "vendor.x.y")
@@ -130,14 +157,17 @@ def test_of_our_own_runtime(watched: Watched, broker: BrokerAddress, unique: str
     )
     for words in VERBS:
         watched(*words)
-    watched.spec("a", CONFIG | {"db.password": f"{MARK}-new"}, "state: stopped\n")
+    new = {"db.password": f"{MARK}-new", "greeting": "none any more"}
+    watched.spec("a", CONFIG | FROM_VALUES | new, "state: stopped\n")
+    for words in (("plan",), ("plan", "--json"), ("drift",)):
+        watched(*words)
     assert watched("apply", "saved.plan", "--yes")[0] == 5
     assert watched("apply", "--yes", "--json")[0] == 0
     listed = json.loads(watched("history", "--json")[1])["applies"]
     for words in (("history",), ("rollback", "--markdown"), ("rollback", "--json", "--yes")):
         watched(*words, listed[0]["apply_id"])
     # Written again as it is on the cluster: what its spec called sensitive stays so
-    watched.specs.clear()
+    watched.specs = {watched.folder / "values" / "default.yaml"}
     assert watched("import", "a", "b", "--force")[0] == 0
     watched.specs |= set((watched.folder / "connectors").iterdir())
     for records in (topics.ledger, topics.offsets):

@@ -77,6 +77,12 @@ def configs(draw: st.DrawFn) -> dict[str, str]:
         "consumer.override.sasl.jaas.config": tame.map(
             lambda secret: f'x.LoginModule required username="u" password="{secret}";'
         ),
+        "http.headers": tame.map(lambda secret: f"Accept: */*, Authorization: Bearer {secret}"),
+        "headers": tame.map(lambda secret: f"X-Vendor: {secret}"),
+        "azblob.sas.key": odd,
+        "connection.pwd": odd,
+        "oracle": tame.map(lambda secret: f"jdbc:oracle:thin:scott/{secret}@db:1521:orcl"),
+        "alerts": tame.map(lambda secret: f"https://hooks.slack.com/services/T0/{secret}-token"),
         "signing.key": tame.map(
             lambda secret: f"-----BEGIN PRIVATE KEY-----\n{secret}\n-----END PRIVATE KEY-----"
         ),

@@ -36,7 +36,11 @@ keys = st.one_of(st.sampled_from([odd for odd in ODD if odd.strip()]), st.text(c
 keys = keys.filter(lambda key: key.strip() != "" and key not in ("name", "connector.class"))
 classes = values.filter(bool)
 names = st.text(characters, min_size=1, max_size=30).filter(
-    lambda name: name == name.strip() and not any(c < " " or "\x7f" <= c <= "\x9f" for c in name)
+    lambda name: (
+        name == name.strip()
+        and name not in (".", "..")
+        and not any(c < " " or "\x7f" <= c <= "\x9f" for c in name)
+    )
 )
 json_values = st.one_of(
     values,

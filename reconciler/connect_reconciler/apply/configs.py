@@ -62,10 +62,12 @@ def cover_of(desired: Desired, live: Live, name: str, key: bytes | None) -> Veil
     """What covers the connector's secrets in the ledger and in every text; under its old name, too,
     what the spec that renames it calls sensitive."""
     named = live.password_keys.get(name, frozenset())
+    texts: tuple[str, ...] = ()
     for spec in desired.connectors.values():
         if name in (spec.name, spec.renamed_from):
             named |= frozenset(spec.sensitive) | live.password_keys.get(spec.name, frozenset())
-    return Veil(name, key, named)
+            texts += spec.secrets
+    return Veil(name, key, named, texts)
 
 
 def _texts(

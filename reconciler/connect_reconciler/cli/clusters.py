@@ -82,5 +82,5 @@ def told_without_secrets(
     if config is None:
         return text
     with known_plugins(project, properties) as plugins:
-        cover = cover_of(name, [config], plugins, sensitive_by_specs(project))
+        cover = cover_of(name, [config], plugins, sensitive_by_specs(project), project.secrets)
     return hide(text, cover, config)

@@ -11,6 +11,7 @@ from connect_reconciler.plan.secrets.sensitive import recorded_secrets
 from connect_runtime.storage.snapshots import ConnectorState, OffsetSnapshot
 from connect_specs.desired import Desired
 from connect_specs.plugin_definitions import CONNECTORS, SOURCE, Definitions, KeyDefinition
+from connect_specs.value_secrets import holds_text
 
 _CLASS = "connector.class"
 
@@ -46,18 +47,23 @@ def password_keys(
 ) -> dict[str, frozenset[str]]:
     """By connector, the keys whose type is PASSWORD in the plugins that it names or is to name.
 
-    Of a connector without a spec also those that the last apply took for secret: what its spec said
-    of them is gone with it.
+    Also those that hold a secret value of `values/`, and those that the last apply took for secret
+    and that the spec has not any more: what it said of them is gone.
     """
     found: dict[str, frozenset[str]] = {}
+    secrets = desired.secrets
     for name in live.keys() | desired.connectors.keys():
         keys: set[str] = set()
         if name in live:
             keys |= passwords_in(live[name].config, plugins)
-        if name in desired.connectors:
-            keys |= passwords_in(desired.connectors[name].config, plugins)
-        elif name in owned:
-            keys |= recorded_secrets(owned[name].config)
+            config = live[name].config.items()
+            keys |= {key for key, text in config if secrets and holds_text(text, secrets)}
+        spec = desired.connectors.get(name)
+        if spec is not None:
+            keys |= passwords_in(spec.config, plugins)
+        if name in owned:
+            kept = () if spec is None else spec.config
+            keys |= recorded_secrets(owned[name].config).difference(kept)
         if keys:
             found[name] = frozenset(keys)
     return found

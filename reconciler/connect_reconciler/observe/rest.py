@@ -5,7 +5,7 @@ Logs, and what deleted connectors left, stay unknown; the ledger lies in the con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -54,9 +54,8 @@ def observe_rest(
         asked = sorted(whose_offsets_count(desired, found, ledger))
         offsets = dict(zip(asked, pool.map(lambda n: _offsets(client, n), asked), strict=True))
     states = {name: ConnectorState(name, each.info.config) for name, each in found.items()}
-    sensitive = {name: spec.sensitive for name, spec in desired.connectors.items()}
     unread = [
-        _covered(each, name, found[name].info.config, plugins, sensitive.get(name, ()))
+        _covered(each, name, found[name].info.config, plugins, desired)
         for name, each in offsets.items()
         if isinstance(each, Diagnostic)
     ]
@@ -171,9 +170,11 @@ def _covered(
     name: str,
     config: Mapping[str, str],
     plugins: Definitions,
-    sensitive: Collection[str],
+    desired: Desired,
 ) -> Diagnostic:
-    cover = cover_of(name, [config], plugins, lambda name: sensitive)
+    spec = desired.connectors.get(name)
+    sensitive = () if spec is None else spec.sensitive
+    cover = cover_of(name, [config], plugins, lambda name: sensitive, desired.secrets)
     return replace(said, why=hide(said.why, cover, config))
 
 

@@ -20,15 +20,17 @@ def without_secrets(
     configs: Collection[Mapping[str, str]],
     plugins: Definitions,
     sensitive: Callable[[str], Collection[str]],
+    texts: tuple[str, ...] = (),
 ) -> ConnectorStatus:
-    """`configs` are the connector's and its tasks'; `sensitive` are the keys that its spec names.
+    """`configs` are the connector's and its tasks'; `sensitive` are the keys that its spec names,
+    and `texts` the project's secret values.
 
     Neither plugins nor specs are asked where nothing has failed.
     """
     parts = (status.connector, *status.tasks.values())
     if all(part.trace is None for part in parts):
         return status
-    cover = cover_of(status.name, configs, plugins, sensitive)
+    cover = cover_of(status.name, configs, plugins, sensitive, texts)
 
     def shown(part: InstanceStatus) -> InstanceStatus:
         trace = None if part.trace is None else hide(part.trace, cover, *configs)
@@ -43,7 +45,8 @@ def cover_of(
     configs: Collection[Mapping[str, str]],
     plugins: Definitions,
     sensitive: Callable[[str], Collection[str]],
+    texts: tuple[str, ...] = (),
 ) -> Veil:
     """Covers what is secret in these configs of a connector, by its plugins and its spec."""
     passwords = (passwords_in(config, plugins) for config in configs)
-    return Veil(name, None, frozenset(sensitive(name)).union(*passwords))
+    return Veil(name, None, frozenset(sensitive(name)).union(*passwords), texts)

@@ -126,7 +126,7 @@ def _to_be_written(desired: Desired, live: Live) -> Iterator[_Written]:
 
 
 def _cover(spec: DesiredConnector, passwords: frozenset[str]) -> Veil:
-    return Veil(spec.name, None, frozenset(spec.sensitive) | passwords)
+    return Veil(spec.name, None, frozenset(spec.sensitive) | passwords, spec.secrets)
 
 
 def _answers(project: Project, client: Mapping[str, str], written: Iterable[_Written]) -> Answers:
@@ -335,10 +335,11 @@ def _unlisted(project: Project, each: _Written) -> Diagnostic | None:
 
 def _unknown_class(project: Project, name: str, each: _Written, plugins: Definitions) -> Diagnostic:
     what = f"{each.spec.name}: no class {name} is known here, so its config is not checked"
+    why = "its secrets can only be guessed from names and values; `sensitive` in a spec adds keys"
     near = nearest_class(name, plugins.class_names(CONNECTORS), CONNECTORS)
     hint = "install it here" if project.target is None else "run `connect plugins lock`"
     hint = f"did you mean {near}? Else {hint}" if near else hint
-    return Diagnostic("config.unknown-class", what, each.place(CLASS_KEY), hint=hint)
+    return Diagnostic("config.unknown-class", what, each.place(CLASS_KEY), why, hint)
 
 
 def _not_checkable(unchecked: list[str]) -> Diagnostic:

@@ -15,7 +15,8 @@ from connect_reconciler.plan.secrets.sensitive import (
 )
 from connect_reconciler.plan.values import Plain, Secret
 from connect_specs.diagnostics import Stale
-from connect_specs.secret_values import is_reference, is_sensitive, secret_parts
+from connect_specs.secret_parts import secret_parts
+from connect_specs.secret_values import is_reference, is_sensitive
 
 SECRET = [
     ("connection.password", "x"),

@@ -34,12 +34,13 @@ def run_until_told(
     warnings: Sequence[str],
     on_url: Callable[[str], None],
     sensitive: Callable[[str], Collection[str]],
+    texts: tuple[str, ...] = (),
     *,
     as_json: bool = False,
 ) -> None:
     """Starts the runtime, calls `on_url` once REST listens, and stops it in order when told to.
 
-    `sensitive`: by connector the keys that its spec calls so.
+    `sensitive`: by connector the keys that its spec calls so; `texts` are never shown either.
     Raises Failed if the runtime ends by itself.
     """
     make_private_folder(config.data_folder)
@@ -59,16 +60,21 @@ def run_until_told(
                 from connect_reconciler.cli.running.live_table import show_until
 
                 show_until(
-                    told, lambda: look(runtime.verbs, sensitive), runtime.verbs, config.client
+                    told,
+                    lambda: look(runtime.verbs, sensitive, texts),
+                    runtime.verbs,
+                    config.client,
                 )
             else:
-                _tell_changes(told, lambda: look(runtime.verbs, sensitive), as_json=as_json)
+                _tell_changes(told, lambda: look(runtime.verbs, sensitive, texts), as_json=as_json)
         finally:
             progress("stopping: tasks flush and commit, then Spark ends")
             runtime.stop()
 
 
-def look(verbs: Verbs, sensitive: Callable[[str], Collection[str]]) -> dict[str, Row]:
+def look(
+    verbs: Verbs, sensitive: Callable[[str], Collection[str]], texts: tuple[str, ...] = ()
+) -> dict[str, Row]:
     """The rows of all connectors. One that is deleted meanwhile is left out."""
     runtime = verbs.runtime()
     # While Spark starts there are no slots yet, and none that are short.
@@ -77,7 +83,7 @@ def look(verbs: Verbs, sensitive: Callable[[str], Collection[str]]) -> dict[str,
     for name in verbs.connectors():
         try:
             status, config = verbs.status(name), verbs.config(name)
-            shown = without_secrets(status, (config,), Installed(), sensitive)
+            shown = without_secrets(status, (config,), Installed(), sensitive, texts)
             rows[name] = row_of(shown, waiting)
         except RequestError:
             continue

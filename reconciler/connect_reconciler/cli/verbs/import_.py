@@ -68,7 +68,7 @@ def import_(
         }
         folder = first_folder(project) if out is None else call.path(out)
         files = file_names(found, ".yaml")
-        values = load_values(project.folder, project.env)
+        values = load_values(project.folder, project.env, project.given)
         texts = {
             files[name]: to_be_filled_in(spec_text(each.spec, each.notes), values)
             for name, each in found.items()

@@ -91,7 +91,9 @@ def _statuses(
         for name, asked in sorted(view.config.connectors.items()):
             found = _status(view, name)
             configs = (asked.config, *asked.task_configs)
-            shown[name] = found and without_secrets(found, configs, plugins, sensitive)
+            shown[name] = found and without_secrets(
+                found, configs, plugins, sensitive, project.secrets
+            )
     return shown
 
 

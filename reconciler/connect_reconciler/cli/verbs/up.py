@@ -137,6 +137,7 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
             warnings,
             lambda url: announce(project, url),
             sensitive_by_specs(project),
+            project.secrets,
             as_json=as_json,
         )
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.diagnostics import Diagnostic, Stale
-from connect_specs.secret_values import is_sensitive, secret_parts
+from connect_specs.secret_parts import secret_parts
+from connect_specs.secret_values import is_sensitive
 
 SENSITIVE = "(sensitive)"
 
@@ -52,11 +53,13 @@ def key_id(key: bytes | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Veil:
-    """Covers one connector's secrets: the project's key, and the keys known to be sensitive."""
+    """Covers one connector's secrets: the project's key, the keys known to be sensitive, and texts
+    that are secret wherever they are quoted."""
 
     connector: str
     key: bytes | None = field(repr=False)
     named: frozenset[str] = frozenset()
+    texts: tuple[str, ...] = field(default=(), repr=False)
 
     def value(self, config_key: str, text: str) -> Value:
         """The value as a plan may hold it."""

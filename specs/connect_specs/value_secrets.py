@@ -1,0 +1,158 @@
+"""Which values of `values/` are secret, and which config keys they reach through templates.
+
+A value is secret if its name, or that of a map around it, is one of a secret, or if a values file
+lists the name under `sensitive`. A value that is `${provider:path:key}` is none.
+
+Where a secret goes is found by rendering each file once more with other texts in the place of the
+secrets: what differs then holds one, whatever filters made of it and however short it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from connect_specs.desired import DesiredConnector
+from connect_specs.diagnostics import Diagnostic
+from connect_specs.redaction import Redactor
+from connect_specs.secret_names import is_secret_name
+from connect_specs.secret_parts import secret_parts, without_references
+from connect_specs.value_nodes import Value
+from connect_specs.values import Values
+
+HIDDEN = "(hidden)"
+
+_PIECE = re.compile(r"[\w.-]{4,}")
+# Another letter for each letter, so that YAML reads the text in the same way
+_OTHERS = str.maketrans(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
+    "bcdefghijklmnopqrstuvwxyzaBCDEFGHIJKLMNOPQRSTUVWXYZA1234567892",
+)
+
+
+def is_secret_value(name: str, listed: Iterable[str]) -> bool:
+    """Whether the value of a dotted name is secret; `listed` is what files call sensitive."""
+    parts = name.split(".")
+    above = [".".join(parts[: end + 1]) for end in range(len(parts))]
+    return any(is_secret_name(part) for part in parts) or any(
+        fnmatchcase(each, glob) for each in above for glob in listed
+    )
+
+
+def secret_texts(values: Values) -> tuple[str, ...]:
+    """The secrets among the values as texts."""
+    return tuple(dict.fromkeys(_texts(values.names, "", values.sensitive)))
+
+
+def hide(problems: Iterable[Diagnostic], values: Values) -> list[Diagnostic]:
+    """The diagnostics without secret values, and without the pieces that YAML may tear them into.
+
+    Secrets of less than four characters are hidden where they are whole words.
+    """
+    secrets = secret_texts(values)
+    pieces = (piece for secret in secrets for piece in _PIECE.findall(secret))
+    redactor = Redactor((*secrets, *pieces), mask=HIDDEN, shortest=1)
+    return [
+        replace(
+            each,
+            what=redactor.redact(each.what),
+            why=redactor.redact(each.why),
+            hint=redactor.redact(each.hint),
+        )
+        for each in problems
+    ]
+
+
+def with_stand_ins(values: Values) -> Values | None:
+    """The values with another text in the place of each secret; None if there is no secret."""
+    names = _stand_ins(values.names, "", values.sensitive)
+    return None if names == values.names else replace(values, names=names)
+
+
+def with_secrets_marked(
+    connector: DesiredConnector,
+    other: DesiredConnector | None,
+    texts: tuple[str, ...],
+    problems: list[Diagnostic],
+) -> DesiredConnector:
+    """The connector, its config keys that hold secret values of `values/` among its `sensitive`.
+
+    `other` is the same one with stand-ins, None if templates give none then: a key is then taken
+    for one that holds a secret if its value has one of `texts` in it. A secret outside the config
+    is added to `problems`, because plans show what is there.
+    """
+    if other is None:
+        keys = [key for key, value in connector.config.items() if holds_text(value, texts)]
+    else:
+        keys = [k for k in connector.config if connector.config[k] != other.config.get(k)]
+        problems.extend(_outside(connector, other))
+    named = (*connector.sensitive, *(key for key in keys if key not in connector.sensitive))
+    return replace(connector, sensitive=named, secrets=texts) if keys else connector
+
+
+def holds_text(value: str, secrets: Iterable[str]) -> bool:
+    """Whether the value is one of the secrets, or has one of four or more characters in it."""
+    return any(value == each or (len(each) >= 4 and each in value) for each in secrets)
+
+
+def _outside(connector: DesiredConnector, other: DesiredConnector) -> Iterator[Diagnostic]:
+    names = connector.config.keys() ^ other.config.keys()
+    found = {
+        "the name": connector.name != other.name,
+        "a config key": bool(names),
+        "'renamed_from'": connector.renamed_from != other.renamed_from,
+        "'offsets'": _pin(connector) != _pin(other),
+        "'lifecycle' or 'sensitive'": (connector.ignore, connector.sensitive)
+        != (other.ignore, other.sensitive),
+    }
+    for place, differs in found.items():
+        if differs:
+            what = f"{place} holds a secret value of values/, and plans show it"
+            hint = "secrets can only be values in 'config'; give one that is none another name"
+            yield Diagnostic("values.secret-shown", what, connector.where, hint=hint)
+
+
+def _pin(connector: DesiredConnector) -> object:
+    pin = connector.pin
+    return None if pin is None else replace(pin, where=None)
+
+
+def _texts(value: Value | Mapping[str, Value], name: str, listed: Iterable[str]) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _texts(inner, f"{name}.{key}" if name else key, listed)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner, name, listed)
+    elif _is_secret(value, name, listed):
+        text = str(value)
+        yield from (text, text.strip(), repr(text)[1:-1], *secret_parts(text))
+
+
+def _stand_ins(value: Mapping[str, Value], name: str, listed: Iterable[str]) -> dict[str, Value]:
+    return {
+        key: _stand_in(inner, f"{name}.{key}" if name else key, listed)
+        for key, inner in value.items()
+    }
+
+
+def _stand_in(value: Value, name: str, listed: Iterable[str]) -> Value:
+    if isinstance(value, dict):
+        return _stand_ins(value, name, listed)
+    if isinstance(value, list):
+        return [_stand_in(inner, name, listed) for inner in value]
+    if not _is_secret(value, name, listed):
+        return value
+    if isinstance(value, int):
+        return int(str(value).translate(_OTHERS))
+    other = value.translate(_OTHERS)
+    return other if other != value else f"{value}x"
+
+
+def _is_secret(value: str | int | bool, name: str, listed: Iterable[str]) -> bool:
+    """A reference is none, and nothing is told by true and false."""
+    if isinstance(value, bool) or not without_references(str(value)).strip():
+        return False
+    return is_secret_value(name, listed)
