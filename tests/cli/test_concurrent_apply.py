@@ -12,6 +12,7 @@ import pytest
 
 from support.broker import BrokerAddress
 from support.rig import Rig
+from support.wait import wait_until
 
 
 @pytest.fixture
@@ -91,6 +92,24 @@ def test_one_that_waits_lets_go(rig: Rig) -> None:
     _, stderr = second.communicate(timeout=60)
     assert second.returncode == 0, stderr
     rig.assert_nothing_to_do()
+
+
+def test_ctrl_c_ends_the_wait_for_the_lease(rig: Rig) -> None:
+    first = _paused(rig, "before:started:ResetOffsets")
+    second = rig.start("apply", "--yes")
+    assert second.stdout is not None
+    assert next(text for text in second.stdout if text.startswith("Plan:"))
+    # nothing tells that it waits; it would for 15 s
+    shown = time.monotonic()
+    wait_until(lambda: time.monotonic() > shown + 3, what="it to find the other one")
+    begun = time.monotonic()
+    second.send_signal(signal.SIGINT)
+    _, stderr = second.communicate(timeout=60)
+    assert time.monotonic() - begun < 6
+    assert (second.returncode, stderr.splitlines()[-1]) == (130, "interrupted")
+    assert "Traceback" not in stderr
+    first.kill()
+    first.communicate()
 
 
 def _user() -> str:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.connecting import client
+from connect_reconciler.cli.interruption import may_change
 from connect_specs.diagnostics import Diagnostic, Failed
 
 if TYPE_CHECKING:
@@ -20,23 +21,30 @@ _NOT_STOPPED = "must be in the STOPPED state before their offsets"
 
 
 @contextmanager
-def cluster_of(project: Project, name: str) -> Iterator[Cluster]:
+def cluster_of(project: Project, name: str, *, reads: bool = False) -> Iterator[Cluster]:
     """The leader, wherever it is; this process leads while the context lasts if nobody does.
 
-    It is asked about connector `name`. Why it refuses is told without that one's secrets.
+    It is asked about connector `name`, and only that if it `reads`. Why it refuses is told without
+    that one's secrets.
     """
-    with client(project) as properties, cluster_at(project, properties, name) as cluster:
+    with (
+        client(project) as properties,
+        cluster_at(project, properties, name, reads=reads) as cluster,
+    ):
         yield cluster
 
 
 @contextmanager
-def cluster_at(project: Project, properties: Mapping[str, str], name: str) -> Iterator[Cluster]:
+def cluster_at(
+    project: Project, properties: Mapping[str, str], name: str, *, reads: bool = False
+) -> Iterator[Cluster]:
     """The same over the Kafka that client properties lead to.
 
     Raises Invalid where the target's workers are those of another Connect cluster than its topics.
     """
     from connect_reconciler.cluster.choose import open_cluster
     from connect_runtime.herder.errors import RequestError
+    from connect_runtime.kafka.clients import check_reachable
 
     if project.target is not None and properties:
         from connect_reconciler.cluster.rest_client import RestClient
@@ -44,6 +52,10 @@ def cluster_at(project: Project, properties: Mapping[str, str], name: str) -> It
 
         with RestClient(project.target) as rest:
             ensure_same_cluster(project, properties, rest, (name,))
+    if project.target is None:
+        check_reachable(properties)
+    if not reads:
+        may_change()
     cluster = open_cluster(project, properties)
     try:
         yield cluster

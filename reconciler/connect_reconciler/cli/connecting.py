@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from connect_reconciler.cli.cutting import time_to_stop_kafka
 from connect_reconciler.cli.data_folder import make_data_folder
 from connect_reconciler.cli.output import progress
 
@@ -55,7 +56,7 @@ def own_broker(project: Project, *, for_up: bool = False) -> Iterator[EmbeddedBr
     `for_up`: it is the runtime's from now on, and no other verb ends it.
     """
     make_data_folder(project)
-    with (project.data / _IN_USE).open("w") as in_use:
+    with time_to_stop_kafka(), (project.data / _IN_USE).open("w") as in_use:
         fcntl.flock(in_use, fcntl.LOCK_SH)
         broker = _start(project)
         _write_client_properties(project, broker)

@@ -15,29 +15,32 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from connect_reconciler.cli import interruption
+from connect_reconciler.cli.cutting import BY_SIGNAL, cut_short
 from connect_reconciler.cli.signals import Terminated, raised_on_sigterm
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
 
 if TYPE_CHECKING:
     from connect_specs.diagnostics import Location, NextStep
 
-# A shell tells so that a signal ended a process.
-_BY_SIGNAL = 128
-
 
 def run(argv: Sequence[str]) -> int:
     """Runs one verb. Never raises; draws what went wrong."""
     as_json = "--json" in argv
+    interrupted = interruption.begin()
     try:
-        return _invoke(list(argv) or ["--help"])
+        with cut_short(interrupted.say):
+            return _invoke(list(argv) or ["--help"])
     except ConnectError as error:
         return _draw(error.diagnostics, error.exit_code, as_json, error.next_steps)
     except typer.TyperException as error:
         return _draw([_usage(error)], ExitCode.INVALID, as_json)
     except (KeyboardInterrupt, typer.Abort):
+        interrupted.say()
         return ExitCode.INTERRUPTED
     except Terminated as terminated:
-        return _BY_SIGNAL + terminated.number
+        interrupted.say()
+        return BY_SIGNAL + terminated.number
     except BrokenPipeError:
         return _broken_pipe()
     except Exception as error:
@@ -49,7 +52,12 @@ def _invoke(argv: list[str]) -> int:
 
     command = typer.main.get_command(app)
     with raised_on_sigterm():
-        code = command(argv, prog_name="connect", standalone_mode=False)
+        # not by calling it, which makes an exit code of its own of Ctrl-C
+        try:
+            with command.make_context("connect", argv) as context:
+                code = command.invoke(context)
+        except typer.Exit as ended:
+            code = ended.exit_code
         sys.stdout.flush()
     return code if isinstance(code, int) else ExitCode.OK
 

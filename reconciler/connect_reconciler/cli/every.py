@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Annotated, NoReturn, TypeVar
 
 import typer
 
 from connect_reconciler.cli.output import progress
-from connect_reconciler.cli.signals import told_to_stop
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid
 
 T = TypeVar("T")
@@ -31,17 +31,13 @@ def seconds(text: str) -> float:
 
 
 def watch(look: Callable[[], T], pause_s: float, show: Callable[[T], None]) -> NoReturn:
-    """Looks and shows what it found, again and again, until a signal comes; raises
-    KeyboardInterrupt then. What stands in the way of a look, such as a Kafka that is away, is said;
-    the next look may find more."""
-    with told_to_stop() as told:
-        while True:
-            try:
-                found = look()
-            except ConnectError as error:
-                progress(f"cannot look now: {error}")
-            else:
-                show(found)
-            # not by an exception that is raised anywhere: in a client's callback it would be lost
-            if told.wait(pause_s):
-                raise KeyboardInterrupt
+    """Looks and shows what it found, again and again, until a signal comes. What stands in the way
+    of a look, such as a Kafka that is away, is said; the next look may find more."""
+    while True:
+        try:
+            found = look()
+        except ConnectError as error:
+            progress(f"cannot look now: {error}")
+        else:
+            show(found)
+        time.sleep(pause_s)

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TypeAlias
 
+from connect_reconciler.cli.cutting import cut_again, not_cut
+
 _LOOK_S = 0.05
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], None]
@@ -31,14 +33,28 @@ class Terminated(BaseException):
 @contextmanager
 def raised_on_sigterm() -> Iterator[None]:
     """SIGTERM and SIGHUP raise Terminated while the context lasts."""
-
-    def terminate(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGHUP:
-            _leave_terminal()
-        raise Terminated(number)
-
-    with _handled(terminate, signal.SIGTERM, signal.SIGHUP):
+    with _handled(_terminate, signal.SIGTERM, signal.SIGHUP):
         yield
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """The first signal ends what the context holds by KeyboardInterrupt or Terminated, also within
+    `told_to_stop`: for waits before anything has begun that should be completed."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        _terminate(number, frame)
+
+    with cut_again(), _handled(end, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        yield
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    if number == signal.SIGHUP:
+        _leave_terminal()
+    raise Terminated(number)
 
 
 class Told:
@@ -78,7 +94,7 @@ def told_to_stop() -> Iterator[Told]:
             raise KeyboardInterrupt
         told.set()
 
-    with _handled(tell, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    with not_cut(), _handled(tell, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield told
 
 

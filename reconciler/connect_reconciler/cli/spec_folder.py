@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from connect_reconciler.cli.interruption import may_change
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def written(
             )
         )
     before: dict[Path, bytes | None] = {}
+    may_change()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():

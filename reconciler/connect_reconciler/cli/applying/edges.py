@@ -18,6 +18,7 @@ from connect_reconciler.apply.waiting import Limits
 from connect_reconciler.cli.applying.choices import Choices
 from connect_reconciler.cli.applying.leasing import check_lease_rights, lease_for, who
 from connect_reconciler.cli.applying.telling import telling
+from connect_reconciler.cli.signals import at_once
 from connect_reconciler.cluster.choose import open_cluster
 from connect_reconciler.cluster.confirmed import ConfirmedCluster
 from connect_reconciler.cluster.port import Cluster
@@ -67,16 +68,19 @@ def edges_for(
     with ExitStack() as stack:
         if project.target is not None and not properties:
             settings = replace(settings, progress=stack.enter_context(telling()))
-            client = stack.enter_context(RestClient.checked(project.target, PATIENT))
+            with at_once():
+                client = stack.enter_context(RestClient.checked(project.target, PATIENT))
             yield edges_over_rest(client, desired, settings, fingerprint_key_given())
             return
-        check_lease_rights(project, properties)
-        logs = KafkaLogs(properties)
-        stack.callback(logs.close)
-        cluster = _cluster(project, desired, properties, logs, stack)
-        if lease is None:
-            lease = lease_for(project, properties, logs, settings.by)
-            stack.callback(lease.release)
+        # not yet an action that a signal would have to wait for
+        with at_once():
+            check_lease_rights(project, properties)
+            logs = KafkaLogs(properties)
+            stack.callback(logs.close)
+            cluster = _cluster(project, desired, properties, logs, stack)
+            if lease is None:
+                lease = lease_for(project, properties, logs, settings.by)
+                stack.callback(lease.release)
         ledger = Ledger.open(logs, project.topics.ledger, project.group_id)
         stack.callback(ledger.close)
         read_back = _read_back(project, logs, stack)

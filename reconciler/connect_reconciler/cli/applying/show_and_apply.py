@@ -113,10 +113,12 @@ def carry_out(
     from connect_reconciler.apply.rights import rights_to_move
     from connect_reconciler.apply.run import apply_plan
     from connect_reconciler.cli.applying.edges import edges_for
+    from connect_reconciler.cli.interruption import may_change
     from connect_reconciler.cli.signals import told_to_stop
     from connect_reconciler.observe.observe import observe
     from connect_runtime.kafka.rights import check_rights
 
+    may_change()
     with (
         told_to_stop() as told,
         edges_for(project, desired, properties, told.is_set, choices, lease) as edges,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from connect_reconciler.cli.asking import get
 from connect_reconciler.cli.connecting import broker_folder
 from connect_reconciler.cli.data_folder import make_data_folder
+from connect_reconciler.cli.interruption import may_change
 from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.running.process import LOG, RuntimeRecord, find_runtime, refuse_second
 from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
@@ -49,6 +50,7 @@ def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
     begin = log.stat().st_size if log.exists() else 0
     command = [sys.executable, "-P", "-m", "connect_reconciler.cli"]
     env = [] if project.env is None else ["--env", project.env]
+    may_change()
     pid = spawn([*command, "-C", str(project.folder), *env, "up", *words], log=log)
     started = start_time(pid)
     progress(f"starting the runtime (pid {pid}), which writes to {log}")

@@ -11,11 +11,12 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from connect_reconciler.cli.interruption import may_change
 from connect_reconciler.cli.output import progress, result
 from connect_reconciler.cli.rows import Row, changes, row_of
 from connect_reconciler.cli.running.log_file import cut_when_large, log_to
 from connect_reconciler.cli.running.process import LOG
-from connect_reconciler.cli.signals import Told, told_to_stop
+from connect_reconciler.cli.signals import Told, at_once, told_to_stop
 from connect_reconciler.observe.known_plugins import Installed
 from connect_reconciler.observe.traces import without_secrets
 from connect_runtime.herder.errors import RequestError
@@ -43,6 +44,7 @@ def run_until_told(
     `sensitive`: by connector the keys that its spec calls so; `texts` are never shown either.
     Raises Failed if the runtime ends by itself.
     """
+    may_change()
     make_private_folder(config.data_folder)
     on_terminal = sys.stdout.isatty() and not as_json
     log = config.data_folder / LOG
@@ -52,8 +54,9 @@ def run_until_told(
         progress(f"warning: {warning}")
     with told_to_stop() as told, cut_when_large(log):
         runtime = Runtime(config)
-        try:
+        with at_once():
             runtime.start()
+        try:
             on_url(runtime.url)
             progress(f"REST is at {runtime.url}; Ctrl-C stops")
             if on_terminal:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from connect_reconciler.cli.interruption import may_change
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import progress, result, result_json
 
@@ -31,6 +32,7 @@ def down(context: typer.Context, as_json: AsJson = False) -> None:
     broker = _broker(project)
     ended = _end_runtime(project)
     if broker is not None:
+        may_change()
         _end("Kafka", broker.pid, broker.started, _BROKER_S)
         ended.append("kafka")
     if as_json:
@@ -47,6 +49,7 @@ def _end_runtime(project: Project) -> list[str]:
     running = find_runtime(project)
     if running is None:
         return []
+    may_change()
     progress(f"stopping the runtime (pid {running.pid}): tasks flush and commit")
     _end("the runtime", running.pid, running.started, _RUNTIME_S)
     return ["runtime"]

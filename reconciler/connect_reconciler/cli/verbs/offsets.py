@@ -33,7 +33,7 @@ def list_offsets(context: typer.Context, name: Name, as_json: AsJson = False) ->
     """Show the offsets that a connector has committed."""
     from connect_reconciler.cli.clusters import cluster_of
 
-    with cluster_of(invocation(context).project(), name) as cluster:
+    with cluster_of(invocation(context).project(), name, reads=True) as cluster:
         found = cluster.offsets(name)
     if as_json:
         result_json(_as_kip_875(found))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connect_reconciler.cli.every import Every, seconds, watch
+from connect_reconciler.cli.interruption import may_change
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import progress, result, result_json
 from connect_reconciler.cli.scoping import Excludes, Targets, scope_of
@@ -134,6 +135,7 @@ def _restart_if_failed(
         tried[name] = after
     if not now:
         return
+    may_change()
     try:
         cluster.restart(name)
     except Failed as error:

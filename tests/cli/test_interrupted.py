@@ -1,0 +1,162 @@
+"""The first Ctrl-C ends whatever a verb waits for, with one line and no traceback."""
+
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from support.broker import BrokerAddress
+from support.command import CONNECT, Command
+from support.silent import SilentPort, silent_port
+from support.wait import wait_until
+
+# Two cores may be busy with other tests; what is ended by nothing goes on for 8 s at the least.
+AT_ONCE_S = 6.0
+NOTHING = "interrupted: nothing was changed\n"
+SPEC = "name: a\nconfig: {connector.class: FileStreamSource, file: /x, topic: t}\n"
+
+OVER_REST = [
+    ["plan"],
+    ["apply", "--yes"],
+    ["status"],
+    ["drift"],
+    ["drift", "--watch"],
+    ["doctor"],
+    ["offsets", "list", "a"],
+    ["import", "--all"],
+    ["export", "--live"],
+    ["plugins", "list"],
+    ["restart", "--failed"],
+]
+OVER_KAFKA = [*OVER_REST, ["history"], ["rollback", "some-apply"], ["stop", "a"]]
+
+
+@pytest.fixture
+def silent() -> Iterator[SilentPort]:
+    with silent_port() as port:
+        yield port
+
+
+def project(connect: Command, cluster: str) -> Command:
+    connect.write("connect.yaml", f"project: p\ncluster: {cluster}\n")
+    connect.write("connectors/a.yaml", SPEC)
+    return connect
+
+
+def started(
+    connect: Command, *words: str, stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*CONNECT, *words],
+        cwd=connect.folder,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended_by(number: int, verb: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Its exit code and both outputs, after one signal."""
+    begun = time.monotonic()
+    verb.send_signal(number)
+    try:
+        shown, told = verb.communicate(timeout=4 * AT_ONCE_S)
+    finally:
+        verb.kill()
+    assert time.monotonic() - begun < AT_ONCE_S, told
+    return verb.returncode, shown, told
+
+
+def when_it_waits(silent: SilentPort, verb: subprocess.Popen[str]) -> None:
+    wait_until(lambda: silent.taken or verb.poll() is not None, what="a connection")
+    assert verb.poll() is None, verb.communicate()
+
+
+@pytest.mark.parametrize("words", OVER_REST, ids=" ".join)
+def test_a_silent_rest_api(connect: Command, silent: SilentPort, words: list[str]) -> None:
+    verb = started(
+        project(connect, f"{{group.id: g, target: {{rest: 'http://{silent.address}'}}}}"), *words
+    )
+    when_it_waits(silent, verb)
+    assert ended_by(signal.SIGINT, verb) == (130, "", NOTHING)
+
+
+@pytest.mark.parametrize("words", OVER_KAFKA, ids=" ".join)
+def test_a_silent_kafka(connect: Command, silent: SilentPort, words: list[str]) -> None:
+    verb = started(
+        project(connect, f"{{group.id: g, kafka: {{bootstrap.servers: '{silent.address}'}}}}"),
+        *words,
+    )
+    when_it_waits(silent, verb)
+    assert ended_by(signal.SIGINT, verb) == (130, "", NOTHING)
+
+
+def test_a_request_that_changes_something_may_have_taken_place(
+    connect: Command, silent: SilentPort
+) -> None:
+    verb = started(
+        project(connect, f"{{group.id: g, target: {{rest: 'http://{silent.address}'}}}}"),
+        "stop",
+        "a",
+    )
+    when_it_waits(silent, verb)
+    assert ended_by(signal.SIGINT, verb) == (130, "", "interrupted\n")
+
+
+def test_sigterm_ends_with_143(connect: Command, silent: SilentPort) -> None:
+    verb = started(
+        project(connect, f"{{group.id: g, target: {{rest: 'http://{silent.address}'}}}}"), "plan"
+    )
+    when_it_waits(silent, verb)
+    assert ended_by(signal.SIGTERM, verb) == (143, "", NOTHING)
+
+
+def test_the_start_of_a_runtime(connect: Command, silent: SilentPort) -> None:
+    kafka = f"{{bootstrap.servers: '{silent.address}'}}"
+    verb = started(
+        project(
+            connect, f"{{group.id: g, kafka: {kafka}, worker: {{listeners: 'http://127.0.0.1:0'}}}}"
+        ),
+        "up",
+    )
+    when_it_waits(silent, verb)
+    code, shown, told = ended_by(signal.SIGINT, verb)
+    assert (code, shown) == (130, "")
+    assert told.endswith("\ninterrupted\n")
+    assert "Traceback" not in told
+
+
+def test_the_question_whether_to_apply(
+    connect: Command, broker: BrokerAddress, unique: str
+) -> None:
+    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
+    project(connect, f"{{group.id: {unique}, kafka: {kafka}}}")
+    _, its_end = terminal = pty.openpty()
+    verb = started(connect, "apply", stdin=its_end)
+    try:
+        assert verb.stderr is not None
+        asked = ""
+        while "[y/N]" not in asked:
+            asked += verb.stderr.read(1)
+        code, _, told = ended_by(signal.SIGINT, verb)
+    finally:
+        for end in terminal:
+            os.close(end)
+    assert code == 130
+    assert told.strip() == NOTHING.strip()
+    assert connect("plan", "--detailed-exitcode").returncode == 4
+
+
+def test_a_watch(connect: Command, broker: BrokerAddress, unique: str) -> None:
+    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
+    project(connect, f"{{group.id: {unique}, kafka: {kafka}}}")
+    verb = started(connect, "drift", "--watch", "--every", "1h")
+    assert verb.stdout is not None
+    verb.stdout.readline()
+    code, _, told = ended_by(signal.SIGINT, verb)
+    assert (code, told) == (130, NOTHING)
