@@ -102,14 +102,17 @@ class Edges:
     def patience(self) -> Patience:
         """Waiting, which is over when the user wants to stop or another apply has taken over."""
         settings = self.settings
+        return Patience(settings.clock, settings.limits, lambda: settings.stop() or self._lost())
 
-        def over() -> bool:
-            if settings.stop():
-                return True
-            try:
-                self.lease.keep()
-            except LeaseLost:
-                return True
-            return False
+    @property
+    def patience_in_action(self) -> Patience:
+        """Waiting in the middle of an action, which comes to its end also if the user wants to
+        stop."""
+        return Patience(self.settings.clock, self.settings.limits, self._lost)
 
-        return Patience(settings.clock, settings.limits, over)
+    def _lost(self) -> bool:
+        try:
+            self.lease.keep()
+        except LeaseLost:
+            return True
+        return False

@@ -114,15 +114,27 @@ def _who(number: int) -> str:
 
 
 def still_running(status: ConnectorStatus | None) -> str:
-    """What is left of a connector that was asked to stop; empty when it is gone."""
+    """What is left of a connector that was asked to stop; empty when it has."""
     if status is None:
         return "it has no status yet"
-    if status.tasks:
-        number, part = next(iter(sorted(status.tasks.items())))
-        return f"task {number} is {part.state.value}"
-    if status.connector.state is not State.STOPPED:
-        return f"the connector is {status.connector.state.value}"
-    return ""
+    if status.connector.state is State.STOPPED:
+        return tasks_left(status)
+    return anything_left(status)
+
+
+def tasks_left(status: ConnectorStatus | None) -> str:
+    """The same for one that is to be deleted: a connector that never came up says no STOPPED."""
+    if status is None or not status.tasks:
+        return ""
+    number, part = min(status.tasks.items())
+    return f"{_who(number)} is {part.state.value}"
+
+
+def anything_left(status: ConnectorStatus | None) -> str:
+    """What is left of one that was deleted."""
+    if status is None:
+        return ""
+    return tasks_left(status) or f"{_who(CONNECTOR)} is {status.connector.state.value}"
 
 
 @dataclass(frozen=True, slots=True)

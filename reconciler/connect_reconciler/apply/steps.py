@@ -30,6 +30,7 @@ from connect_reconciler.plan.actions import (
     AlterOffsets,
     CarryOffsets,
     Create,
+    Delete,
     DeleteOld,
     Forget,
     Pause,
@@ -86,7 +87,7 @@ class Steps:
         self._performer = Performer(
             edges.cluster,
             edges.read_back,
-            edges.patience,
+            edges.patience_in_action,
             lambda name, what: self._tell(Waiting(name, what)),
         )
         self._kept: set[str] = set()
@@ -288,13 +289,15 @@ class Steps:
         if all(result.outcome is Outcome.SKIPPED for result in results):
             return "as it was"
         reachable = course.ended_by is None
-        left = self._where(state.name, reachable=reachable)
+        goes = any(isinstance(result.action, Delete) for result in results)
+        left = self._where(state.name, reachable=reachable, goes=goes)
         if state.old is None:
             return left
         old = self._where(state.old.name, reachable=reachable)
         return f"{left}; {state.old.name}, which is renamed to it: {old}"
 
-    def _where(self, name: str, *, reachable: bool) -> str:
+    def _where(self, name: str, *, reachable: bool, goes: bool = False) -> str:
+        """`goes`: it is deleted by the next apply, not brought back."""
         if not reachable:
             return "its state was not read"
         try:
@@ -305,7 +308,7 @@ class Steps:
             return "it is not there"
         owned = self._edges.ledger.state.connectors.get(name)
         held = None if owned is None else owned.held_from
-        if held is not None and found.target is TargetState.STOPPED:
+        if held is not None and not goes and found.target is TargetState.STOPPED:
             return f"stopped; the next apply brings it back to {held.value}"
         return found.target.value
 

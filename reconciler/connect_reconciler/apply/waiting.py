@@ -1,6 +1,6 @@
 """How long an apply waits for what, and by which clock.
 
-Passed in, so that tests wait for nothing. Every wait ends early when the user wants to stop.
+Passed in, so that tests wait for nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Waits by one clock until a condition holds, time is over or the user wants to stop."""
+    """Waits by one clock until a condition holds, time is over or `stop` says so."""
 
     clock: Clock
     limits: Limits
