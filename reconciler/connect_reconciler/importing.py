@@ -67,7 +67,7 @@ def spec_of(
 ) -> Imported:
     """The connector's spec. Its state is managed only if it is to do something else than run.
 
-    What its spec from `before` calls sensitive stays so.
+    What its spec from `before` calls sensitive stays so, and whether it is well without tasks.
     """
     sensitive = () if before is None else before.sensitive
     config = {**without_reserved(connector.config), "name": connector.name}
@@ -88,6 +88,7 @@ def spec_of(
         prevent_delete=owned is not None and owned.prevent_delete,
         ignore=tuple(f"config.{escape(key)}" for key in left_out),
         sensitive=sensitive,
+        allow_zero_tasks=before is not None and before.allow_zero_tasks,
     )
     return Imported(spec, left_out)
 

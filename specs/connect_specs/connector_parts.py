@@ -79,6 +79,7 @@ def make_connector(
     ignore: tuple[str, ...] = (),
     sensitive: tuple[str, ...] = (),
     renamed_from: Scalar | None = None,
+    allow_zero_tasks: bool = False,
 ) -> DesiredConnector:
     """The connector, its name added to its config."""
     given = config.values.get("name", name.text)
@@ -104,4 +105,5 @@ def make_connector(
         key_locations={"name": name.where} | config.places,
         renamed_from=renamed_from.text if renamed_from else None,
         renamed_from_where=renamed_from.where if renamed_from else None,
+        allow_zero_tasks=allow_zero_tasks,
     )

@@ -52,7 +52,8 @@ class DesiredConnector:
     holds glob patterns such as `config.consumer.override.*`; `sensitive` names further config keys
     whose values are never shown, and `secrets` texts that are never shown: the secrets among the
     values that its file was rendered with. `renamed_from` is the name that it had before: its
-    offsets move here, and the connector of that name is deleted.
+    offsets move here, and the connector of that name is deleted. `allow_zero_tasks`: it is well
+    without tasks.
     """
 
     name: str
@@ -67,6 +68,7 @@ class DesiredConnector:
     key_locations: Mapping[str, Location] = field(default_factory=dict)
     renamed_from: str | None = None
     renamed_from_where: Location | None = None
+    allow_zero_tasks: bool = False
 
 
 # What the change of a config key can do, from nothing to reading all of a source again

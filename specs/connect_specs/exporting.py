@@ -53,6 +53,7 @@ def lost_in(connector: DesiredConnector, written: ExportFormat) -> tuple[str, ..
         "state": connector.state is not None and written == "properties",
         "offsets": connector.pin is not None,
         "lifecycle": connector.prevent_delete or bool(connector.ignore),
+        "health": connector.allow_zero_tasks,
         "sensitive": bool(connector.sensitive),
     }
     return tuple(field for field, lost in fields.items() if lost)

@@ -1,7 +1,7 @@
 """One document to one connector: which of the accepted shapes it has, and our own shape.
 
-Our spec is name, state, config, offsets, lifecycle, sensitive and renamed_from. In JSON the same
-reader takes the body of `POST /connectors` (KIP-980), which differs by `initial_state` only.
+Our spec is name, state, config, offsets, lifecycle, health, sensitive and renamed_from. In JSON the
+same reader takes the body of `POST /connectors` (KIP-980), which differs by `initial_state` only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,16 @@ from connect_specs.states import TargetState
 
 _CODE = "spec"
 _CONFIG = "config."
-_FIELDS = ("name", "state", "config", "offsets", "lifecycle", "sensitive", "renamed_from")
+_FIELDS = (
+    "name",
+    "state",
+    "config",
+    "offsets",
+    "lifecycle",
+    "health",
+    "sensitive",
+    "renamed_from",
+)
 
 
 class Format(Enum):
@@ -72,6 +81,7 @@ def _read_spec(node: Map, written: Format, problems: list[Diagnostic]) -> Desire
     offsets = node.get("offsets")
     pin = None if offsets is None else read_pin(offsets, problems)
     prevent_delete, ignore = _lifecycle(node, problems)
+    allow_zero_tasks = _allows_zero_tasks(node, problems)
     sensitive = node.get("sensitive")
     secrets = () if sensitive is None else as_texts(sensitive, "sensitive", _CODE, problems)
     old = node.get("renamed_from")
@@ -88,6 +98,7 @@ def _read_spec(node: Map, written: Format, problems: list[Diagnostic]) -> Desire
         ignore=ignore,
         sensitive=tuple(scalar.text for scalar in secrets),
         renamed_from=renamed_from,
+        allow_zero_tasks=allow_zero_tasks,
     )
 
 
@@ -126,6 +137,16 @@ def _lifecycle(node: Map, problems: list[Diagnostic]) -> tuple[bool, tuple[str, 
         prevent is not None and bool(as_bool(prevent, "prevent_delete", _CODE, problems)),
         tuple(glob.text for glob in globs),
     )
+
+
+def _allows_zero_tasks(node: Map, problems: list[Diagnostic]) -> bool:
+    health = node.get("health")
+    fields = None if health is None else as_map(health, "health", _CODE, problems)
+    if fields is None:
+        return False
+    check_fields(fields, ("allow_zero_tasks",), _CODE, "health", problems)
+    allowed = fields.get("allow_zero_tasks")
+    return allowed is not None and bool(as_bool(allowed, "allow_zero_tasks", _CODE, problems))
 
 
 def _can_match(glob: str) -> bool:

@@ -85,6 +85,9 @@ def _spec_lines(connector: DesiredConnector) -> Iterator[str]:
     if connector.ignore:
         yield "  ignore:"
         yield from (f"    - {scalar(glob)}" for glob in connector.ignore)
+    if connector.allow_zero_tasks:
+        yield "health:"
+        yield "  allow_zero_tasks: true"
     if connector.sensitive:
         yield "sensitive:"
         yield from (f"  - {scalar(key)}" for key in connector.sensitive)

@@ -47,6 +47,7 @@ def dump(connector: DesiredConnector) -> dict[str, Any]:
         "ignore": list(connector.ignore),
         "sensitive": list(connector.sensitive),
         "renamed_from": connector.renamed_from,
+        "allow_zero_tasks": connector.allow_zero_tasks,
     }
     return {key: value for key, value in fields.items() if value}
 

@@ -89,6 +89,7 @@ def connectors(draw: st.DrawFn, *, pinned: bool = False) -> DesiredConnector:
         ignore=tuple(f"config.{key}" for key in draw(texts)),
         sensitive=draw(texts),
         renamed_from=draw(st.one_of(st.none(), names.filter(lambda old: old != name))),
+        allow_zero_tasks=draw(st.booleans()),
     )
 
 
@@ -130,6 +131,7 @@ def content(connector: DesiredConnector) -> dict[str, Any]:
         "ignore": connector.ignore,
         "sensitive": connector.sensitive,
         "renamed_from": connector.renamed_from,
+        "allow_zero_tasks": connector.allow_zero_tasks,
     }
 
 
@@ -212,6 +214,7 @@ def test_a_spec_reads_as_a_person_would_write_it() -> None:
         Pin("p", (OffsetEntry({"kafka_topic": "a", "kafka_partition": 0}, {"kafka_offset": 5}),)),
         prevent_delete=True,
         ignore=("config.password",),
+        allow_zero_tasks=True,
     )
     assert spec_text(connector, ["Written by hand."]) == (
         "# Written by hand.\n"
@@ -239,6 +242,8 @@ def test_a_spec_reads_as_a_person_would_write_it() -> None:
         "  prevent_delete: true\n"
         "  ignore:\n"
         "    - config.password\n"
+        "health:\n"
+        "  allow_zero_tasks: true\n"
     )
 
 
@@ -261,7 +266,13 @@ def test_a_strimzi_resource_names_its_cluster() -> None:
 
 
 def test_what_a_format_has_no_place_for() -> None:
-    full = replace(with_values(), state=TargetState.PAUSED, prevent_delete=True, sensitive=("k",))
-    assert lost_in(full, "json") == ("lifecycle", "sensitive")
-    assert lost_in(full, "properties") == ("state", "lifecycle", "sensitive")
+    full = replace(
+        with_values(),
+        state=TargetState.PAUSED,
+        prevent_delete=True,
+        sensitive=("k",),
+        allow_zero_tasks=True,
+    )
+    assert lost_in(full, "json") == ("lifecycle", "health", "sensitive")
+    assert lost_in(full, "properties") == ("state", "lifecycle", "health", "sensitive")
     assert lost_in(with_values(), "properties") == ()

@@ -40,7 +40,7 @@ class RestProject:
     specs: dict[str, DesiredConnector] = field(default_factory=dict)
     reached: RestTarget | None = None
     worker: Mapping[str, str] = field(default_factory=dict)
-    choices: Choices = field(default_factory=Choices)
+    choices: Choices = field(default_factory=lambda: Choices(settle=2.0))
     unknown_s: float | None = None
 
     @property

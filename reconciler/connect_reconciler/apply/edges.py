@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from connect_reconciler.apply.evidence import Evidence
 from connect_reconciler.apply.lag import Standings
 from connect_reconciler.apply.progress import Progress
 from connect_reconciler.apply.waiting import Clock, Limits, Patience
@@ -85,7 +86,8 @@ class Edges:
     """Everything that is not a value: the cluster, the ledger's pen, the lease and a way to look.
 
     `read_back` tells config and target state of one connector as they are now, `standings` how far
-    a sink is; it is None where there is no Kafka to ask.
+    a sink is, `evidence` what is known of a connector since it was changed. Those two are None
+    where there is no Kafka to ask.
     """
 
     cluster: Cluster
@@ -94,19 +96,23 @@ class Edges:
     read_back: ReadBack
     settings: Settings
     standings: Callable[[str], Standings] | None = None
+    evidence: Evidence | None = None
 
     @property
     def patience(self) -> Patience:
         """Waiting, which is over when the user wants to stop or another apply has taken over."""
         settings = self.settings
+        return Patience(settings.clock, settings.limits, lambda: settings.stop() or self._lost())
 
-        def over() -> bool:
-            if settings.stop():
-                return True
-            try:
-                self.lease.keep()
-            except LeaseLost:
-                return True
-            return False
+    @property
+    def patience_in_action(self) -> Patience:
+        """Waiting in the middle of an action, which comes to its end also if the user wants to
+        stop."""
+        return Patience(self.settings.clock, self.settings.limits, self._lost)
 
-        return Patience(settings.clock, settings.limits, over)
+    def _lost(self) -> bool:
+        try:
+            self.lease.keep()
+        except LeaseLost:
+            return True
+        return False

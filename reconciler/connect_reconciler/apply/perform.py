@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from connect_reconciler.apply.health import still_running
+from connect_reconciler.apply.health import anything_left, still_running, tasks_left
 from connect_reconciler.apply.waiting import Patience
 from connect_reconciler.cluster.port import Cluster, OutcomeUnknown
 from connect_reconciler.cluster.readback import ReadBack
@@ -37,6 +37,7 @@ from connect_reconciler.plan.actions import (
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.secrets.masked import masked_keys, same_config
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.values import ConnectorStatus
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 from connect_specs.offsets import canonical_partition
@@ -52,6 +53,10 @@ _TIMED_OUT = (
 )
 # Of a leader whose write broke off, which may have got there all the same
 _NOT_WRITTEN = "Failed to write to config topic"
+
+_NOT_FOUND = 404
+# Somebody deleted it before; or a Connect from before 3.5, where only a delete ends the tasks
+_NO_STOP = (_NOT_FOUND, 405)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,7 @@ class Performer:
                 self._ask(lambda: cluster.update_config(name, config), has)
             case Stop() | StopOld():
                 self._ask(lambda: cluster.stop(name), self._is(name, TargetState.STOPPED))
-                self._wait_until_gone(name)
+                self._wait_until_ended(name, still_running, "its tasks end", "asked to stop")
             case AlterOffsets(moves=moves):
                 self._alter(name, [move.entry for move in moves])
             case ResetOffsets():
@@ -94,8 +99,10 @@ class Performer:
                 # Nothing tells a restart that took place from one that did not.
                 self._ask(lambda: cluster.restart(name), lambda: False)
             case Delete():
+                self._end_tasks(name)
                 self._delete(name)
             case DeleteOld(reset=reset):
+                self._end_tasks(name)
                 # A connector may refuse to forget offsets that it does not have
                 if reset and self.read_back(name) is not None and _set(cluster.offsets(name)):
                     self._reset(name)
@@ -133,12 +140,28 @@ class Performer:
             lambda: not _set(self.cluster.offsets(name)),
         )
 
+    def _end_tasks(self, name: str) -> None:
+        """Stops what is to be deleted: whoever comes next may want what its tasks still hold, such
+        as a replication slot."""
+        found = self.read_back(name)
+        if found is None or not self.cluster.runs_tasks:
+            return
+        try:
+            if found.target is not TargetState.STOPPED:
+                self._ask(lambda: self.cluster.stop(name), self._is(name, TargetState.STOPPED))
+        except RequestError as error:
+            if error.status not in _NO_STOP:
+                raise
+            return
+        self._wait_until_ended(name, tasks_left, "its tasks end", "asked to stop")
+
     def _delete(self, name: str) -> None:
         try:
             self._ask(lambda: self.cluster.delete(name), lambda: self.read_back(name) is None)
         except RequestError as error:
-            if error.status != 404:
+            if error.status != _NOT_FOUND:
                 raise
+        self._wait_until_ended(name, anything_left, "it is gone", "deleted")
 
     def _alter(self, name: str, entries: Sequence[OffsetEntry]) -> None:
         if entries:
@@ -218,19 +241,24 @@ class Performer:
 
         return is_there
 
-    def _wait_until_gone(self, name: str) -> None:
+    def _wait_until_ended(
+        self, name: str, left_of: Callable[[ConnectorStatus | None], str], until: str, was: str
+    ) -> None:
+        """`left_of` says what of a status is yet to end."""
         if not self.cluster.runs_tasks:
             return
-        self.waiting(name, "its tasks end")
-        left = ""
+        left = left_of(self.cluster.status(name))
+        if not left:
+            return
+        self.waiting(name, until)
 
-        def gone() -> bool:
+        def ended() -> bool:
             nonlocal left
-            left = still_running(self.cluster.status(name))
+            left = left_of(self.cluster.status(name))
             return not left
 
-        if not self.patience.until(gone, self.patience.limits.stop_s):
-            what = f"it was asked to stop and has not stopped: {left}"
+        if not self.patience.until(ended, self.patience.limits.stop_s):
+            what = f"it was {was} and has not ended: {left}"
             hint = "run apply again when it has"
             raise Failed(Diagnostic("apply.not-stopped", what, name, hint=hint))
 

@@ -23,12 +23,14 @@ class Outcome(StrEnum):
 
 
 class Health(StrEnum):
-    """What was seen of a connector that is to run. `later`: no tasks run on this cluster now;
+    """What was seen of a connector that was changed. `later`: no tasks run on this cluster now;
     `falls-behind`: a sink runs and its lag grows; `unknown`: the cluster was gone before it could
     be seen; `not-awaited`: the user ended it."""
 
     NOT_ASKED = "not-asked"
     RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
     LATER = "later"
     FAILED = "failed"
     TIMED_OUT = "timed-out"

@@ -8,11 +8,12 @@ connector back is in the ledger before it is stopped or created.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from connect_reconciler.apply.configs import cover_of, reveal_configs, spec_part
 from connect_reconciler.apply.course import Course
 from connect_reconciler.apply.edges import FATAL, Edges, LedgerWriter
+from connect_reconciler.apply.health import Wanted
 from connect_reconciler.apply.past import before_of
 from connect_reconciler.apply.perform import Performer
 from connect_reconciler.apply.progress import Finished, Performed, Started, Waiting
@@ -29,8 +30,10 @@ from connect_reconciler.plan.actions import (
     AlterOffsets,
     CarryOffsets,
     Create,
+    Delete,
     DeleteOld,
     Forget,
+    Pause,
     Protect,
     ResetOffsets,
     Restart,
@@ -50,15 +53,26 @@ from connect_specs.diagnostics import ConnectError, Failed
 from connect_specs.states import TargetState
 
 _LEDGER_ONLY = (Adopt, Forget, Protect)
-_RUNS_AFTER = (Create, UpdateConfig, Restart, Resume)
+# After these it is looked at whether the connector is as it is to be; a stop is awaited at once
+_AWAITED = (Create, UpdateConfig, Restart, Resume, Pause)
 _MOVES_OFFSETS = (AlterOffsets, ResetOffsets, CarryOffsets, DeleteOld)
 # Of an error's text, which the journal keeps.
 _DETAIL = 500
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A connector that was changed. `before` is its status from before the first change, where
+    nothing else tells; `changed` when the last one was done."""
+
+    wanted: Wanted
+    before: ConnectorStatus | None
+    changed: float
+
+
 class Steps:
-    """Carries out actions, several connectors at a time. `waits` holds those that are to run now,
-    with their status from before the change."""
+    """Carries out actions, several connectors at a time. `waits` holds those that are to be looked
+    at once all is done."""
 
     def __init__(
         self, plan: Plan, desired: Desired, live: Live, edges: Edges, *, apply_id: str
@@ -73,11 +87,11 @@ class Steps:
         self._performer = Performer(
             edges.cluster,
             edges.read_back,
-            edges.patience,
+            edges.patience_in_action,
             lambda name, what: self._tell(Waiting(name, what)),
         )
         self._kept: set[str] = set()
-        self.waits: dict[str, ConnectorStatus | None] = {}
+        self.waits: dict[str, Wait] = {}
 
     def group(
         self, name: str, actions: Sequence[tuple[int, Action]], course: Course
@@ -99,9 +113,11 @@ class Steps:
             results.append(result)
             self._tell(Finished(number, result))
         done = all(result.outcome is Outcome.DONE for result in results)
-        if not done or state.target is not TargetState.RUNNING:
+        if done and state.target is not None and name in self.waits:
+            wanted = replace(self.waits[name].wanted, target=state.target)
+            self.waits[name] = replace(self.waits[name], wanted=wanted)
+        elif not done:
             self.waits.pop(name, None)
-        if not done:
             course.failed()
         left = "" if done else self._left(state, results, course)
         return ConnectorReport(name, tuple(results), left)
@@ -202,12 +218,27 @@ class Steps:
     def _perform(self, number: int, action: Action) -> Action:
         name, cluster = action.connector, self._edges.cluster
         self._tell(Started(number, action))
-        if isinstance(action, _RUNS_AFTER):
-            status = cluster.status(name) if cluster.runs_tasks else None
-            self.waits.setdefault(name, status)
+        awaited = isinstance(action, _AWAITED)
+        before = self._before(name) if awaited else None
+        if cluster.runs_tasks and self._edges.evidence is not None:
+            speaks = not isinstance(action, Restart)
+            self._edges.evidence.note(subject(action), speaks=speaks)
         performed = self._performer.perform(action, self._configs.get(name, {}))
+        if awaited:
+            spec = self._desired.connectors.get(name)
+            wanted = Wanted(zero_tasks=spec is not None and spec.allow_zero_tasks)
+            self.waits[name] = Wait(wanted, before, self._edges.settings.clock.now())
         self._tell(Performed(number, action))
         return performed
+
+    def _before(self, name: str) -> ConnectorStatus | None:
+        """The connector's status from before its first change, where evidence tells no better."""
+        if name in self.waits:
+            return self.waits[name].before
+        edges = self._edges
+        if edges.evidence is not None or not edges.cluster.runs_tasks:
+            return None
+        return edges.cluster.status(name)
 
     def _now(self, predicted: ConnectorState, found: Found | None) -> ConnectorState:
         """What the plan predicts here, with what cluster and ledger say now in its place."""
@@ -258,13 +289,15 @@ class Steps:
         if all(result.outcome is Outcome.SKIPPED for result in results):
             return "as it was"
         reachable = course.ended_by is None
-        left = self._where(state.name, reachable=reachable)
+        goes = any(isinstance(result.action, Delete) for result in results)
+        left = self._where(state.name, reachable=reachable, goes=goes)
         if state.old is None:
             return left
         old = self._where(state.old.name, reachable=reachable)
         return f"{left}; {state.old.name}, which is renamed to it: {old}"
 
-    def _where(self, name: str, *, reachable: bool) -> str:
+    def _where(self, name: str, *, reachable: bool, goes: bool = False) -> str:
+        """`goes`: it is deleted by the next apply, not brought back."""
         if not reachable:
             return "its state was not read"
         try:
@@ -275,7 +308,7 @@ class Steps:
             return "it is not there"
         owned = self._edges.ledger.state.connectors.get(name)
         held = None if owned is None else owned.held_from
-        if held is not None and found.target is TargetState.STOPPED:
+        if held is not None and not goes and found.target is TargetState.STOPPED:
             return f"stopped; the next apply brings it back to {held.value}"
         return found.target.value
 

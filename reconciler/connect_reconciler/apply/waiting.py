@@ -1,6 +1,6 @@
 """How long an apply waits for what, and by which clock.
 
-Passed in, so that tests wait for nothing. Every wait ends early when the user wants to stop.
+Passed in, so that tests wait for nothing.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """All in seconds. `settle_s`: a verdict that could be from before the change counts when it has
-    stood this long. `commits_s`: how often a sink's offsets are committed. `group_s`: how long a
-    stopped sink's consumer group may still have members."""
+    """All in seconds. `well_s`: how long what is well must be so. `settle_s`: how long after a
+    change a status is taken for one from before it, where nothing tells. `commits_s`: how often a
+    sink's offsets are committed. `group_s`: how long a stopped sink's consumer group may still have
+    members."""
 
     health_s: float = 60.0
     stop_s: float = 60.0
     group_s: float = 30.0
     unknown_s: float = 10.0
-    settle_s: float = 2.0
+    well_s: float = 2.0
+    settle_s: float = 10.0
     commits_s: float = 60.0
     every_s: float = 0.25
 
@@ -36,7 +38,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Waits by one clock until a condition holds, time is over or the user wants to stop."""
+    """Waits by one clock until a condition holds, time is over or `stop` says so."""
 
     clock: Clock
     limits: Limits

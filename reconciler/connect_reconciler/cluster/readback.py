@@ -23,11 +23,14 @@ _READ_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A connector that is there. `tasks` is how many were published for this very config."""
+    """A connector that is there. `tasks` is how many it has; `made`: from this very config.
+    `generation` tells one set of task configs from another."""
 
     config: Mapping[str, str]
     target: TargetState
     tasks: int = 0
+    made: bool = True
+    generation: int = 0
 
 
 class ReadBack(Protocol):
@@ -51,6 +54,11 @@ class ConfigTopic:
         self._failed: tuple[float, ConnectError] | None = None
 
     def __call__(self, name: str) -> Found | None:
+        self.read()
+        return self.known(name)
+
+    def read(self) -> None:
+        """Reads to the end. Raises ConnectError."""
         asked = self._clock()
         with self._reading:
             if self._failed is not None and self._failed[0] > asked:
@@ -62,11 +70,14 @@ class ConfigTopic:
                 raise
             if records:
                 self._snapshot = config_topic.reduce_all(self._snapshot, records)
-            state = self._snapshot.connectors.get(name)
+
+    def known(self, name: str) -> Found | None:
+        """The connector as it was read last."""
+        state = self._snapshot.connectors.get(name)
         if state is None:
             return None
-        tasks = len(state.task_configs) if state.applied_config == state.config else 0
-        return Found(state.config, state.target, tasks)
+        made = state.applied_config == state.config and not state.inconsistent
+        return Found(state.config, state.target, len(state.task_configs), made, state.generation)
 
     def close(self) -> None:
         """Closes the reader."""

@@ -78,6 +78,12 @@ def before(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRe
         case Stop(held_from=held_from) | StopOld(held_from=held_from):
             owned = replace(_owned(ledger, name, context), held_from=held_from)
             return (owned_record(context.topic, name, owned),)
+        case Delete():
+            # It is stopped first, and may get a spec again before it is deleted
+            known, target = ledger.connectors.get(name), context.live_state
+            if known is None or target in (None, TargetState.STOPPED):
+                return ()
+            return (owned_record(context.topic, name, replace(known, held_from=target)),)
         case Resume() | Pause():
             # Its offsets may move from now on.
             return tuple(
@@ -93,7 +99,6 @@ def before(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRe
             | CarryOffsets()
             | DeleteOld()
             | Restart()
-            | Delete()
             | Protect()
             | Forget()
         ):

@@ -14,6 +14,7 @@ Version: TypeAlias = tuple[int, int]
 OLDEST: Version = (3, 6)
 NEWEST_TRIED: Version = (4, 3)
 
+_TASKS_FOLLOW: Version = (3, 9)
 _NUMBERS = re.compile(r"\s*(\d+)\.(\d+)")
 # Confluent's 7.6.1-ccs is Apache's 3.6.1
 _CONFLUENT = re.compile(r"-(ccs|ce|cp)\d*", re.IGNORECASE)
@@ -43,6 +44,13 @@ def knows(version: str, feature: Feature) -> bool:
     """Whether a cluster that says it is of this version has the feature."""
     found = parse(version)
     return found is None or found >= feature.value
+
+
+def tasks_follow(version: str) -> bool:
+    """Whether each new config makes task configs be written anew, also the same ones: before
+    KAFKA-9228 those tasks went on."""
+    found = parse(version)
+    return found is None or found >= _TASKS_FOLLOW
 
 
 def too_old(version: str) -> bool:

@@ -61,6 +61,15 @@ def topic_unused_record(topic: str, used: str, connector: str) -> NewRecord:
     return NewRecord(topic, _topic_key(used, connector), None)
 
 
+def subject(key: bytes | None) -> str | None:
+    """The connector that a record tells of, itself or one of its tasks; None for topics in use."""
+    text = "" if key is None else key.decode(errors="replace")
+    if text.startswith(_CONNECTOR):
+        return text.removeprefix(_CONNECTOR)
+    task = task_id(text.removeprefix(_TASK)) if text.startswith(_TASK) else None
+    return None if task is None else task.connector
+
+
 def may_write(current: Status | None, worker_id: str, generation: int) -> bool:
     """False where a write would hide what a newer worker said.
 

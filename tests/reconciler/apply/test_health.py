@@ -85,7 +85,7 @@ def test_growth(case: str) -> None:
 
 
 def test_lag_is_read_first_and_when_the_while_is_over() -> None:
-    state = Watch(None, Judged(Verdict.RUNNING), 1.0)
+    state = Watch(judged=Judged(Verdict.WELL), since=1.0)
     slow, fast = partitions((0, 50)), partitions((10, 50))
     state, final = watch_lag(state, partitions((0, 10)), final=True)
     assert (state.first, final) == (partitions((0, 10)), False)
@@ -98,8 +98,8 @@ def test_lag_is_read_first_and_when_the_while_is_over() -> None:
 class Watched:
     """A sink that runs, over a fake cluster, and how far it is, by the clock."""
 
-    def __init__(self, settle_s: float, commits_s: float) -> None:
-        limits = Limits(settle_s=settle_s, commits_s=commits_s)
+    def __init__(self, well_s: float, commits_s: float) -> None:
+        limits = Limits(well_s=well_s, settle_s=0, commits_s=commits_s)
         self.world = Applying(key=b"key", limits=limits)
         self.world.kafka.create_topics()
         self.cluster = FakeCluster(self.world.kafka, runs_tasks=True)

@@ -127,8 +127,17 @@ def test_pins_are_recorded_with_what_they_resolved_to() -> None:
 )
 def test_what_is_gone_leaves_nothing(action: Action) -> None:
     state = ledger(Owned("orders", {}, RUNNING), p=PIN, q=PIN)
-    assert before(action, state, context()) == ()
+    assert before(action, state, context(live=STOPPED)) == ()
     assert fold(state, after(action, state, context())) == LedgerState()
+
+
+def test_what_is_deleted_is_held_until_it_is_gone() -> None:
+    """It is stopped first, and may get a spec again in between."""
+    state, delete = ledger(Owned("orders", {}, RUNNING)), Delete(connector="a", reason="")
+    running = context(live=PAUSED)
+    held = fold(state, before(delete, state, running)).connectors["a"]
+    assert held == Owned("orders", {}, RUNNING, held_from=PAUSED)
+    assert before(delete, state, context(live=STOPPED)) == ()
 
 
 def test_a_new_config_is_recorded_without_its_secrets() -> None:

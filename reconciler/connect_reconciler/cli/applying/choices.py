@@ -23,16 +23,25 @@ HealthTimeout = Annotated[
 HealthyFor = Annotated[
     float, typer.Option(min=0, metavar="S", help="Seconds that all must run without a break.")
 ]
+Settle = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        metavar="S",
+        help="Seconds after a change before a status over REST alone is taken for a new one.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """`health_timeout` and `healthy_for` are in seconds."""
+    """`health_timeout`, `healthy_for` and `settle` are in seconds."""
 
     parallelism: int = 8
     fail_fast: bool = False
     health_timeout: float = 60.0
     healthy_for: float = 2.0
+    settle: float = 10.0
 
 
 DEFAULT = Choices()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from connect_reconciler.apply.edges import Edges, Settings
+from connect_reconciler.apply.evidence import Evidence
 from connect_reconciler.apply.lag import standings_of
 from connect_reconciler.apply.rest_edges import edges_over_rest
 from connect_reconciler.apply.waiting import Limits
@@ -23,15 +24,19 @@ from connect_reconciler.cluster.choose import open_cluster
 from connect_reconciler.cluster.confirmed import ConfirmedCluster
 from connect_reconciler.cluster.port import Cluster
 from connect_reconciler.cluster.readback import ConfigTopic
+from connect_reconciler.cluster.rest_alone import UnkeyedCluster
 from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.cluster.retries import PATIENT
+from connect_reconciler.cluster.statuses import StatusTopic
 from connect_reconciler.ledger.lease import Lease
 from connect_reconciler.ledger.ledger import Ledger
 from connect_reconciler.observe.homes import Homes, worker_properties
 from connect_reconciler.observe.kafka_view import KafkaView, fingerprint_key_given
 from connect_reconciler.observe.ledger import ledger_seen
 from connect_reconciler.observe.same_cluster import connectors_of, ensure_same_cluster
+from connect_reconciler.plan.versions import tasks_follow
 from connect_runtime.kafka.log import KafkaLogs
+from connect_specs.diagnostics import Failed
 
 if TYPE_CHECKING:
     from connect_specs.desired import Desired, Project
@@ -61,7 +66,8 @@ def edges_for(
         fail_fast=chosen.fail_fast,
         limits=Limits(
             health_s=chosen.health_timeout,
-            settle_s=chosen.healthy_for,
+            well_s=chosen.healthy_for,
+            settle_s=chosen.settle,
             commits_s=int(project.worker.get(_COMMITS, _COMMITS_MS)) / 1000,
         ),
     )
@@ -87,7 +93,26 @@ def edges_for(
         settings = replace(settings, progress=stack.enter_context(telling()))
         homes = Homes(project, worker_properties(project, properties), KafkaView(properties))
         standings = standings_of(cluster, homes.view_of_sink, read_back, project.worker)
-        yield Edges(cluster, ledger, lease, read_back, settings, standings)
+        evidence = _evidence(project, cluster, logs, read_back)
+        yield Edges(cluster, ledger, lease, read_back, settings, standings, evidence)
+
+
+def _evidence(
+    project: Project, cluster: Cluster, logs: KafkaLogs, read_back: ConfigTopic
+) -> Evidence | None:
+    """None where nobody has ever written a status to the topic that connect.yaml tells of."""
+    try:
+        reader = logs.reader(project.topics.status)
+    except Failed as error:
+        if error.diagnostics[0].code == "topic.missing":
+            return None
+        raise
+
+    def follow() -> bool:
+        return not isinstance(cluster, UnkeyedCluster) or tasks_follow(cluster.version)
+
+    ours = project.target is None
+    return Evidence(read_back, StatusTopic(reader), ours=ours, tasks_follow=follow)
 
 
 def _cluster(

@@ -23,9 +23,11 @@ _NAMED = 20
 _HEALTH = {
     Health.NOT_ASKED: "",
     Health.RUNNING: "running",
+    Health.PAUSED: "paused",
+    Health.STOPPED: "stopped",
     Health.LATER: LATER,
     Health.FAILED: "failed",
-    Health.TIMED_OUT: "not running yet",
+    Health.TIMED_OUT: "not well yet",
     Health.FALLS_BEHIND: "runs, and falls behind",
     Health.UNKNOWN: "whether it runs is not known",
     Health.NOT_AWAITED: "not waited for",

@@ -19,6 +19,7 @@ from connect_reconciler.cli.applying.choices import (
     HealthTimeout,
     HealthyFor,
     Parallelism,
+    Settle,
     TakeOver,
     Yes,
 )
@@ -57,6 +58,7 @@ def apply(
     ] = False,
     health_timeout: HealthTimeout = DEFAULT.health_timeout,
     healthy_for: HealthyFor = DEFAULT.healthy_for,
+    settle: Settle = DEFAULT.settle,
 ) -> int:
     """Make the cluster what the specs say: shows the plan, asks, and carries it out.
 
@@ -76,7 +78,7 @@ def apply(
     if takeover:
         # Before another apply is ended for this one
         need_someone_to_ask(yes=yes)
-    choices = Choices(parallelism, fail_fast, health_timeout, healthy_for)
+    choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle)
     call = invocation(context)
     project = with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
     if rollback_on_failure:

@@ -16,6 +16,7 @@ from connect_reconciler.cli.applying.choices import (
     HealthTimeout,
     HealthyFor,
     Parallelism,
+    Settle,
     TakeOver,
     Yes,
 )
@@ -62,6 +63,7 @@ def rollback(
     takeover: TakeOver = False,
     health_timeout: HealthTimeout = DEFAULT.health_timeout,
     healthy_for: HealthyFor = DEFAULT.healthy_for,
+    settle: Settle = DEFAULT.settle,
 ) -> int:
     """Bring back config, state and offsets from before an apply: shows the plan, asks, applies it.
 
@@ -82,7 +84,7 @@ def rollback(
     takes_over = takeover and not only_plan
     if takes_over:
         need_someone_to_ask(yes=yes)
-    choices = Choices(parallelism, fail_fast, health_timeout, healthy_for)
+    choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle)
     call = invocation(context)
     project, scope = call.project(), scope_of(target, exclude)
     policies, saved, asked = policies_of(project), None, scope

@@ -119,11 +119,18 @@ def way_back(
                 glob.escape(key) for key, value in past.config.items() if isinstance(value, Secret)
             ),
             renamed_from=back,
+            allow_zero_tasks=_allows_zero_tasks(name, new, files),
         )
     desired = Desired(files.project, {name: specs[name] for name in specs if name not in lost})
     touched = {name: past for name, past in before.items() if name not in lost}
     warnings = tuple(changed_since(before, later, live)) + tuple(_kept(before, files, live))
     return WayBack(apply_id, desired, touched, tuple(errors), warnings)
+
+
+def _allows_zero_tasks(name: str, new: str | None, files: Desired) -> bool:
+    """What the specs of now say, which is all there is: the ledger does not keep it."""
+    now = files.connectors.get(name) or files.connectors.get(new or "")
+    return now is not None and now.allow_zero_tasks
 
 
 def rollback_plan(

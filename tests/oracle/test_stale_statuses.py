@@ -1,0 +1,106 @@
+"""Statuses from before a change: two real workers, of which the one that runs a sink is frozen.
+
+What it said last is that the sink runs. The sink gets a config that cannot work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support.broker import BrokerAddress, create_topic
+from support.command import Command
+from support.oracle import Oracle
+
+pytestmark = pytest.mark.oracle
+
+SPEC = """\
+name: {name}
+config:
+  connector.class: FileStreamSink
+  topics: {topic}
+  file: {file}
+  key.converter: org.apache.kafka.connect.storage.StringConverter
+  value.converter: org.apache.kafka.connect.storage.StringConverter
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two workers of one group; `first` leads it."""
+
+    first: Oracle
+    second: Oracle
+
+    def status(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = httpx.get(f"{self.first.url}/connectors/{name}/status").json()
+        return found
+
+    def runs_on_second(self, name: str) -> bool:
+        """Whether the connector's only task does."""
+        (task,) = self.status(name)["tasks"]
+        return f"http://{task['worker_id']}" == self.second.url
+
+
+@pytest.fixture
+def pair(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        workers = []
+        for name in ("first", "second"):
+            started = Oracle.start(tmp_path / name, broker.bootstrap_servers, group_id=unique)
+            stack.callback(started.stop)
+            workers.append(started)
+        yield Pair(*workers)
+
+
+@contextmanager
+def frozen(worker: Oracle) -> Iterator[None]:
+    os.kill(worker.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(worker.pid, signal.SIGCONT)
+
+
+def test_what_a_frozen_worker_said_before_is_no_health(
+    pair: Pair, broker: BrokerAddress, tmp_path: Path, unique: str
+) -> None:
+    """The trap: the gate passes within seconds, because the old status says RUNNING, and nothing is
+    rolled back."""
+    topic, connect = f"{unique}-in", Command(tmp_path)
+    create_topic(broker.bootstrap_servers, topic)
+    names = [f"{unique}-{number}" for number in range(4)]
+    connect.write(
+        "connect.yaml",
+        f"project: p-{secrets.token_hex(4)}\n"
+        f"cluster: {{group.id: {unique}, target: {{rest: '{pair.first.url}'}},\n"
+        f"  kafka: {{bootstrap.servers: '{broker.bootstrap_servers}'}}}}\n",
+    )
+    for name in names:
+        text = SPEC.format(name=name, topic=topic, file=tmp_path / f"{name}.txt")
+        connect.write(f"connectors/{name}.yaml", text)
+    made = connect("apply", "--yes")
+    assert made.returncode == 0, made.stdout + made.stderr
+    name = next(each for each in names if pair.runs_on_second(each))
+    broken = SPEC.format(name=name, topic=topic, file=tmp_path / "nowhere" / "out.txt")
+    connect.write(f"connectors/{name}.yaml", broken)
+    with frozen(pair.second):
+        failed = connect("apply", "--yes", "--json", "--rollback-on-failure")
+    assert failed.returncode == 1, failed.stdout + failed.stderr
+    answer = json.loads(failed.stdout)
+    (gate,) = answer["report"]["connectors"]
+    assert gate["health"] in ("failed", "timed-out"), gate
+    assert answer["rollback"]["errors"] == []
+    assert answer["rollback"]["report"]["exit_code"] == 0, answer["rollback"]["report"]
+    stored = httpx.get(f"{pair.first.url}/connectors/{name}/config", timeout=30).json()
+    assert stored["file"] == str(tmp_path / f"{name}.txt")

@@ -1,0 +1,131 @@
+"""A delete is awaited: what comes next may want what the tasks still hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from connect_reconciler.apply.progress import Waiting
+from connect_reconciler.apply.report import Outcome
+from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.storage.snapshots import State
+from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.diagnostics import Location
+from connect_specs.states import TargetState
+from support.applying import Applying, desired_of
+from support.crash_cases import SINK, Case, build, check_end
+from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
+from support.fake_cluster import FakeCluster, refused
+
+CONFIG = {**SINK, "file": "x", "name": "a"}
+OWNED = Case("a", (CONFIG, TargetState.RUNNING, True), None)
+
+
+class Recorded(FakeCluster):
+    """Says what it was asked, and ends slowly: of what was asked last the next two answers tell
+    nothing yet."""
+
+    def __init__(self, world: Applying) -> None:
+        super().__init__(world.kafka, runs_tasks=True)
+        self.asked: list[str] = []
+        self.late: list[ConnectorStatus | None] = []
+
+    def status(self, name: str) -> ConnectorStatus | None:
+        told = self.late.pop(0) if self.late else super().status(name)
+        tasks = "" if told is None else f" {len(told.tasks)}"
+        self.asked.append(f"status: {told and told.connector.state.value}{tasks}")
+        return told
+
+    def stop(self, name: str) -> None:
+        self._follows_late(name, "stop", lambda: FakeCluster.stop(self, name))
+
+    def delete(self, name: str) -> None:
+        self._follows_late(name, "delete", lambda: FakeCluster.delete(self, name))
+
+    def _follows_late(self, name: str, what: str, change: Callable[[], None]) -> None:
+        self.late = [super().status(name)] * 2
+        change()
+        self.asked.append(what)
+
+
+def test_a_delete_stops_and_waits_on_both_sides() -> None:
+    """The trap: the next create finds the replication slot in use."""
+    world, desired = build([OWNED])
+    cluster = Recorded(world)
+    assert world.apply(desired, cluster=cluster).exit_code == 0
+    running, stopped = ["status: RUNNING 1"] * 2, ["status: STOPPED 0"]
+    assert cluster.asked == [
+        *("stop", *running, *stopped),
+        *("delete", *stopped * 2, "status: None"),
+    ]
+    waits = [event.what for event in world.events if isinstance(event, Waiting)]
+    assert waits == ["its tasks end", "it is gone"]
+    check_end(world, desired, [OWNED])
+
+
+def test_tasks_that_do_not_end_keep_the_connector_from_being_deleted() -> None:
+    world, desired = build([OWNED])
+    cluster = FakeCluster(world.kafka, runs_tasks=True)
+    part = InstanceStatus(State.RUNNING, "w")
+    cluster.statuses["a"] = [ConnectorStatus("a", part, {0: part}, "sink")]
+    report = world.apply(desired, cluster=cluster)
+    (result,) = report.connectors[0].results
+    assert result.outcome is Outcome.FAILED
+    assert result.detail == "it was asked to stop and has not ended: task 0 is RUNNING"
+    assert report.connectors[0].left == "stopped"
+    assert cluster.config("a") is not None
+
+
+@pytest.mark.parametrize("status", [404, 405])
+def test_a_connect_that_knows_no_stop_deletes_at_once(status: int) -> None:
+    """Before 3.5: there a delete is what ends the tasks."""
+    world, desired = build([OWNED])
+    cluster = FakeCluster(world.kafka, runs_tasks=True)
+
+    def unknown(name: str) -> None:
+        raise refused("HTTP 404 Not Found", status)
+
+    cluster.stop = unknown  # type: ignore[method-assign]
+    assert world.apply(desired, cluster=cluster).exit_code == 0
+    check_end(world, desired, [OWNED])
+
+
+def test_one_that_never_came_up_is_deleted() -> None:
+    """Its class is missing: it says FAILED whatever it was asked."""
+    world, desired = build([OWNED])
+    cluster = FakeCluster(world.kafka, runs_tasks=True)
+    failed = ConnectorStatus("a", InstanceStatus(State.FAILED, "w", "no such class"), {}, "unknown")
+    cluster.statuses["a"] = [failed, None]
+    assert world.apply(desired, cluster=cluster).exit_code == 0
+    check_end(world, desired, [OWNED])
+
+
+def kills() -> Iterator[tuple[int, bool]]:
+    """Every call to cluster and ledger, before and after it took effect."""
+    world, desired = build([OWNED])
+    doom = Doom(0, before=True)
+    assert killed_by(doom, world, desired) == 0
+    for at in range(1, doom.calls + 1):
+        yield from ((at, True), (at, False))
+
+
+def killed_by(doom: Doom, world: Applying, desired: Desired) -> int:
+    cluster = DoomedCluster(world.kafka, runs_tasks=True)
+    cluster.doom = doom
+    logs = DoomedLogs(world.kafka.logs, doom)
+    return world.apply(desired, cluster=cluster, ledger_logs=logs).exit_code
+
+
+def test_a_delete_that_was_killed_comes_to_its_end_or_is_taken_back() -> None:
+    """Kills between the stop and the delete too: a spec that is back has its connector run again."""
+    back = DesiredConnector("a", CONFIG, Location("a.yaml", 1, 1))
+    for at, before in kills():
+        for specs in ((), (back,)):
+            world, desired = build([OWNED])
+            with pytest.raises(Killed):
+                killed_by(Doom(at, before), world, desired)
+            again = desired_of(*specs)
+            report = world.apply(again, cluster=FakeCluster(world.kafka, runs_tasks=True))
+            assert report.exit_code == 0, (at, before, report)
+            check_end(world, again, [Case("a", OWNED.live, specs[0] if specs else None)])
