@@ -65,7 +65,7 @@ class Cluster:
 
     def no_changes(self) -> bool:
         planned = self.connect("plan", "--detailed-exitcode")
-        return planned.returncode == 0 and planned.stdout.startswith("No changes.")
+        return planned.returncode == 0 and ": no changes, " in planned.stdout
 
 
 @pytest.fixture

@@ -33,18 +33,18 @@ def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
 def test_plan_apply_plan_is_empty(project: Command) -> None:
     planned = project("plan", "--detailed-exitcode")
     assert planned.returncode == 4
-    assert planned.stdout.startswith("Plan: 1 to create\n")
+    assert planned.stdout.splitlines()[0].endswith(": 1 to create")
     assert "\x1b" not in planned.stdout
 
     applied = project("apply", "--yes")
     assert applied.returncode == 0, applied.stderr
-    assert applied.stdout.startswith("Plan: 1 to create\n")
+    assert applied.stdout.splitlines()[0].endswith(": 1 to create")
     assert "Applied: 1 done" in applied.stdout
     assert "lines: create done" in applied.stderr
 
     again = project("plan", "--detailed-exitcode")
     assert again.returncode == 0
-    assert again.stdout == "No changes. Live matches the specs.\n"
+    assert again.stdout.endswith(": no changes, the cluster matches the specs\n")
     without_anybody = project("apply")
     assert (without_anybody.returncode, without_anybody.stdout) == (0, again.stdout)
 
@@ -61,7 +61,7 @@ def test_apply_needs_someone_to_ask_or_yes(project: Command) -> None:
     """The gate before automation: nothing changes without a person's yes, or `--yes`."""
     done = project("apply")
     assert done.returncode == 2
-    assert done.stdout.startswith("Plan: 1 to create\n")
+    assert done.stdout.splitlines()[0].endswith(": 1 to create")
     assert "error[apply.nobody-to-ask]" in done.stderr
     assert "--yes" in done.stderr
     assert project("plan", "--detailed-exitcode").returncode == 4
@@ -82,8 +82,8 @@ def test_apply_asks_on_a_terminal(project: Command, answer: str, code: int, left
     os.write(terminal, f"{answer}\n".encode())
     shown, told = asked.communicate(timeout=60)
     os.close(terminal)
-    assert "Apply this plan?" in told
-    assert "Plan: 1 to create" in shown
+    assert "Apply to p: 1 to create? [y/N]" in told
+    assert shown.splitlines()[0].endswith(": 1 to create")
     assert asked.returncode == code, told
     assert project("plan", "--detailed-exitcode").returncode == left
 
@@ -131,7 +131,7 @@ def test_a_plan_in_every_form_at_once(project: Command, monkeypatch: pytest.Monk
     monkeypatch.setenv("CONNECT_FINGERPRINT_KEY", "a key of this test")
     made = project("plan", "--markdown", "--html", "plan.html", "--out", "saved.plan")
     assert made.returncode == 0, made.stderr
-    assert made.stdout.startswith("<!-- connect-plan:p -->\n\n### Plan: 1 to create\n")
+    assert made.stdout.startswith("<!-- connect-plan:p -->\n\n### p → Kafka ")
     assert project("show", "saved.plan", "--markdown").stdout == made.stdout
     page = (project.folder / "plan.html").read_text()
     for text in (made.stdout, made.stderr, page):
@@ -145,7 +145,7 @@ def test_a_plan_is_for_one_environment(project: Command, monkeypatch: pytest.Mon
     project.write("values/test.yaml", "topic: lines\n")
     made = project("plan", "--env", "prod", "--markdown", "--out", "saved.plan")
     assert made.stdout.startswith("<!-- connect-plan:p/prod -->\n"), made.stderr
-    assert "environment <code>prod</code>" in project("show", "saved.plan", "--markdown").stdout
+    assert "### p &#91;prod&#93; → " in project("show", "saved.plan", "--markdown").stdout
     refused = project("apply", "saved.plan", "--env", "test", "--yes")
     assert refused.returncode == 5
     assert "the plan is for environment prod" in refused.stderr

@@ -40,6 +40,9 @@ class Projects:
         return command
 
 
+NOTHING = ": no changes, the cluster matches the specs\n"
+
+
 @pytest.fixture
 def projects(tmp_path: Path, broker: BrokerAddress, unique: str) -> Projects:
     return Projects(tmp_path, broker, unique)
@@ -65,10 +68,10 @@ def test_two_projects_do_not_touch_each_others_connectors(projects: Projects) ->
     applied(orders)
     planned = billing("plan")
     assert "orders-lines" not in planned.stdout
-    assert planned.stdout.startswith("Plan: 1 to create\n")
+    assert planned.stdout.splitlines()[0].endswith(": 1 to create")
     applied(billing)
     for project in (orders, billing):
-        assert project("plan").stdout == "No changes. Live matches the specs.\n"
+        assert project("plan").stdout.endswith(NOTHING)
 
     # A spec of what the other project owns is an error, and changes nothing
     billing.write("connectors/b.yaml", spec("orders-lines", tasks=2))
@@ -86,7 +89,7 @@ def test_two_projects_do_not_touch_each_others_connectors(projects: Projects) ->
     last = billing("apply", "--yes", "--allow-empty")
     assert last.returncode == 0, last.stderr
     assert names(orders) == ["orders-lines"]
-    assert orders("plan").stdout == "No changes. Live matches the specs.\n"
+    assert orders("plan").stdout.endswith(NOTHING)
 
 
 def test_a_guard_takes_two_applies_to_lift(projects: Projects) -> None:
@@ -106,14 +109,14 @@ def test_a_guard_takes_two_applies_to_lift(projects: Projects) -> None:
 
     # A file that was edited and removed before it was applied has lifted nothing
     project.write("connectors/a.yaml", spec("lines", guard="false"))
-    assert project("plan").stdout.startswith("Plan: 1 to unprotect\n")
+    assert project("plan").stdout.splitlines()[0].endswith(": 1 to unprotect")
     remove(project, "a.yaml")
     assert project("plan").returncode == 2
 
     project.write("connectors/a.yaml", spec("lines"))
     applied(project)
     remove(project, "a.yaml")
-    assert project("plan", "--allow-empty").stdout.startswith("Plan: 1 to delete\n")
+    assert project("plan", "--allow-empty").stdout.splitlines()[0].endswith(": 1 to delete")
     assert project("apply", "--yes", "--allow-empty").returncode == 0
     assert names(project) == []
 
@@ -123,7 +126,7 @@ def test_a_saved_plan_about_a_part_stays_one(projects: Projects) -> None:
     for name in ("orders-in", "orders-out", "billing"):
         project.write(f"connectors/{name}.yaml", spec(name))
     saved = project("plan", "--target", "orders-*", "--exclude", "*-out", "--out", "part.json")
-    assert saved.stdout.startswith("Plan: 1 to create; partial: 1 of 3 connectors\n")
+    assert ": 1 to create; partial: 1 of 3 connectors, by --target" in saved.stdout.splitlines()[0]
     again = project("apply", "part.json", "--yes", "--target", "*")
     assert again.returncode == 2
     assert "error[apply.scope-of-a-file]" in again.stderr
@@ -139,4 +142,4 @@ def test_a_saved_plan_about_a_part_stays_one(projects: Projects) -> None:
     left = project("apply", "--yes", "--exclude", "orders-in")
     assert left.returncode == 0, left.stderr
     assert names(project) == ["billing", "orders-in", "orders-out"]
-    assert project("plan").stdout.startswith("Plan: 1 to delete\n")
+    assert project("plan").stdout.splitlines()[0].endswith(": 1 to delete")

@@ -12,6 +12,8 @@ from connect_reconciler.plan.plan_file.file import dump_plan
 from support.command import CONNECT, Command
 from support.plans import plan_with_everything
 
+HEAD = "orders [prod] → https://connect.prod:8083, Kafka kafka-1:9092,kafka-2:9092, group orders: "
+
 
 @pytest.fixture
 def saved(connect: Command) -> Command:
@@ -22,8 +24,8 @@ def saved(connect: Command) -> Command:
 def test_text(saved: Command) -> None:
     done = saved("show", "my.plan")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("Plan: 1 to delete, ")
-    assert "\n- z: delete\n" in done.stdout
+    assert done.stdout.splitlines()[0].startswith(HEAD)
+    assert "\n- z: delete (r; connectors/z.yaml:4)\n" in done.stdout
 
 
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
@@ -40,7 +42,7 @@ def test_colour_on_a_terminal_that_wants_it(saved: Command, no_color: str, colou
                 text += more
         assert shown.wait(timeout=60) == 0
     os.close(terminal)
-    assert b"Plan: 1 to delete, " in text
+    assert HEAD.encode() in text
     assert (b"\x1b[" in text) is coloured
 
 
@@ -53,7 +55,8 @@ def test_json_is_the_file_and_a_summary(saved: Command) -> None:
 
 def test_markdown_begins_with_its_marker(saved: Command) -> None:
     done = saved("show", "my.plan", "--markdown")
-    assert done.stdout.startswith("<!-- connect-plan:orders/prod -->\n\n### Plan: 1 to delete, ")
+    assert done.stdout.startswith("<!-- connect-plan:orders/prod -->\n\n### orders ")
+    assert "1 to delete" in done.stdout.splitlines()[2]
 
 
 def test_a_page_beside_the_result(saved: Command) -> None:

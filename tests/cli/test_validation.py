@@ -32,7 +32,7 @@ def test_the_diff_is_shown_with_what_is_wrong_and_nothing_is_applied(project: Co
     """The trap: no diff is shown where validation fails."""
     planned = project("plan", "--out", "saved.plan")
     assert planned.returncode == 2
-    assert planned.stdout.startswith("Plan: 1 to create; 1 error")
+    assert ": 1 to create; 1 error, so nothing can be applied" in planned.stdout.splitlines()[0]
     assert "+ topic: lines" in planned.stdout
     assert "tasks.max: (sensitive)" in planned.stdout
     assert "config.refused]: connectors/lines.yaml:5:3: lines: Invalid value (hidden)" in (

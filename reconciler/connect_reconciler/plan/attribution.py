@@ -11,6 +11,7 @@ from dataclasses import replace
 from connect_reconciler.plan.checks.config import CLASS_KEY
 from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.plan import Plan
+from connect_reconciler.plan.unfinished import UNFINISHED
 from connect_specs.diagnostics import Diagnostic, Location
 
 
@@ -43,6 +44,8 @@ class _Unchanged:
 
     def holds(self, warning: Diagnostic) -> bool:
         """Whether the warning concerns none of the changes."""
+        if warning.code == UNFINISHED:
+            return False
         return warning.where in self._known and warning.where not in self._touched
 
 

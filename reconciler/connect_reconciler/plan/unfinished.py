@@ -27,6 +27,10 @@ _TARGETS = {
 }
 
 
+# Said whatever the plan changes
+UNFINISHED = "plan.unfinished-apply"
+
+
 def unfinished(live: Live, project: str) -> Iterator[Diagnostic]:
     """A line for each action that an apply was in the middle of; one for an apply without.
 
@@ -35,12 +39,12 @@ def unfinished(live: Live, project: str) -> Iterator[Diagnostic]:
     for found in live.ledger.unfinished:
         who = f"apply {found.id}" + (f" by {found.by}" if found.by else "")
         if not found.steps:
-            what = f"{who} ended early; this plan goes on from where it stopped"
-            yield Diagnostic("plan.unfinished-apply", what)
+            what = f"{who} is at work or ended early; this plan goes on from there"
+            yield Diagnostic(UNFINISHED, what)
         for step in found.steps:
             what = f"{who} ended in the middle of `{words(step.action)} {step.connector}`"
             yield Diagnostic(
-                "plan.unfinished-apply", f"{what}: {_TOLD[took_place(step, live)]}", step.connector
+                UNFINISHED, f"{what}: {_TOLD[took_place(step, live)]}", step.connector
             )
 
     for name, owned in sorted(live.ledger.connectors.items()):
@@ -59,7 +63,7 @@ def _left_stopped(name: str, owned: Owned, before: TargetState) -> Diagnostic:
         what += " stopped it since"
         why = "it has the offsets that it had then, so nothing tells the one from the other"
     hint = "to keep it stopped, write state: stopped into its spec"
-    return Diagnostic("plan.unfinished-apply", what, name, why, hint)
+    return Diagnostic(UNFINISHED, what, name, why, hint)
 
 
 def took_place(step: HalfDone, live: Live) -> bool | None:

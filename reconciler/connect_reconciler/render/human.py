@@ -13,7 +13,7 @@ from connect_reconciler.plan.plan import Plan
 from connect_reconciler.render.blocks import Block, Mark, blocks
 from connect_reconciler.render.style import PLAIN, Role, Style
 from connect_reconciler.render.texts import change_text, one_line, sign
-from connect_reconciler.render.warnings import Group, grouped, told, untold
+from connect_reconciler.render.warnings import Group, grouped, place_in_file, told, untold
 from connect_reconciler.render.words import (
     CONSEQUENCES,
     details,
@@ -21,7 +21,7 @@ from connect_reconciler.render.words import (
     harmless,
     summary_line,
 )
-from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.diagnostics import Diagnostic
 
 _ROLES: Mapping[Mark, Role] = {"-": "remove", "+": "add", "!": "risk", "~": "change"}
 _FIELD_ROLES: Mapping[str, Role] = {"+": "add", "-": "remove", "~": "change"}
@@ -81,17 +81,14 @@ def _means(lines: Iterable[str], style: Style) -> Iterator[str]:
 
 
 def _group(group: Group, style: Style) -> Iterator[str]:
-    first, *others = group.warnings
-    if others:
-        subject = f" {one_line(group.subject)}" if group.subject else ""
-        yield style.paint("warning", f"warning[{group.code}]:") + subject
-        for each in group.warnings:
-            place = each.where
-            at = f"{place.line}:{place.column} " if isinstance(place, Location) else ""
-            yield f"  {at}{one_line(each.what)}"
-            yield from _reasons(each, "    ")
-    else:
-        yield from _diagnostic("warning", first, style)
+    if len(group.warnings) == 1:
+        yield from _diagnostic("warning", group.first, style)
+        return
+    subject = f" {one_line(group.subject)}" if group.subject else ""
+    yield style.paint("warning", f"warning[{group.code}]:") + subject
+    for each in group.warnings:
+        yield f"  {place_in_file(each)}{one_line(each.what)}"
+        yield from _reasons(each, "    ")
     yield from _reasons(group.shared, "  ")
 
 

@@ -16,7 +16,7 @@ from connect_reconciler.render.blocks import Block, blocks, titles
 from connect_reconciler.render.fit import Chosen, Part, Section, fitted
 from connect_reconciler.render.markdown_text import code, hidden, named, prose
 from connect_reconciler.render.texts import long_text, sides, sign
-from connect_reconciler.render.warnings import told, untold
+from connect_reconciler.render.warnings import Group, grouped, place_in_file, told, untold
 from connect_reconciler.render.words import (
     CONSEQUENCES,
     details,
@@ -70,7 +70,8 @@ def marker(plan: Plan) -> str:
 
 
 def _warnings(plan: Plan, *, all_warnings: bool) -> Iterator[Part]:
-    yield from map(_diagnostic, told(plan, everything=all_warnings))
+    for group in grouped(told(plan, everything=all_warnings)):
+        yield _group(group) if len(group.warnings) > 1 else _diagnostic(group.first)
     if rest := untold(plan, everything=all_warnings):
         yield Part((f"- {prose(rest)}",))
 
@@ -135,17 +136,31 @@ def _rest(count: int, most: int | None, what: str) -> list[str]:
     return [] if most is None or count <= most else [f"… and {count - most:,} more {what}"]
 
 
+def _group(group: Group) -> Part:
+    head = f"- **{prose(group.code)}** {prose(group.subject, _LINE_LENGTH_MAX)}".rstrip()
+    lines = [head]
+    for each in group.warnings:
+        lines += [prose(f"{place_in_file(each)}{each.what}"), *_reasons(each)]
+    lines += _reasons(group.shared)
+    short = f"{head}: {len(group.warnings)} warnings"
+    return Part(tuple(dict.fromkeys(("<br>".join(lines), short))))
+
+
 def _diagnostic(diagnostic: Diagnostic) -> Part:
     where = "" if diagnostic.where is None else f"{prose(str(diagnostic.where))}: "
     lines = [f"- **{prose(diagnostic.code)}** {where}{prose(diagnostic.what)}"]
-    lines += [
+    lines += _reasons(diagnostic)
+    short = prose(f"{diagnostic.where or ''} {diagnostic.what}".strip(), _LINE_LENGTH_MAX)
+    line = f"- **{prose(diagnostic.code)}** {short}"
+    return Part(tuple(dict.fromkeys(("<br>".join(lines), line))))
+
+
+def _reasons(diagnostic: Diagnostic) -> list[str]:
+    return [
         f"{label}: {prose(text, _HINT_LENGTH_MAX)}"
         for label, text in (("why", diagnostic.why), ("hint", diagnostic.hint))
         if text
     ]
-    short = prose(f"{diagnostic.where or ''} {diagnostic.what}".strip(), _LINE_LENGTH_MAX)
-    line = f"- **{prose(diagnostic.code)}** {short}"
-    return Part(tuple(dict.fromkeys(("<br>".join(lines), line))))
 
 
 def _left_out(sections: Sequence[Section], chosen: Chosen, whole: str) -> str:

@@ -23,6 +23,11 @@ class Group:
     warnings: tuple[Diagnostic, ...]
     shared: Diagnostic
 
+    @property
+    def first(self) -> Diagnostic:
+        """The only one of a group of one, with all that belongs to it."""
+        return replace(self.warnings[0], why=self.shared.why, hint=self.shared.hint)
+
 
 def told(plan: Plan, *, everything: bool) -> tuple[Diagnostic, ...]:
     """The warnings to show: `everything`, or those about what changes. That only a part is planned
@@ -58,6 +63,12 @@ def grouped(warnings: Iterable[Diagnostic]) -> tuple[Group, ...]:
         for subject, codes in found.items()
         for code, each in codes.items()
     )
+
+
+def place_in_file(warning: Diagnostic) -> str:
+    """`12:5 ` of a warning whose file is said already."""
+    place = warning.where
+    return f"{place.line}:{place.column} " if isinstance(place, Location) else ""
 
 
 def _group(code: str, subject: str, warnings: Sequence[Diagnostic]) -> Group:

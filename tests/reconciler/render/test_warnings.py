@@ -103,6 +103,11 @@ def test_what_is_said_of_an_unchanged_connector_is_not_shown(world: tuple[Desire
     assert "is odd" not in render_plan(warned(world, Diagnostic("x.y", "is odd", "other")))
 
 
+def test_what_an_apply_left_half_done_is_shown(world: tuple[Desired, Live]) -> None:
+    half = Diagnostic("plan.unfinished-apply", "in the middle", "other")
+    assert "in the middle" in render_plan(warned(world, half))
+
+
 def test_errors_are_never_hidden(world: tuple[Desired, Live]) -> None:
     desired, live = world
     error = Diagnostic("x.y", "is wrong", at(desired, "other", "topics"))

@@ -18,6 +18,8 @@ _OTHERS = ("apply.taken-over", "apply.lease-lost")
 _LEASED = "apply.leased"
 # The user named another cluster than the plan is for: a new plan would not help
 _ELSEWHERE = ("stale.project", "stale.environment")
+# Of a line, with its end
+_WIDTH = 101
 # Connectors that a command names
 _NAMED = 3
 
@@ -90,9 +92,11 @@ def after_rollback(run: Run) -> tuple[NextStep, ...]:
 
 
 def steps_text(steps: Sequence[NextStep]) -> str:
-    """A heading and a line for each step; empty without any."""
+    """A heading and a line for each step, or two where one would be long; empty without any."""
     width = max((len(each.command) for each in steps), default=0)
     lines = [f"  {each.command.ljust(width)}   {each.why}\n" for each in steps]
+    if max(map(len, lines), default=0) > _WIDTH:
+        lines = [f"  {each.command}\n      {each.why}\n" for each in steps]
     return "".join(["Next:\n", *lines]) if lines else ""
 
 
@@ -101,11 +105,11 @@ def _looking(report: ApplyReport, run: Run) -> Iterator[NextStep]:
     if report.counts[Outcome.UNKNOWN]:
         yield NextStep(run.command("plan"), "whether what is unknown took place")
     if Health.FAILED in unwell:
-        yield NextStep(run.command("status"), "why it failed")
+        yield NextStep(run.command("status"), "what runs, and why the rest does not")
     elif Health.FALLS_BEHIND in unwell:
         yield NextStep(run.command("status"), "its tasks: a sink that falls behind needs more")
     elif unwell:
-        yield NextStep(run.command("status"), "what does not run, and why")
+        yield NextStep(run.command("status"), "what runs, and why the rest does not")
 
 
 def _going_on(report: ApplyReport, run: Run) -> Iterator[NextStep]:
@@ -121,9 +125,8 @@ def _going_on(report: ApplyReport, run: Run) -> Iterator[NextStep]:
         anew = Run(run.verb, run.base, run.scope, journal=run.journal)
         yield NextStep(anew.again(), _unless(run, "once the spec is fixed"))
     if failed:
-        yield NextStep(
-            run.command("restart", "--failed", *_targets(failed)), "once a cause outside is removed"
-        )
+        restart = run.command("restart", "--failed", *_targets(failed))
+        yield NextStep(restart, "once a cause outside the spec is gone")
 
 
 def _unless(run: Run, why: str) -> str:

@@ -78,7 +78,7 @@ def show_and_apply(
     # Before anything is opened: leading a new cluster already creates its topics.
     ensure_fresh(plan, desired, project, live)
     if plan.actions and not yes and not _agreed(plan):
-        progress("not applied")
+        progress("not applied: nothing was changed")
         return ExitCode.FAILED
     report = carry_out(plan, project, desired, live, properties, choices, lease)
     undoing = undo is not None and undo.wanted(report)

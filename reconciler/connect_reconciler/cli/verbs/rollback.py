@@ -117,7 +117,8 @@ def rollback(
             lease=lease,
         )
     if code == ExitCode.OK and plan.actions:
-        progress("the specs still say otherwise: `connect plan` shows the differences again")
+        shown = run.command("plan")
+        progress(f"the specs still say otherwise: `{shown}` shows the differences again")
     return code
 
 
