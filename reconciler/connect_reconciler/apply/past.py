@@ -8,7 +8,7 @@ from dataclasses import replace
 from connect_reconciler.cluster.readback import Found
 from connect_reconciler.plan.journal import Before
 from connect_reconciler.plan.live import LedgerState, Owned
-from connect_reconciler.plan.renames.rename import carried, pins_of, rename_pin
+from connect_reconciler.plan.renames.rename import pins_of
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.secrets.sensitive import Veil, fingerprint, veil
 from connect_specs.states import TargetState
@@ -38,8 +38,7 @@ def before_of(
 
 def _went_on(ledger: LedgerState, name: str) -> bool:
     """Whether another connector has its offsets by now, so that it is not to run any more."""
-    pin = rename_pin(name)
-    return any(carried({pin: each}, name) for (_, of), each in ledger.pins.items() if of == pin)
+    return any(old == name and each.stage == "carried" for (_, old), each in ledger.renames.items())
 
 
 def _known_secret(owned: Owned, config: Mapping[str, str], cover: Veil) -> frozenset[str]:

@@ -16,7 +16,7 @@ from connect_reconciler.plan.journal import Before, Later
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.renames.rename import carried, pins_of, renamed_from
+from connect_reconciler.plan.renames.rename import carried, renames_of
 from connect_reconciler.plan.rollback.changed_since import changed_since
 from connect_reconciler.plan.rollback.wording import as_before, told_of_the_way_back
 from connect_reconciler.plan.scope import Scope, chosen
@@ -24,7 +24,7 @@ from connect_reconciler.plan.secrets.sensitive import fingerprint
 from connect_reconciler.plan.values import Plain, Secret
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.offsets import canonical_partition
+from connect_specs.offsets import ROLLBACK_PIN, canonical_partition
 from connect_specs.states import TargetState
 
 
@@ -158,8 +158,7 @@ def _with_pins(action: Action, way: WayBack) -> Action:
     """What comes back has had its pins: its file, put back, must not move offsets again."""
     if not isinstance(action, Create):
         return action
-    past = way.before[action.connector].pins
-    return replace(action, pins={pin: past[pin] for pin in past if renamed_from(pin) is None})
+    return replace(action, pins=way.before[action.connector].pins)
 
 
 def _where(apply_id: str) -> Location:
@@ -167,7 +166,7 @@ def _where(apply_id: str) -> Location:
 
 
 def _pin_id(apply_id: str, times: int = 0) -> str:
-    return f"rollback-{apply_id}" + (f"-{times + 1}" if times else "")
+    return f"{ROLLBACK_PIN}-{apply_id}" + (f"-{times + 1}" if times else "")
 
 
 def _config(
@@ -225,7 +224,7 @@ def _half_renamed(old: str, new: str | None, live: Live) -> list[Diagnostic]:
         return []
     owned = live.ledger.connectors.get(new)
     waiting = connector.target is TargetState.STOPPED and owned and owned.held_from is not None
-    if waiting or not carried(pins_of(live.ledger, new), old):
+    if waiting or not carried(renames_of(live.ledger, new), old):
         return []
     what = f"{old} has not gone yet, although {new} goes on in its place"
     hint = "finish the rename with `connect apply`, then run this again"
@@ -282,7 +281,7 @@ def _kept(before: Mapping[str, Before], files: Desired, live: Live) -> Iterator[
             what = f"{name} was nobody's before, and stays this project's"
             yield Diagnostic("rollback.stays-adopted", what, name)
         used = {
-            pin for of, pin in live.ledger.pins if of == name and not pin.startswith("rollback")
+            pin for of, pin in live.ledger.pins if of == name and not pin.startswith(ROLLBACK_PIN)
         }
         spec = files.connectors.get(name)
         if spec is not None and spec.pin is not None and spec.pin.id in used - past.pins.keys():
