@@ -15,9 +15,15 @@ from connect_specs.states import TargetState
 
 
 def before_of(
-    name: str, found: Found | None, ledger: LedgerState, cover: Veil, *, renamed_from: str | None
+    name: str,
+    found: Found | None,
+    ledger: LedgerState,
+    cover: Veil,
+    *,
+    renamed_from: str | None,
+    ignore: tuple[str, ...] = (),
 ) -> Before:
-    """The connector as it is now, secrets as fingerprints."""
+    """The connector as it is now, secrets as fingerprints. `ignore` is what its spec ignores."""
     owned = ledger.connectors.get(name)
     config = None if found is None else without_reserved(found.config)
     if owned is not None and config is not None:
@@ -33,6 +39,7 @@ def before_of(
         prevent_delete=owned is not None and owned.prevent_delete,
         pins=pins_of(ledger, name),
         renamed_from=renamed_from,
+        ignore=ignore,
     )
 
 

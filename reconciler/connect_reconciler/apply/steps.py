@@ -172,7 +172,15 @@ class Steps:
         name, ledger = subject(action), self._edges.ledger
         if name not in self._kept:
             old = predicted.old.name if predicted.old and name == predicted.name else None
-            past = before_of(name, found, ledger.state, self._cover(name), renamed_from=old)
+            spec = self._desired.connectors.get(action.connector)
+            past = before_of(
+                name,
+                found,
+                ledger.state,
+                self._cover(name),
+                renamed_from=old,
+                ignore=() if spec is None else spec.ignore,
+            )
             yield from before_records(ledger.topic, self._apply_id, name, past)
             self._kept.add(name)
         if found is not None and isinstance(action, _MOVES_OFFSETS):

@@ -188,6 +188,7 @@ def before_records(
         "owner": before.owner,
         "prevent_delete": before.prevent_delete,
         "renamed_from": before.renamed_from,
+        "ignore": list(before.ignore),
     }
     yield NewRecord(topic, key_of(BEFORE, apply_id, connector, "0"), encode(value))
     for number, (pin, applied) in enumerate(sorted(before.pins.items()), 1):
@@ -228,6 +229,8 @@ def read_before(parts: Mapping[int, bytes]) -> Before | None:
         pins={pin: each for pin, each in pins.items() if renaming_of(pin, each) is None},
         offsets=tuple(offsets) if moved else None,
         renamed_from=found["renamed_from"],
+        # Older records do not say
+        ignore=tuple(text(glob) for glob in found.get("ignore", ())),
     )
 
 

@@ -102,10 +102,14 @@ def meaning(snapshot: LedgerSnapshot) -> Any:
 
 def of_before(before: Before) -> Any:
     config = before.config
-    return of(before, BEFORE) | {
-        "config": config and {key: value_meaning(each) for key, each in config.items()},
-        "pins": {pin: of(each, PIN) for pin, each in sorted(before.pins.items())},
-    }
+    return (
+        of(before, BEFORE)
+        | {
+            "config": config and {key: value_meaning(each) for key, each in config.items()},
+            "pins": {pin: of(each, PIN) for pin, each in sorted(before.pins.items())},
+        }
+        | ({"ignore": before.ignore} if before.ignore else {})
+    )
 
 
 def value_meaning(value: Value) -> list[str]:
