@@ -7,6 +7,10 @@ from hashlib import sha256
 
 from connect_specs.desired import Partition, Pin
 
+# What ledgers and plan files call a rename, and the offsets of a rollback: no pin of a spec
+RENAME_PIN, ROLLBACK_PIN = "renamed_from:", "rollback"
+RESERVED_PINS = (RENAME_PIN, ROLLBACK_PIN)
+
 SINK_PARTITION_KEYS = frozenset({"kafka_topic", "kafka_partition"})
 
 

@@ -10,7 +10,7 @@ from connect_specs.desired import JsonScalar, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.fields import as_bool, as_map, as_text, check_fields, required, value_kind
 from connect_specs.nodes import INT64_MAX, Map, Node, Scalar, Sequence, is_null, typed
-from connect_specs.offsets import SINK_PARTITION_KEYS, canonical_partition
+from connect_specs.offsets import RESERVED_PINS, SINK_PARTITION_KEYS, canonical_partition
 from connect_specs.positions import read_position
 
 _CODE = "offsets"
@@ -37,6 +37,8 @@ def read_pin(node: Node, problems: list[Diagnostic]) -> Pin | None:
         name = None
     else:
         name = as_text(pin, "pin", _CODE, problems)
+        if name is not None:
+            _check_not_reserved(name, pin.where, problems)
     given = {way: value for way in _WAYS if (value := fields.get(way)) is not None}
     if len(given) != 1:
         words = " and ".join(f"'{way}'" for way in given)
@@ -54,6 +56,17 @@ def read_pin(node: Node, problems: list[Diagnostic]) -> Pin | None:
     position = None if to is None else read_position(to, problems)
     where = pin.where if pin is not None else fields.where
     return Pin(name, found, reset is not None, where, position) if name else None
+
+
+def _check_not_reserved(name: str, where: Location, problems: list[Diagnostic]) -> None:
+    prefix = next((each for each in RESERVED_PINS if name.startswith(each)), None)
+    if prefix is None:
+        return
+    what = f"pin ids that begin with {prefix!r} are reserved, and this is {name!r}"
+    hint = "choose another id; if these offsets were applied under this one, remove 'offsets'"
+    hint += " instead: under another id they are applied again"
+    why = "renames and rollbacks are recorded under such ids"
+    problems.append(Diagnostic("offsets.reserved-pin", what, where, why=why, hint=hint))
 
 
 def _read_entries(node: Node, problems: list[Diagnostic]) -> tuple[OffsetEntry, ...]:

@@ -45,3 +45,29 @@ def test_verbs_read_the_ledger_of_an_earlier_version(
     assert refused.returncode != 0
     assert "error[ledger.unreadable]" in refused.stderr
     assert "at least as new" in refused.stderr
+
+
+@pytest.mark.parametrize("pin", ["renamed_from:x", "rollback-2026"])
+def test_ids_of_renames_and_rollbacks_are_no_pins(
+    connect: Command, broker: BrokerAddress, unique: str, pin: str
+) -> None:
+    """Also where an earlier version applied one: without it in the spec there is nothing to do."""
+    kafka = broker.bootstrap_servers
+    client = f"{{bootstrap.servers: '{kafka}'}}"
+    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: {unique}, kafka: {client}}}\n")
+    spec = (
+        "name: a\nstate: stopped\nconfig: {connector.class: FileStreamSource, topic: t, file: f}\n"
+    )
+    connect.write("connectors/a.yaml", spec)
+    assert connect("apply", "--yes").returncode == 0
+    applied = {"v": 1, "content_hash": "ab" * 32, "resolved": None, "applied_ms": 1, "held": True}
+    produce(kafka, f"{unique}-ledger", [(f"pin/a/{pin}".encode(), json.dumps(applied).encode())])
+    connect.write("connectors/a.yaml", f"{spec}offsets: {{pin: '{pin}', reset: true}}\n")
+    for words in (["validate"], ["plan"], ["apply", "--yes"]):
+        refused = connect(*words)
+        assert refused.returncode == 2
+        assert "error[offsets.reserved-pin]: connectors/a.yaml:4:16" in refused.stderr
+        assert "hint: choose another id" in refused.stderr
+    connect.write("connectors/a.yaml", spec)
+    assert connect("apply", "--yes").stdout.startswith("No changes")
+    assert connect("apply", "--yes").stdout.startswith("No changes")

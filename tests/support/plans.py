@@ -31,6 +31,7 @@ from connect_reconciler.plan.actions import (
     PinRecorded,
     Precondition,
     Protect,
+    RenameRecorded,
     ResetOffsets,
     Restart,
     Resume,
@@ -50,10 +51,11 @@ from connect_reconciler.plan.live import (
     LiveConnector,
     LogRange,
     Owned,
+    Renaming,
 )
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
-from connect_reconciler.plan.renames.rename import base_config, rename_pin
+from connect_reconciler.plan.renames.rename import base_config
 from connect_reconciler.plan.secrets.sensitive import reveal
 from connect_reconciler.plan.target import Target
 from connect_reconciler.plan.values import Plain, Secret, Value
@@ -88,6 +90,10 @@ def live_of(data: Mapping[str, Any], desired: Desired) -> Live:
                 name: _owned(each or {}) for name, each in ledger.get("connectors", {}).items()
             },
             pins=dict(_pin(*item, desired) for item in ledger.get("pins", {}).items()),
+            renames={
+                tuple(label.split("/")): Renaming(each["stage"], held=each.get("held", False))
+                for label, each in ledger.get("renames", {}).items()
+            },
             unfinished=tuple(Unfinished(each) for each in ledger.get("unfinished", ())),
             fingerprint_key=None if key is None else key.encode(),
         ),
@@ -148,9 +154,9 @@ def after(live: Live, desired: Desired, actions: Iterable[Action]) -> Live:
         if state.old is not None:
             old = live.connectors.get(state.old.name)
             live = _with(live, state.old, None if old is None else old.config)
-        gone = {rename_pin(subject(each)) for each in group if isinstance(each, _FORGETS)}
-        pins = {key: each for key, each in live.ledger.pins.items() if key[1] not in gone}
-        live = replace(live, ledger=replace(live.ledger, pins=pins))
+        gone = {subject(each) for each in group if isinstance(each, _FORGETS)}
+        renames = {key: each for key, each in live.ledger.renames.items() if key[1] not in gone}
+        live = replace(live, ledger=replace(live.ledger, renames=renames))
     return live
 
 
@@ -182,11 +188,13 @@ def _with(live: Live, state: ConnectorState, texts: Mapping[str, str] | None) ->
         )
     pins = {key: each for key, each in ledger.pins.items() if key[0] != name}
     pins |= {(name, pin): applied for pin, applied in state.pins.items()}
+    renames = {key: each for key, each in ledger.renames.items() if key[0] != name}
+    renames |= {(name, old): each for old, each in state.renames.items()}
     return replace(
         live,
         connectors=connectors,
         orphan_offsets=orphans,
-        ledger=replace(ledger, connectors=owners, pins=pins),
+        ledger=replace(ledger, connectors=owners, pins=pins, renames=renames),
     )
 
 
@@ -264,6 +272,7 @@ def plan_with_everything() -> Plan:
         NotProtected(),
         PinNotRecorded("p1"),
         PinRecorded("p1", "12" * 32),
+        RenameRecorded("b", "carried"),
         InsideLog(("orders", 0), 98000),
         OfOld(Exists("ef" * 32)),
         OfOld(NotProtected()),

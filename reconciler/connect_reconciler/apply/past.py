@@ -8,16 +8,22 @@ from dataclasses import replace
 from connect_reconciler.cluster.readback import Found
 from connect_reconciler.plan.journal import Before
 from connect_reconciler.plan.live import LedgerState, Owned
-from connect_reconciler.plan.renames.rename import carried, pins_of, rename_pin
+from connect_reconciler.plan.renames.rename import pins_of
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.secrets.sensitive import Veil, fingerprint, veil
 from connect_specs.states import TargetState
 
 
 def before_of(
-    name: str, found: Found | None, ledger: LedgerState, cover: Veil, *, renamed_from: str | None
+    name: str,
+    found: Found | None,
+    ledger: LedgerState,
+    cover: Veil,
+    *,
+    renamed_from: str | None,
+    ignore: tuple[str, ...] = (),
 ) -> Before:
-    """The connector as it is now, secrets as fingerprints."""
+    """The connector as it is now, secrets as fingerprints. `ignore` is what its spec ignores."""
     owned = ledger.connectors.get(name)
     config = None if found is None else without_reserved(found.config)
     if owned is not None and config is not None:
@@ -33,13 +39,13 @@ def before_of(
         prevent_delete=owned is not None and owned.prevent_delete,
         pins=pins_of(ledger, name),
         renamed_from=renamed_from,
+        ignore=ignore,
     )
 
 
 def _went_on(ledger: LedgerState, name: str) -> bool:
     """Whether another connector has its offsets by now, so that it is not to run any more."""
-    pin = rename_pin(name)
-    return any(carried({pin: each}, name) for (_, of), each in ledger.pins.items() if of == pin)
+    return any(old == name and each.stage == "carried" for (_, old), each in ledger.renames.items())
 
 
 def _known_secret(owned: Owned, config: Mapping[str, str], cover: Veil) -> frozenset[str]:

@@ -23,7 +23,7 @@ from connect_reconciler.cluster.readback import Found
 from connect_reconciler.hiding import hide
 from connect_reconciler.ledger.changes import Context, after, before
 from connect_reconciler.ledger.journal import Step, StepEnd, before_records, offsets_records
-from connect_reconciler.ledger.topic import owned_record, pin_record
+from connect_reconciler.ledger.topic import owned_record, pin_record, rename_record
 from connect_reconciler.plan.actions import (
     Action,
     Adopt,
@@ -44,6 +44,7 @@ from connect_reconciler.plan.actions import (
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before, unmet
+from connect_reconciler.plan.renames.rename import pins_of, renames_of
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.secrets.sensitive import Veil, veil
 from connect_runtime.herder.values import ConnectorStatus
@@ -187,7 +188,15 @@ class Steps:
         name, ledger = subject(action), self._edges.ledger
         if name not in self._kept:
             old = predicted.old.name if predicted.old and name == predicted.name else None
-            past = before_of(name, found, ledger.state, self._cover(name), renamed_from=old)
+            spec = self._desired.connectors.get(action.connector)
+            past = before_of(
+                name,
+                found,
+                ledger.state,
+                self._cover(name),
+                renamed_from=old,
+                ignore=() if spec is None else spec.ignore,
+            )
             yield from before_records(ledger.topic, self._apply_id, name, past)
             self._kept.add(name)
         if found is not None and isinstance(action, _MOVES_OFFSETS):
@@ -252,7 +261,8 @@ class Steps:
             owner=None if owned is None else owned.project,
             prevent_delete=owned is not None and owned.prevent_delete,
             held_from=None if owned is None else owned.held_from,
-            pins={pin: applied for (of, pin), applied in ledger.pins.items() if of == name},
+            pins=pins_of(ledger, name),
+            renames=renames_of(ledger, name),
         )
 
     def _context(self, action: Action, found: Found | None) -> Context:
@@ -334,8 +344,9 @@ def known_from_configs(ledger: LedgerWriter, plan: Plan, live: Live) -> list[New
         for name, owned in live.ledger.connectors.items()
         if owned.project == plan.project and name not in ledger.state.connectors
     }
-    pins = live.ledger.pins.items()
+    pins, renames = live.ledger.pins.items(), live.ledger.renames.items()
     return [
         *(owned_record(ledger.topic, name, owned) for name, owned in found.items()),
         *(pin_record(ledger.topic, of, pin, each) for (of, pin), each in pins if of in found),
+        *(rename_record(ledger.topic, of, old, each) for (of, old), each in renames if of in found),
     ]

@@ -10,7 +10,7 @@ from connect_reconciler.plan.diff import offsets_drifted
 from connect_reconciler.plan.live import AppliedPin, Live, LiveConnector
 from connect_reconciler.plan.offsets.moves import sink_offset, sink_partition
 from connect_reconciler.plan.offsets.source_offsets import offset_text, partition_label
-from connect_reconciler.plan.renames.rename import pins_of, recorded_pin, renamed_from
+from connect_reconciler.plan.renames.rename import pins_of, recorded_pin
 from connect_reconciler.plan.values import Plain
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
 from connect_specs.offsets import canonical_partition
@@ -26,9 +26,7 @@ def held_offsets(
     """
     name, history = connector.name, seen.history
     pins = [
-        (pin, applied)
-        for pin, applied in pins_of(seen.live.ledger, name).items()
-        if applied.held and renamed_from(pin) is None
+        (pin, applied) for pin, applied in pins_of(seen.live.ledger, name).items() if applied.held
     ]
     unseen = seen.groups_hidden and connector.kind != "source"
     if not pins or unseen or connector.target is not TargetState.STOPPED:

@@ -6,11 +6,16 @@ Each is written in one transaction with the journal's record of that step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from connect_reconciler.ledger.topic import owned_record, pin_record
+from connect_reconciler.ledger.topic import (
+    earlier_rename_removal,
+    owned_record,
+    pin_record,
+    rename_record,
+)
 from connect_reconciler.plan.actions import (
     Action,
     Adopt,
@@ -30,13 +35,14 @@ from connect_reconciler.plan.actions import (
     UpdateConfig,
     subject,
 )
-from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
+from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned, Renaming
+from connect_reconciler.plan.renames.recorded_as_pin import pin_of_rename
 from connect_reconciler.plan.renames.rename import (
-    CARRIED,
     pins_of,
     pins_once_carried,
     pins_once_created,
-    rename_pin,
+    renames_of,
+    renames_once_created,
 )
 from connect_reconciler.plan.values import Plain, Value
 from connect_runtime.storage.log import NewRecord
@@ -70,9 +76,11 @@ def before(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRe
             # created stopped would stay so.
             owned = replace(_created(context), held_from=held_from)
             pins = pins_of(ledger, name)
-            created = pins_once_created(pins, action, context.now_ms)
+            renames = renames_of(ledger, name)
+            begun = renames_once_created(action, context.now_ms)
             return (
-                *_pin_records(context.topic, name, pins, created),
+                *_pin_records(context.topic, name, pins, pins_once_created(pins, action)),
+                *_rename_records(ledger, context.topic, name, renames, begun),
                 owned_record(context.topic, name, owned),
             )
         case Stop(held_from=held_from) | StopOld(held_from=held_from):
@@ -86,10 +94,12 @@ def before(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRe
             return (owned_record(context.topic, name, replace(known, held_from=target)),)
         case Resume() | Pause():
             # Its offsets may move from now on.
-            return tuple(
-                pin_record(context.topic, name, pin, replace(applied, held=False))
-                for (connector, pin), applied in ledger.pins.items()
-                if connector == name and applied.held
+            pins, renames = pins_of(ledger, name), renames_of(ledger, name)
+            let_go = {pin: replace(applied, held=False) for pin, applied in pins.items()}
+            running = {old: replace(each, held=False) for old, each in renames.items()}
+            return (
+                *_pin_records(context.topic, name, pins, let_go),
+                *_rename_records(ledger, context.topic, name, renames, running),
             )
         case (
             Adopt()
@@ -141,11 +151,13 @@ def after(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRec
         case Protect(prevent_delete=prevent_delete):
             owned = replace(_owned(ledger, name, context), prevent_delete=prevent_delete)
             return (owned_record(topic, name, owned),)
-        case CarryOffsets(old=old, moves=moves):
-            record = AppliedPin(CARRIED, tuple(move.entry for move in moves), context.now_ms)
-            pins = pins_of(ledger, name)
-            carried = pins_once_carried(pins, old, pins_of(ledger, old), record)
-            return _pin_records(topic, name, pins, carried)
+        case CarryOffsets(old=old):
+            pins, renames = pins_of(ledger, name), renames_of(ledger, name)
+            carried = {**renames, old: Renaming("carried", context.now_ms)}
+            return (
+                *_pin_records(topic, name, pins, pins_once_carried(pins, pins_of(ledger, old))),
+                *_rename_records(ledger, topic, name, renames, carried),
+            )
         case Delete() | Forget() | DeleteOld():
             return _forgotten(name, ledger, topic)
         case Restart() | StopOld():
@@ -183,10 +195,23 @@ def _settled(name: str, ledger: LedgerState, context: Context) -> tuple[NewRecor
 
 def _forgotten(name: str, ledger: LedgerState, topic: str) -> tuple[NewRecord, ...]:
     """The connector, its pins, and that others went on from it."""
-    gone = rename_pin(name)
-    pins = [(of, pin) for of, pin in ledger.pins if of == name or pin == gone]
+    renames: dict[str, dict[str, Renaming]] = {}
+    for new, old in ledger.renames:
+        if name in (new, old):
+            renames.setdefault(new, renames_of(ledger, new))
     return (
-        *(pin_record(topic, of, pin, None) for of, pin in pins),
+        *(pin_record(topic, of, pin, None) for of, pin in ledger.pins if of == name),
+        *(
+            record
+            for new, known in renames.items()
+            for record in _rename_records(
+                ledger,
+                topic,
+                new,
+                known,
+                {old: each for old, each in known.items() if name not in (new, old)},
+            )
+        ),
         owned_record(topic, name, None),
     )
 
@@ -200,6 +225,23 @@ def _pin_records(
         for pin in sorted(old.keys() | new.keys())
         if old.get(pin) != new.get(pin)
     )
+
+
+def _rename_records(
+    ledger: LedgerState,
+    topic: str,
+    name: str,
+    old: Mapping[str, Renaming],
+    new: Mapping[str, Renaming],
+) -> Iterator[NewRecord]:
+    """From one state of the renames to a connector to another; also of what an earlier version
+    recorded."""
+    for each in sorted(old.keys() | new.keys()):
+        if old.get(each) == new.get(each):
+            continue
+        if (name, pin_of_rename(each)) not in ledger.pins:
+            yield earlier_rename_removal(topic, name, each)
+        yield rename_record(topic, name, each, new.get(each))
 
 
 def _recorded(config: Mapping[str, Value]) -> dict[str, str]:

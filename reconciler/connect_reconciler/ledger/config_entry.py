@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
 from connect_reconciler.ledger.topic import LedgerUnreadable
-from connect_reconciler.ledger.values import FORMAT
-from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
-from connect_reconciler.plan.renames.rename import renamed_from
+from connect_reconciler.ledger.values import FORMAT, rename_from_json, rename_to_json
+from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned, Renaming
+from connect_reconciler.plan.renames.recorded_as_pin import renaming_of
+from connect_reconciler.plan.renames.rename import pins_of, renames_of
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.rest import wire
 from connect_specs.desired import OffsetEntry
@@ -21,6 +22,7 @@ from connect_specs.offsets import canonical_partition
 from connect_specs.states import TargetState
 
 _MARK_CHARS = 16
+_WITH_RENAMES = 2
 _SORTED = orjson.OPT_SORT_KEYS
 
 
@@ -30,6 +32,7 @@ class Entry:
 
     owned: Owned
     pins: Mapping[str, AppliedPin]
+    renames: Mapping[str, Renaming] = field(default_factory=dict)
 
 
 def entry_of(name: str, state: LedgerState) -> Entry | None:
@@ -37,7 +40,7 @@ def entry_of(name: str, state: LedgerState) -> Entry | None:
     owned = state.connectors.get(name)
     if owned is None:
         return None
-    return Entry(owned, {pin: each for (of, pin), each in state.pins.items() if of == name})
+    return Entry(owned, pins_of(state, name), renames_of(state, name))
 
 
 def dump_entry(entry: Entry | None) -> str:
@@ -48,9 +51,11 @@ def dump_entry(entry: Entry | None) -> str:
     if entry is None:
         return ""
     owned = entry.owned
+    renames = {old: rename_to_json(each) for old, each in entry.renames.items()}
     text = orjson.dumps(
         {
-            "v": FORMAT,
+            # A version that does not know of renames must not pass over one
+            **({"v": _WITH_RENAMES, "renames": renames} if renames else {"v": FORMAT}),
             "project": owned.project,
             "config": dict(owned.config),
             "prevent_delete": owned.prevent_delete,
@@ -82,6 +87,7 @@ def load_ledger(
     """The ledger of all configs. `refused` is told of each connector whose entry is unreadable."""
     connectors: dict[str, Owned] = {}
     pins: dict[tuple[str, str], AppliedPin] = {}
+    renames: dict[tuple[str, str], Renaming] = {}
     for name, config in configs.items():
         if LEDGER_KEY not in config:
             continue
@@ -93,13 +99,10 @@ def load_ledger(
         if entry.owned.config.get("name", name) != name:
             continue  # someone copied the config of another connector, and this one is nobody's
         connectors[name] = entry.owned
+        pins |= {(name, pin): each for pin, each in entry.pins.items()}
         # A rename is over once the old name is gone, which cannot be written while the new one runs
-        pins |= {
-            (name, pin): each
-            for pin, each in entry.pins.items()
-            if renamed_from(pin) is None or renamed_from(pin) in configs
-        }
-    return LedgerState(connectors, pins)
+        renames |= {(name, old): each for old, each in entry.renames.items() if old in configs}
+    return LedgerState(connectors, pins, renames)
 
 
 def with_configs(topic: LedgerState, configs: Mapping[str, Mapping[str, str]]) -> LedgerState:
@@ -111,6 +114,7 @@ def with_configs(topic: LedgerState, configs: Mapping[str, Mapping[str, str]]) -
         topic,
         connectors={**found.connectors, **topic.connectors},
         pins={**found.pins, **topic.pins},
+        renames={**found.renames, **topic.renames},
     )
 
 
@@ -134,7 +138,7 @@ def load_entry(name: str, text: str) -> Entry:
     """What a connector's config says of its owner, and its pins. Raises LedgerUnreadable."""
     try:
         value = orjson.loads(text)
-        if not isinstance(value, dict) or value.get("v") != FORMAT:
+        if not isinstance(value, dict) or value.get("v") not in (FORMAT, _WITH_RENAMES):
             raise ValueError
         held = value["held_from"]
         owned = Owned(
@@ -148,8 +152,19 @@ def load_entry(name: str, text: str) -> Entry:
             resuming=None if value.get("resuming") is None else _text(value["resuming"]),
             env=None if value.get("env") is None else _text(value["env"]),
         )
-        pins = {_text(pin): _pin(each) for pin, each in value["pins"].items()}
-        return Entry(owned, pins)
+        renames = {
+            _text(old): rename_from_json(each) for old, each in value.get("renames", {}).items()
+        }
+        pins: dict[str, AppliedPin] = {}
+        for pin, each in value["pins"].items():
+            applied = _pin(each)
+            # Earlier versions recorded a rename as a pin
+            rename = renaming_of(_text(pin), applied)
+            if rename is None:
+                pins[pin] = applied
+            else:
+                renames.setdefault(*rename)
+        return Entry(owned, pins, renames)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise LedgerUnreadable(
             Diagnostic(

@@ -21,7 +21,7 @@ from connect_reconciler.ledger.config_entry import (
     offsets_mark,
 )
 from connect_reconciler.ledger.journal import Ending, Journal, Step
-from connect_reconciler.ledger.topic import PIN, LedgerSnapshot, reduce_all
+from connect_reconciler.ledger.topic import PIN, RENAME, LedgerSnapshot, reduce_all
 from connect_reconciler.ledger.values import parts_of
 from connect_reconciler.plan.actions import (
     AlterOffsets,
@@ -105,7 +105,8 @@ class ConfigKeyLedger:
         if step.action in _STOPS and self._held_from(name) is not None:
             self._write(name, self._entry(name))
         elif step.action in _LETS_GO:
-            self._let_go(step, must=self._held_from(name) is not None or any(map(_is_pin, records)))
+            told = any(map(_is_pin_or_rename, records))
+            self._let_go(step, must=told or self._held_from(name) is not None)
 
     def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None:
         self.correct(records)
@@ -221,8 +222,8 @@ def _named(step: Step, records: Sequence[NewRecord]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([step.connector, *(parts_of(each.key)[1] for each in records)]))
 
 
-def _is_pin(record: NewRecord) -> bool:
-    return parts_of(record.key)[0] == PIN
+def _is_pin_or_rename(record: NewRecord) -> bool:
+    return parts_of(record.key)[0] in (PIN, RENAME)
 
 
 def _folded(snapshot: LedgerSnapshot, records: Sequence[NewRecord]) -> LedgerSnapshot:

@@ -29,6 +29,7 @@ from connect_reconciler.ledger.values import (
 )
 from connect_reconciler.plan.actions import AlterOffsets, CarryOffsets, DeleteOld, ResetOffsets
 from connect_reconciler.plan.journal import Before
+from connect_reconciler.plan.renames.recorded_as_pin import renaming_of
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import OffsetEntry
@@ -187,6 +188,7 @@ def before_records(
         "owner": before.owner,
         "prevent_delete": before.prevent_delete,
         "renamed_from": before.renamed_from,
+        "ignore": list(before.ignore),
     }
     yield NewRecord(topic, key_of(BEFORE, apply_id, connector, "0"), encode(value))
     for number, (pin, applied) in enumerate(sorted(before.pins.items()), 1):
@@ -216,15 +218,19 @@ def read_before(parts: Mapping[int, bytes]) -> Before | None:
     moved = sorted(number for number in parts if number > 0)
     for number in moved:
         offsets += entries_from_json(decode(parts[number])["offsets"]) or ()
-    pins = [decode(part) for number, part in parts.items() if number < 0]
+    read = (decode(part) for number, part in parts.items() if number < 0)
+    pins = {text(each["pin"]): pin_from_json(each) for each in read}
     return Before(
         config=config,
         target=target(found["target"]),
         owner=found["owner"],
         prevent_delete=found["prevent_delete"] is True,
-        pins={text(each["pin"]): pin_from_json(each) for each in pins},
+        # Earlier versions recorded a rename as a pin
+        pins={pin: each for pin, each in pins.items() if renaming_of(pin, each) is None},
         offsets=tuple(offsets) if moved else None,
         renamed_from=found["renamed_from"],
+        # Older records do not say
+        ignore=tuple(text(glob) for glob in found.get("ignore", ())),
     )
 
 

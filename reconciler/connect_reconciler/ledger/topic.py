@@ -1,6 +1,7 @@
 """What do the ledger topic's records say, and which records change it?
 
-Keys are `connector/<name>`, `pin/<name>/<id>`, `meta/fingerprint-key` and the journal's. No I/O. A
+Keys are `connector/<name>`, `pin/<name>/<id>`, `rename/<name>/<old>`, `meta/fingerprint-key` and
+the journal's. No I/O. A
 record that cannot be understood stops the reader: to skip an ownership or a pin would mean to apply
 it again.
 """
@@ -32,11 +33,14 @@ from connect_reconciler.ledger.values import (
     parts_of,
     pin_from_json,
     pin_to_json,
+    rename_from_json,
+    rename_to_json,
     target,
     text,
 )
 from connect_reconciler.plan.journal import Before, HalfDone, Later, Unfinished
-from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
+from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned, Renaming
+from connect_reconciler.plan.renames.recorded_as_pin import old_name_in, pin_of_rename, renaming_of
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.diagnostics import Diagnostic, Failed
 
@@ -44,6 +48,7 @@ V = TypeVar("V")
 
 _CONNECTOR = "connector"
 PIN = "pin"
+RENAME = "rename"
 _META = "meta"
 _FINGERPRINT_KEY = "fingerprint-key"
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError)
@@ -157,6 +162,18 @@ def pin_record(topic: str, name: str, pin: str, applied: AppliedPin | None) -> N
     return NewRecord(topic, key_of(PIN, name, pin), value)
 
 
+def rename_record(topic: str, name: str, old: str, renaming: Renaming | None) -> NewRecord:
+    """Says how far the rename from `old` is; None forgets it."""
+    value = None if renaming is None else encode(rename_to_json(renaming))
+    return NewRecord(topic, key_of(RENAME, name, old), value)
+
+
+def earlier_rename_removal(topic: str, name: str, old: str) -> NewRecord:
+    """Forgets the rename where an earlier version recorded it. Comes before the one that this
+    version writes."""
+    return NewRecord(topic, key_of(PIN, name, pin_of_rename(old)), None)
+
+
 def journal_removal(topic: str, apply_id: str, snapshot: LedgerSnapshot) -> Iterator[NewRecord]:
     """Forgets an apply and all that belongs to it."""
     yield NewRecord(topic, key_of(APPLY, apply_id), None)
@@ -189,6 +206,7 @@ class _Fold:
     def __init__(self, start: LedgerSnapshot) -> None:
         self._connectors = dict(start.state.connectors)
         self._pins = dict(start.state.pins)
+        self._renames = dict(start.state.renames)
         self._applies = dict(start.applies)
         self._steps = dict(start.raw_steps)
         self._before = dict(start.raw_before)
@@ -198,6 +216,7 @@ class _Fold:
         self._kinds: Mapping[tuple[str, int], Callable[[list[str], LogRecord], None]] = {
             (_CONNECTOR, 1): self._on_connector,
             (PIN, 2): self._on_pin,
+            (RENAME, 2): self._on_rename,
             (APPLY, 1): self._on_apply,
             (APPLY, 2): self._on_steps,
             (BEFORE, 3): self._on_before,
@@ -209,6 +228,7 @@ class _Fold:
             LedgerState(
                 connectors=self._connectors,
                 pins=self._pins,
+                renames=self._renames,
                 fingerprint_key=self._fingerprint_key,
             ),
             self._applies,
@@ -256,10 +276,25 @@ class _Fold:
 
     def _on_pin(self, parts: list[str], record: LogRecord) -> None:
         name, pin = parts
-        if record.value is None:
+        applied = None if record.value is None else pin_from_json(decode(record.value))
+        if applied is None:
             self._pins.pop((name, pin), None)
+            self._renames.pop((name, old_name_in(pin) or ""), None)
             return
-        self._pins[name, pin] = pin_from_json(decode(record.value))
+        # Earlier versions recorded a rename as a pin
+        rename = renaming_of(pin, applied)
+        if rename is None:
+            self._pins[name, pin] = applied
+        else:
+            old, renaming = rename
+            self._renames[name, old] = renaming
+
+    def _on_rename(self, parts: list[str], record: LogRecord) -> None:
+        name, old = parts
+        if record.value is None:
+            self._renames.pop((name, old), None)
+        else:
+            self._renames[name, old] = rename_from_json(decode(record.value))
 
     def _on_apply(self, parts: list[str], record: LogRecord) -> None:
         (apply_id,) = parts

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from connect_reconciler.plan.live import AppliedPin
+from connect_reconciler.plan.live import AppliedPin, Renaming
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
 
@@ -111,3 +111,20 @@ def pin_from_json(value: dict[str, Any]) -> AppliedPin:
         applied_ms=int(value["applied_ms"]),
         held=flag(value["held"]),
     )
+
+
+def rename_to_json(renaming: Renaming) -> dict[str, Any]:
+    """A rename that is not finished."""
+    return {
+        "stage": renaming.stage,
+        "applied_ms": renaming.applied_ms,
+        "held": renaming.held,
+    }
+
+
+def rename_from_json(value: dict[str, Any]) -> Renaming:
+    """The reverse. Raises ValueError."""
+    stage = value["stage"]
+    if stage not in ("begun", "carried"):
+        raise ValueError(f"its stage is {stage!r}, this version of connect knows begun and carried")
+    return Renaming(stage, int(value["applied_ms"]), flag(value["held"]))

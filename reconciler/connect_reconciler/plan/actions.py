@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from connect_reconciler.plan.live import AppliedPin, TopicPartition
+from connect_reconciler.plan.live import AppliedPin, RenameStage, TopicPartition
 from connect_reconciler.plan.values import Value
 from connect_specs.desired import Consequence, OffsetEntry
 from connect_specs.states import TargetState
@@ -71,6 +71,14 @@ class PinRecorded:
 
 
 @dataclass(frozen=True, slots=True)
+class RenameRecorded:
+    """The ledger holds the rename from `old` at this stage: nothing resumes before."""
+
+    old: str
+    stage: RenameStage
+
+
+@dataclass(frozen=True, slots=True)
 class InsideLog:
     """The offset lies between the log's start and its end."""
 
@@ -96,6 +104,7 @@ Precondition: TypeAlias = (
     | NotProtected
     | PinNotRecorded
     | PinRecorded
+    | RenameRecorded
     | InsideLog
     | OfOld
 )
@@ -250,8 +259,8 @@ class StopOld(_Common):
 class CarryOffsets(_Common):
     """Gives the connector the offsets of `old`, all of them and no others, and reads them back.
 
-    `moves` are information: what is carried is read after the stop. With it the ledger gets a
-    record like a pin's, and the pins of `old`; nothing resumes before.
+    `moves` are information: what is carried is read after the stop. With it the ledger gets the
+    record of it, and the pins of `old`; nothing resumes before.
     """
 
     old: str

@@ -6,7 +6,7 @@ deepdiff. Passing statuses do not count. Whether a change is allowed is for chec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
@@ -265,4 +265,9 @@ def _pin_change(
 
 def is_ignored(spec: DesiredConnector, path: str) -> bool:
     """Whether the spec leaves `state`, or `config.<key>`, to others."""
-    return path != "config.name" and any(fnmatchcase(path, glob) for glob in spec.ignore)
+    return ignores(spec.ignore, path)
+
+
+def ignores(globs: Iterable[str], path: str) -> bool:
+    """Whether these globs of `lifecycle.ignore` hold `state`, or `config.<key>`."""
+    return path != "config.name" and any(fnmatchcase(path, glob) for glob in globs)

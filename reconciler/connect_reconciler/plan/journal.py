@@ -22,6 +22,7 @@ class Before:
     `config` None: it was not there. `target` is the state that it was meant to be in, also where an
     earlier apply held it stopped. `offsets` None: that apply did not move them. `pins` by id, as
     the ledger held them. `renamed_from`: the apply made it from the connector of that name.
+    `ignore` holds the globs of `lifecycle.ignore` in the spec that was applied.
     """
 
     config: Mapping[str, Value] | None
@@ -31,6 +32,7 @@ class Before:
     pins: Mapping[str, AppliedPin] = field(default_factory=dict)
     offsets: tuple[OffsetEntry, ...] | None = None
     renamed_from: str | None = None
+    ignore: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

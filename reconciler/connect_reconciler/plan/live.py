@@ -16,6 +16,7 @@ from connect_specs.states import TargetState
 
 Kind: TypeAlias = Literal["source", "sink", "unknown"]
 TopicPartition: TypeAlias = tuple[str, int]
+RenameStage: TypeAlias = Literal["begun", "carried"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,22 @@ class AppliedPin:
 
 
 @dataclass(frozen=True, slots=True)
+class Renaming:
+    """Ledger key `rename/<name>/<old>`: a connector that goes on from `old`, which is not gone yet.
+
+    `begun` from before the connector is created, `carried` once it has the offsets of `old`.
+    `held`: no apply has let the connector run since it was created.
+    """
+
+    stage: RenameStage
+    applied_ms: int = 0
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerState:
-    """The ledger topic, read to its end. `pins` by (connector, pin id).
+    """The ledger topic, read to its end. `pins` by (connector, pin id), `renames` by (connector,
+    old name).
 
     `unfinished` holds the applies that ended early, once observed those of the project.
     `fingerprint_key` None: the project has none yet; a plan then holds no fingerprints.
@@ -90,6 +105,7 @@ class LedgerState:
 
     connectors: Mapping[str, Owned] = field(default_factory=dict)
     pins: Mapping[tuple[str, str], AppliedPin] = field(default_factory=dict)
+    renames: Mapping[tuple[str, str], Renaming] = field(default_factory=dict)
     unfinished: tuple[Unfinished, ...] = ()
     fingerprint_key: bytes | None = None
 

@@ -38,6 +38,7 @@ from connect_reconciler.plan.actions import (
     PinRecorded,
     Precondition,
     Protect,
+    RenameRecorded,
     ResetOffsets,
     Restart,
     Resume,
@@ -51,7 +52,7 @@ from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.offsets.moves import sink_offset, sink_partition
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
-from connect_reconciler.plan.renames.rename import BEGUN, CARRIED, carried, rename_pin
+from connect_reconciler.plan.renames.rename import carried
 from connect_reconciler.plan.renames.wording import RenameWording
 from connect_reconciler.plan.secrets.sensitive import config_fingerprint
 from connect_reconciler.plan.values import Secret
@@ -261,10 +262,10 @@ def _requires_of_rename(
         case StopOld():
             return (*of_old, OfOld(NotProtected()))
         case CarryOffsets():
-            begun = PinRecorded(rename_pin(old.name), BEGUN)
+            begun = RenameRecorded(old.name, "begun")
             return (_exists(state, changes), *_target(state), OwnerIs(state.owner), begun, *of_old)
         case DeleteOld():
-            return (PinRecorded(rename_pin(old.name), CARRIED), *of_old, OfOld(NotProtected()))
+            return (RenameRecorded(old.name, "carried"), *of_old, OfOld(NotProtected()))
         case _:
             assert_never(action)
 
@@ -305,10 +306,10 @@ def _inside(action: AlterOffsets | ResetOffsets, state: ConnectorState) -> Itera
             yield InsideLog(partition, offset)
 
 
-def _recorded(state: ConnectorState, changes: Changes) -> tuple[PinRecorded, ...]:
-    found = []
-    if changes.rename is not None and carried(state.pins, changes.rename.old):
-        found.append(PinRecorded(rename_pin(changes.rename.old), CARRIED))
+def _recorded(state: ConnectorState, changes: Changes) -> tuple[PinRecorded | RenameRecorded, ...]:
+    found: list[PinRecorded | RenameRecorded] = []
+    if changes.rename is not None and carried(state.renames, changes.rename.old):
+        found.append(RenameRecorded(changes.rename.old, "carried"))
     pin = changes.spec.pin if changes.spec else None
     applied = None if pin is None else state.pins.get(pin.id)
     if pin is not None and applied is not None and applied.content_hash == content_hash(pin):

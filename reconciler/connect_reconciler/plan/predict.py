@@ -33,6 +33,7 @@ from connect_reconciler.plan.actions import (
     PinRecorded,
     Precondition,
     Protect,
+    RenameRecorded,
     ResetOffsets,
     Restart,
     Resume,
@@ -42,14 +43,22 @@ from connect_reconciler.plan.actions import (
     UpdateConfig,
     old_name,
 )
-from connect_reconciler.plan.live import AppliedPin, Kind, Live, LogRange, TopicPartition
+from connect_reconciler.plan.live import (
+    AppliedPin,
+    Kind,
+    Live,
+    LogRange,
+    RenameStage,
+    Renaming,
+    TopicPartition,
+)
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.renames.rename import (
-    CARRIED,
     pins_of,
     pins_once_carried,
     pins_once_created,
-    rename_pin,
+    renames_of,
+    renames_once_created,
 )
 from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.secrets.sensitive import Veil, config_fingerprint, key_id, veil
@@ -77,8 +86,9 @@ class ConnectorState:
     """One connector as preconditions see it. `config` None: it is not there.
 
     `project` is the one that acts, `owner` the one that the ledger names. `offsets` are known only
-    while it is stopped, and only where its config still points. `old` is the connector that is
-    renamed to this one, under its old name.
+    while it is stopped, and only where its config still points. `renames` are those to it that are
+    not finished, by the old name. `old` is the connector that is renamed to this one, under its old
+    name.
     """
 
     name: str
@@ -89,6 +99,7 @@ class ConnectorState:
     prevent_delete: bool = False
     held_from: TargetState | None = None
     pins: Mapping[str, AppliedPin] = field(default_factory=dict)
+    renames: Mapping[str, Renaming] = field(default_factory=dict)
     offsets: tuple[OffsetEntry, ...] = ()
     logs: Mapping[TopicPartition, LogRange] = field(default_factory=dict)
     key: bytes | None = field(default=None, repr=False)
@@ -119,6 +130,7 @@ def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
         prevent_delete=owned is not None and owned.prevent_delete,
         held_from=None if owned is None else owned.held_from,
         pins=pins_of(live.ledger, name),
+        renames=renames_of(live.ledger, name),
         offsets=connector.offsets if connector else live.orphan_offsets.get(name, ()),
         logs=live.around(name).logs,
         kind="unknown" if connector is None else connector.kind,
@@ -137,6 +149,7 @@ def predict(state: ConnectorState, action: Action) -> ConnectorState:
                 held_from=held_from,
                 owner=state.project,
                 pins=pins_once_created(state.pins, action),
+                renames=renames_once_created(action),
             )
         case Adopt():
             return replace(state, owner=state.project)
@@ -190,6 +203,10 @@ def check(precondition: Precondition, state: ConnectorState) -> Diagnostic | Non
             applied = state.pins.get(pin)
             known = applied is not None and applied.content_hash == content_hash
             broken = not known and f"the ledger does not hold pin {pin} as the spec has it"
+        case RenameRecorded(old=old, stage=stage):
+            record = state.renames.get(old)
+            known = record is not None and record.stage == stage
+            broken = not known and f"the ledger does not say {_STAGES[stage]} from {old}"
         case OfOld(condition=condition):
             # Only a group of actions that names an old one relies on it
             assert state.old is not None
@@ -258,6 +275,11 @@ def _stale(precondition: Precondition, what: str, state: ConnectorState) -> Diag
     return Diagnostic(f"stale.{_CODES[type(precondition)]}", what, state.name, hint=hint)
 
 
+_STAGES: Mapping[RenameStage, str] = {
+    "begun": "that it was created to be renamed",
+    "carried": "that it has the offsets",
+}
+
 _CODES: Mapping[type[Precondition], str] = {
     Exists: "config",
     Absent: "exists",
@@ -266,6 +288,7 @@ _CODES: Mapping[type[Precondition], str] = {
     NotProtected: "protected",
     PinNotRecorded: "pin-applied",
     PinRecorded: "pin-missing",
+    RenameRecorded: "rename-missing",
     InsideLog: "outside-log",
 }
 
@@ -284,13 +307,13 @@ def _renamed(state: ConnectorState, action: StopOld | CarryOffsets | DeleteOld) 
             )
             return replace(state, old=stopped)
         case CarryOffsets(moves=moves):
-            record = AppliedPin(CARRIED, tuple(move.entry for move in moves))
-            pins = pins_once_carried(state.pins, old.name, old.pins, record)
-            return replace(state, pins=pins, offsets=_moved((), moves))
+            renames = {**state.renames, old.name: Renaming("carried")}
+            pins = pins_once_carried(state.pins, old.pins)
+            return replace(state, pins=pins, renames=renames, offsets=_moved((), moves))
         case DeleteOld(reset=reset):
-            pins = {pin: each for pin, each in state.pins.items() if pin != rename_pin(old.name)}
+            renames = {name: each for name, each in state.renames.items() if name != old.name}
             gone = predict(old, Delete(connector=old.name, reason=""))
-            return replace(state, pins=pins, old=replace(gone, offsets=()) if reset else gone)
+            return replace(state, renames=renames, old=replace(gone, offsets=()) if reset else gone)
         case _:
             assert_never(action)
 
@@ -307,7 +330,8 @@ def _recorded(
 def _let_go(state: ConnectorState) -> ConnectorState:
     """Once it may run, its offsets move, and nothing holds it any more."""
     pins = {pin: replace(applied, held=False) for pin, applied in state.pins.items()}
-    return replace(state, held_from=None, pins=pins)
+    renames = {old: replace(each, held=False) for old, each in state.renames.items()}
+    return replace(state, held_from=None, pins=pins, renames=renames)
 
 
 def _moved(

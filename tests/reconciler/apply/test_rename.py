@@ -7,8 +7,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from connect_reconciler.ledger.topic import owned_record, pin_record
-from connect_reconciler.plan.live import AppliedPin, LogRange, Owned
+from connect_reconciler.ledger.topic import (
+    LedgerSnapshot,
+    owned_record,
+    pin_record,
+    reduce_all,
+    rename_record,
+)
+from connect_reconciler.plan.live import AppliedPin, LogRange, Owned, Renaming
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import ExitCode, Location
@@ -130,6 +136,7 @@ def check_end(world: Applying, case: Case) -> None:
     cluster.delete("old")
     assert set(live.ledger.connectors) == {"new"}
     assert {pin for _, pin in live.ledger.pins} == ({case.pin.id} if case.pin else set())
+    assert live.ledger.renames == {}
     assert world.plan(desired).empty
     without = desired_of(replace(case.spec, renamed_from=None))
     assert world.plan(without).empty
@@ -170,6 +177,51 @@ def killed(case: Case, at: int, *, before: bool) -> bool:
         check_end(world, case)
         return True
     return False
+
+
+@pytest.mark.parametrize("name", ["sink", "source", "with a pin"])
+def test_a_rename_that_an_earlier_version_began_converges(name: str) -> None:
+    """It recorded the rename as a pin; once it is done nothing of that is left."""
+    case = CASES[name]
+    stages = set()
+    for at_call in range(1, 100):
+        world, desired = build(case)
+        cluster = DoomedCluster(world.kafka)
+        cluster.doom = Doom(at_call, before=False)
+        logs = DoomedLogs(world.kafka.logs, cluster.doom)
+        try:
+            world.apply(desired, cluster=cluster, ledger_logs=logs)
+        except Killed:
+            stages |= as_earlier_versions_recorded(world)
+            report = world.apply(desired, cluster=watched(FakeCluster(world.kafka), case))
+            assert report.exit_code == 0, report
+            check_end(world, case)
+            assert kept_for_ever(world) == {}
+            continue
+        break
+    assert stages == {"begun", "carried"}
+
+
+def as_earlier_versions_recorded(world: Applying) -> set[str]:
+    """Puts a pin in place of each record of a rename, and tells the stages."""
+    found = world.ledger().renames
+    records = []
+    for (name, old), each in found.items():
+        pin = AppliedPin(each.stage, (), each.applied_ms, each.held)
+        records += [
+            rename_record(TOPICS.ledger, name, old, None),
+            pin_record(TOPICS.ledger, name, f"renamed_from:{old}", pin),
+        ]
+    world.kafka.logs.writer("earlier").write(records)
+    assert world.ledger().renames.keys() == found.keys()
+    return {each.stage for each in found.values()}
+
+
+def kept_for_ever(world: Applying) -> Mapping[tuple[str, str], Renaming]:
+    """The renames in what Kafka keeps: the last record of each key, without removals."""
+    last = {each.key: each for each in world.kafka.records(TOPICS.ledger)}
+    kept = [each for each in last.values() if each.value is not None]
+    return reduce_all(LedgerSnapshot(), kept).state.renames
 
 
 def test_what_moved_since_the_plan_is_carried() -> None:

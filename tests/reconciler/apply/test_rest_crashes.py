@@ -19,7 +19,7 @@ from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.ledger.config_entry import load_entry
 from connect_reconciler.observe.known_plugins import Installed
 from connect_reconciler.observe.rest import observe_rest
-from connect_reconciler.plan.live import AppliedPin, Live
+from connect_reconciler.plan.live import AppliedPin, Live, Renaming
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.renames.rename import carried
@@ -176,6 +176,10 @@ def _watch(worker: FakeWorker, desired: Desired) -> None:
         text = worker.connectors[name].config.get(LEDGER_KEY)
         return {} if text is None else load_entry(name, text).pins
 
+    def renames(name: str) -> Mapping[str, Renaming]:
+        text = worker.connectors[name].config.get(LEDGER_KEY)
+        return {} if text is None else load_entry(name, text).renames
+
     def on_alter(name: str) -> None:
         wanted = desired.connectors.get(name)
         if wanted is not None and wanted.pin is not None and wanted.renamed_from is None:
@@ -191,7 +195,9 @@ def _watch(worker: FakeWorker, desired: Desired) -> None:
             # Only what runs as it did before the change
             assert name in before and worker.connectors[name].config["file"] == "x"
         if wanted.renamed_from is not None:
-            assert carried(pins(name), wanted.renamed_from), "it ran without the old one's offsets"
+            assert carried(renames(name), wanted.renamed_from), (
+                "it ran without the old one's offsets"
+            )
 
     worker.on_alter, worker.on_run = on_alter, on_run
 

@@ -10,6 +10,7 @@ from connect_reconciler.ledger.topic import (
     owned_record,
     pin_record,
     reduce_all,
+    rename_record,
 )
 from connect_reconciler.plan.actions import (
     Action,
@@ -30,7 +31,7 @@ from connect_reconciler.plan.actions import (
     StopOld,
     UpdateConfig,
 )
-from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
+from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned, Renaming
 from connect_reconciler.plan.values import Plain, Secret
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.desired import OffsetEntry
@@ -172,16 +173,16 @@ def test_a_rename_is_known_from_before_the_create_until_the_old_one_is_gone() ->
         connector="a", reason="", config=CONFIG, initial_state=STOPPED, renamed_from="old"
     )
     state = fold(state, before(create, state, context()))
-    assert state.pins["a", "renamed_from:old"] == AppliedPin("begun", (), 9, True)
+    assert state.renames == {("a", "old"): Renaming("begun", 9, held=True)}
     moves = (OffsetMove(ENTRY, None),)
     carry = CarryOffsets(connector="a", reason="", old="old", moves=moves)
     state = fold(state, after(carry, state, context()))
-    assert state.pins["a", "renamed_from:old"] == AppliedPin("carried", (ENTRY,), 9)
+    assert state.renames == {("a", "old"): Renaming("carried", 9)}
     assert state.pins["a", "p"] == PIN
     delete = DeleteOld(connector="a", reason="", old="old", reset=True)
     state = fold(state, after(delete, state, context()))
     assert set(state.connectors) == {"a"}
-    assert state.pins == {("a", "p"): PIN}
+    assert (state.pins, state.renames) == ({("a", "p"): PIN}, {})
 
 
 def test_what_nobody_owned_is_ours_once_its_rename_stops_it() -> None:
@@ -191,6 +192,40 @@ def test_what_nobody_owned_is_ours_once_its_rename_stops_it() -> None:
 
 
 def test_a_plain_create_forgets_a_rename_that_was_given_up() -> None:
-    state = ledger(**{"renamed_from:old": PIN, "p": PIN})
+    state = fold(ledger(p=PIN), [rename_record("ledger", "a", "old", Renaming("begun"))])
     create = Create(connector="a", reason="", config=CONFIG, initial_state=RUNNING)
-    assert set(fold(state, before(create, state, context())).pins) == {("a", "p")}
+    state = fold(state, before(create, state, context()))
+    assert (set(state.pins), state.renames) == ({("a", "p")}, {})
+
+
+@pytest.mark.parametrize("stage", ["begun", "carried"])
+def test_a_rename_that_an_earlier_version_recorded_ends_for_good(stage: str) -> None:
+    """Kafka drops the removals some time after it compacted: nothing may come back then."""
+    earlier = pin_record("ledger", "a", "renamed_from:old", AppliedPin(stage, (), 3, True))
+    written = [earlier]
+    state = fold(ledger(Owned("orders", {}, RUNNING)), written)
+    assert {key: each.stage for key, each in state.renames.items()} == {("a", "old"): stage}
+    for action in (
+        CarryOffsets(connector="a", reason="", old="old", moves=()),
+        Resume(connector="a", reason=""),
+        DeleteOld(connector="a", reason="", old="old", reset=True),
+    ):
+        written += (*before(action, state, context()), *after(action, state, context()))
+        state = fold(LedgerState(), written)
+    last = {record.key: record for record in written}
+    kept = [record for record in last.values() if record.value is not None]
+    assert fold(LedgerState(), kept).renames == {}
+
+
+def test_a_pin_of_a_user_is_no_rename_whatever_its_name() -> None:
+    state = fold(ledger(**{"renamed_from:old": PIN}), [])
+    assert (set(state.pins), state.renames) == ({("a", "renamed_from:old")}, {})
+    resume = Resume(connector="a", reason="")
+    state = fold(state, before(resume, state, context()))
+    assert not state.pins["a", "renamed_from:old"].held
+    create = Create(
+        connector="a", reason="", config=CONFIG, initial_state=STOPPED, renamed_from="old"
+    )
+    state = fold(state, before(create, state, context()))
+    assert set(state.pins) == {("a", "renamed_from:old")}
+    assert set(state.renames) == {("a", "old")}

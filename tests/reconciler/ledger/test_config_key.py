@@ -20,8 +20,7 @@ from connect_reconciler.ledger.config_entry import (
 from connect_reconciler.ledger.config_key import ConfigKeyLedger
 from connect_reconciler.ledger.journal import Step
 from connect_reconciler.ledger.topic import LedgerUnreadable, owned_record, pin_record
-from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned
-from connect_reconciler.plan.renames.rename import rename_pin
+from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned, Renaming
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import OffsetEntry
@@ -111,12 +110,14 @@ def test_a_copied_config_makes_nobody_its_owner() -> None:
 
 
 def test_a_rename_is_over_once_the_old_name_is_gone() -> None:
-    record = rename_pin("old")
-    entry = dump(LedgerState({"a": OWNED}, {("a", record): PIN, ("a", "p"): PIN}))
+    pins = {("a", "p"): PIN, ("a", "renamed_from:old"): PIN}
+    renames = {("a", "old"): Renaming("begun", 7, held=True)}
+    entry = dump(LedgerState({"a": OWNED}, pins, renames))
     configs = {"a": {LEDGER_KEY: entry}}
-    assert load_ledger(configs, pytest.fail).pins.keys() == {("a", "p")}  # type: ignore[arg-type]
+    alone = load_ledger(configs, pytest.fail)  # type: ignore[arg-type]
+    assert (alone.pins, alone.renames) == (pins, {})
     both = load_ledger(configs | {"old": {}}, pytest.fail)  # type: ignore[arg-type]
-    assert both.pins.keys() == {("a", "p"), ("a", record)}
+    assert (both.pins, both.renames) == (pins, renames)
 
 
 def test_a_config_holds_what_its_action_is_going_to_record(

@@ -16,7 +16,6 @@ import pytest
 from connect_reconciler.ledger.config_entry import load_entry
 from connect_reconciler.ledger.topic import LedgerSnapshot, LedgerUnreadable, reduce_all
 from connect_reconciler.plan.journal import Before
-from connect_reconciler.plan.live import AppliedPin
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_reconciler.plan.values import Plain, Value
 from connect_runtime.storage.log import LogRecord
@@ -30,7 +29,7 @@ PIN = "content_hash resolved applied_ms held"
 JOURNAL = "id project by since_ms actions ending ended_ms exit_code rolls_back saved_as"
 STEP = "number connector action started_ms end ended_ms detail"
 BEFORE = "target owner prevent_delete offsets renamed_from"
-KINDS = {b"connector", b"pin", b"meta", b"apply", b"before"}
+KINDS = {b"connector", b"pin", b"rename", b"meta", b"apply", b"before"}
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -67,13 +66,10 @@ def meaning(snapshot: LedgerSnapshot) -> Any:
             "pins": [
                 {"connector": name, "pin": pin, **of(applied, PIN)}
                 for (name, pin), applied in sorted(state.pins.items())
-                if not is_rename(pin, applied)
             ],
             "renames": [
-                {"connector": name, "from": pin.split(":", 1)[1], "stage": each.content_hash}
-                | {"held": each.held}
-                for (name, pin), each in sorted(state.pins.items())
-                if is_rename(pin, each)
+                {"connector": name, "from": old, "stage": each.stage, "held": each.held}
+                for (name, old), each in sorted(state.renames.items())
             ],
             "fingerprint_key": state.fingerprint_key and state.fingerprint_key.hex(),
             "unfinished": [
@@ -104,17 +100,16 @@ def meaning(snapshot: LedgerSnapshot) -> Any:
     )
 
 
-def is_rename(pin: str, applied: AppliedPin) -> bool:
-    return pin.startswith("renamed_from:") and applied.content_hash in ("begun", "carried")
-
-
 def of_before(before: Before) -> Any:
-    pins = {pin: each for pin, each in before.pins.items() if not is_rename(pin, each)}
     config = before.config
-    return of(before, BEFORE) | {
-        "config": config and {key: value_meaning(each) for key, each in config.items()},
-        "pins": {pin: of(each, PIN) for pin, each in sorted(pins.items())},
-    }
+    return (
+        of(before, BEFORE)
+        | {
+            "config": config and {key: value_meaning(each) for key, each in config.items()},
+            "pins": {pin: of(each, PIN) for pin, each in sorted(before.pins.items())},
+        }
+        | ({"ignore": before.ignore} if before.ignore else {})
+    )
 
 
 def value_meaning(value: Value) -> list[str]:
@@ -128,15 +123,10 @@ def entry_meaning(name: str, text: str) -> Any:
         {
             "connector": name,
             "owned": of(entry.owned, OWNED),
-            "pins": {
-                pin: of(each, PIN)
-                for pin, each in sorted(entry.pins.items())
-                if not is_rename(pin, each)
-            },
+            "pins": {pin: of(each, PIN) for pin, each in sorted(entry.pins.items())},
             "renames": {
-                pin.split(":", 1)[1]: {"stage": each.content_hash, "held": each.held}
-                for pin, each in sorted(entry.pins.items())
-                if is_rename(pin, each)
+                old: {"stage": each.stage, "held": each.held}
+                for old, each in sorted(entry.renames.items())
             },
         }
     )

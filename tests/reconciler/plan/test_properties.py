@@ -17,6 +17,7 @@ from connect_reconciler.plan.live import (
     LiveConnector,
     LogRange,
     Owned,
+    Renaming,
 )
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.plan_file.file import dump_plan, load_plan
@@ -28,7 +29,6 @@ from connect_reconciler.plan.predict import (
     state_before,
     unmet,
 )
-from connect_reconciler.plan.renames.rename import BEGUN, CARRIED, rename_pin
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_json import render_plan_json
 from connect_reconciler.render.style import COLOUR
@@ -110,6 +110,7 @@ def worlds(draw: st.DrawFn) -> tuple[Desired, Live]:
     live: dict[str, LiveConnector] = {}
     owners: dict[str, Owned] = {}
     applied: dict[tuple[str, str], AppliedPin] = {}
+    renames: dict[tuple[str, str], Renaming] = {}
     orphans: dict[str, tuple[OffsetEntry, ...]] = {}
     for name in NAMES:
         kind = draw(st.sampled_from(("Sink", "Source")))
@@ -156,10 +157,12 @@ def worlds(draw: st.DrawFn) -> tuple[Desired, Live]:
             specs[name] = replace(specs[name], renamed_from=old)
         if name != old and draw(st.booleans()):
             # As the ledger has it: what was carried from is owned, until both records go
-            of_owned = ((CARRIED, False),) if old in owners else ()
-            stage = draw(st.sampled_from(((BEGUN, True), (BEGUN, False), *of_owned)))
-            applied[(name, rename_pin(old))] = AppliedPin(stage[0], (), held=stage[1])
-    ledger = LedgerState(owners, applied, fingerprint_key=draw(st.sampled_from((KEY, None))))
+            of_owned = (Renaming("carried"),) if old in owners else ()
+            both = Renaming("begun", held=True), Renaming("begun")
+            renames[(name, old)] = draw(st.sampled_from((*both, *of_owned)))
+    ledger = LedgerState(
+        owners, applied, renames, fingerprint_key=draw(st.sampled_from((KEY, None)))
+    )
     return Desired(PROJECT, specs), Live(
         live,
         ledger,
@@ -186,13 +189,14 @@ def _without_errors(desired: Desired, live: Live) -> tuple[Desired, Live]:
 def _only(desired: Desired, live: Live, *names: str) -> tuple[Desired, Live]:
     owners = {key: each for key, each in live.ledger.connectors.items() if key in names}
     pins = {key: each for key, each in live.ledger.pins.items() if key[0] in names}
+    renames = {key: each for key, each in live.ledger.renames.items() if key[0] in names}
     return replace(
         desired,
         connectors={key: desired.connectors[key] for key in names if key in desired.connectors},
     ), replace(
         live,
         connectors={key: each for key, each in live.connectors.items() if key in names},
-        ledger=replace(live.ledger, connectors=owners, pins=pins),
+        ledger=replace(live.ledger, connectors=owners, pins=pins, renames=renames),
     )
 
 
@@ -224,6 +228,7 @@ def test_any_prefix_followed_by_a_new_plan_converges(
         name: each.config for name, each in whole.connectors.items()
     }
     assert end.ledger.pins == whole.ledger.pins
+    assert end.ledger.renames == whole.ledger.renames
 
 
 @given(worlds())
@@ -265,6 +270,7 @@ def test_planning_does_not_depend_on_any_order(
         live.ledger,
         connectors=dict(reversed(live.ledger.connectors.items())),
         pins=dict(reversed(live.ledger.pins.items())),
+        renames=dict(reversed(live.ledger.renames.items())),
     )
     turned = replace(
         live,

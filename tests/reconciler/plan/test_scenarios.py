@@ -116,6 +116,7 @@ def test_every_prefix_converges(scenario: Scenario) -> None:
             name: each.target for name, each in whole.connectors.items()
         }
         assert end.ledger.pins == whole.ledger.pins
+        assert end.ledger.renames == whole.ledger.renames
 
 
 def test_plan_file_holds_all_of_the_plan(scenario: Scenario) -> None:

@@ -11,6 +11,7 @@ from typing import Any, assert_never
 from connect_reconciler.plan import actions as act
 from connect_reconciler.plan.live import AppliedPin
 from connect_reconciler.plan.plan_file import models
+from connect_reconciler.plan.renames.recorded_as_pin import pin_of_rename, rename_of_pin
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
@@ -154,6 +155,8 @@ def _precondition_to(precondition: act.Precondition) -> models.PreconditionModel
             return models.PinNotRecordedModel(pin=pin)
         case act.PinRecorded(pin=pin, content_hash=content_hash):
             return models.PinRecordedModel(pin=pin, content_hash=content_hash)
+        case act.RenameRecorded(old=old, stage=stage):
+            return models.PinRecordedModel(pin=pin_of_rename(old), content_hash=stage)
         case act.InsideLog(partition=(topic, partition), offset=offset):
             return models.InsideLogModel(topic=topic, partition=partition, offset=offset)
         case _:
@@ -183,6 +186,9 @@ def _precondition_from(model: models.PreconditionModel) -> act.Precondition:
         case models.PinNotRecordedModel():
             return act.PinNotRecorded(model.pin)
         case models.PinRecordedModel():
+            rename = rename_of_pin(model.pin, model.content_hash)
+            if rename is not None:
+                return act.RenameRecorded(*rename)
             return act.PinRecorded(model.pin, model.content_hash)
         case models.InsideLogModel():
             return act.InsideLog((model.topic, model.partition), model.offset)

@@ -118,7 +118,10 @@ class PinNotRecordedModel(Model):
 
 
 class PinRecordedModel(Model):
-    """The pin was applied, with this content."""
+    """The pin was applied, with this content.
+
+    Pin `renamed_from:OLD` with content `begun` or `carried` is the ledger's record of a rename.
+    """
 
     type: Literal["pin-recorded"] = "pin-recorded"
     pin: str

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from connect_reconciler.plan.checks.group_readers import Readers, other_readers
 from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.renames.rename import Rename, begun, carried, pins_of, renamed_from
+from connect_reconciler.plan.renames.rename import Rename, begun, carried, renames_of
 from connect_specs.desired import Consequence, Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.names import sink_group
@@ -75,9 +75,9 @@ def rename_warning(changes: Changes, live: Live) -> Diagnostic | None:
 
 
 def _taken_back(name: str, live: Live) -> Diagnostic | None:
-    pins = pins_of(live.ledger, name)
-    for old in filter(None, map(renamed_from, sorted(pins))):
-        if carried(pins, old) and old in live.connectors and old in live.ledger.connectors:
+    renames = renames_of(live.ledger, name)
+    for old in sorted(renames):
+        if carried(renames, old) and old in live.connectors and old in live.ledger.connectors:
             return Diagnostic(
                 "plan.rename-taken-back",
                 f"{name} goes on from the offsets of {old}: what it did since, {old} does again",
@@ -92,10 +92,11 @@ _Problem = tuple[str, str, str]
 
 def _given_up(spec: DesiredConnector, desired: Desired, live: Live) -> _Problem | None:
     """A rename that an apply began, and whose old name neither files nor this spec name."""
-    pins = pins_of(live.ledger, spec.name)
-    for old in filter(None, map(renamed_from, sorted(pins))):
+    renames = renames_of(live.ledger, spec.name)
+    for old in sorted(renames):
         there = old in live.connectors and old not in desired.connectors
-        if old != spec.renamed_from and there and begun(pins, old) and spec.name in live.connectors:
+        given_up = old != spec.renamed_from and begun(renames, old)
+        if given_up and there and spec.name in live.connectors:
             return (
                 "plan.rename-given-up",
                 f"an apply began to rename {old} to {spec.name}, and its offsets are still there",
@@ -178,9 +179,9 @@ def _running_again(name: str, old: str, target: TargetState) -> _Problem | None:
 
 def _own_rename(name: str, old: str, live: Live) -> _Problem | None:
     """Also where it would go back to a name that was deleted meanwhile: that one is then there."""
-    pins = pins_of(live.ledger, old)
-    for older in filter(None, map(renamed_from, sorted(pins))):
-        if begun(pins, older) and (older in live.connectors or older == name):
+    renames = renames_of(live.ledger, old)
+    for older in sorted(renames):
+        if begun(renames, older) and (older in live.connectors or older == name):
             return (
                 "plan.rename-unfinished",
                 f"{old} is still being renamed from {older}",

@@ -1,7 +1,7 @@
 """How far is the move of a connector to another name, and what does the ledger say of it?
 
-The ledger's record of a rename is one like a pin's, of the new name: `BEGUN` from before the
-connector is created, `CARRIED` once it has the old one's offsets, gone when the old one is.
+The ledger has a record of a rename from before the connector of the new name is created until the
+old one is deleted.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from connect_reconciler.plan.actions import Create
-from connect_reconciler.plan.live import AppliedPin, LedgerState, Live, LiveConnector, Owned
+from connect_reconciler.plan.live import (
+    AppliedPin,
+    LedgerState,
+    Live,
+    LiveConnector,
+    Owned,
+    Renaming,
+)
 from connect_reconciler.plan.reserved import without_reserved
 from connect_specs.desired import DesiredConnector
 from connect_specs.states import TargetState
-
-BEGUN, CARRIED = "begun", "carried"
-
-_PREFIX = "renamed_from:"
 
 Stage: TypeAlias = Literal["new", "begun", "carried", "unrelated"]
 
@@ -41,17 +44,17 @@ def rename_of(spec: DesiredConnector, live: Live) -> Rename | None:
     old = spec.renamed_from
     if old is None or old == spec.name:
         return None
-    pins = pins_of(live.ledger, spec.name)
+    renames = renames_of(live.ledger, spec.name)
     there, here = live.connectors.get(old), spec.name in live.connectors
     owned = live.ledger.connectors.get(old)
     stage: Stage
     # Whatever a rename stopped is owned: what is there and nobody's came later
-    if carried(pins, old) and owned is not None:
+    if carried(renames, old) and owned is not None:
         stage = "carried"
     elif not here:
         stage = "new"
     else:
-        stage = "begun" if begun(pins, old) else "unrelated"
+        stage = "begun" if begun(renames, old) else "unrelated"
     if there is None and (not here or stage == "unrelated"):
         return None
     return Rename(old, stage, there, owned)
@@ -78,59 +81,49 @@ def recorded_pin(spec: DesiredConnector, live: Live) -> AppliedPin | None:
     return applied
 
 
-# --- the ledger's record ---
-
-
-def rename_pin(old: str) -> str:
-    """The id of the record of a rename from `old`."""
-    return f"{_PREFIX}{old}"
-
-
-def renamed_from(pin: str) -> str | None:
-    """The old name, if this is the id of a rename's record."""
-    return pin.removeprefix(_PREFIX) if pin.startswith(_PREFIX) else None
+# --- the ledger's records ---
 
 
 def pins_of(ledger: LedgerState, name: str) -> dict[str, AppliedPin]:
-    """The connector's pins by id, with the records of its renames."""
+    """The connector's pins by id."""
     return {pin: applied for (of, pin), applied in ledger.pins.items() if of == name}
 
 
-def begun(pins: Mapping[str, AppliedPin], old: str) -> bool:
+def renames_of(ledger: LedgerState, name: str) -> dict[str, Renaming]:
+    """The renames to this connector that are not finished, by the old name."""
+    return {old: each for (of, old), each in ledger.renames.items() if of == name}
+
+
+def begun(renames: Mapping[str, Renaming], old: str) -> bool:
     """Whether the connector was created to go on from `old`, and was not let run since."""
-    applied = pins.get(rename_pin(old))
-    return applied is not None and applied.content_hash == BEGUN and applied.held
+    found = renames.get(old)
+    return found is not None and found.stage == "begun" and found.held
 
 
-def carried(pins: Mapping[str, AppliedPin], old: str) -> bool:
+def carried(renames: Mapping[str, Renaming], old: str) -> bool:
     """Whether the connector has the offsets of `old`."""
-    applied = pins.get(rename_pin(old))
-    return applied is not None and applied.content_hash == CARRIED
+    found = renames.get(old)
+    return found is not None and found.stage == "carried"
 
 
-def pins_once_created(
-    pins: Mapping[str, AppliedPin], create: Create, now_ms: int = 0
-) -> dict[str, AppliedPin]:
-    """The pins of a connector that is created, with those that count as applied. The record of an
-    earlier rename goes, and what is created to run lets go of its pins."""
+def pins_once_created(pins: Mapping[str, AppliedPin], create: Create) -> dict[str, AppliedPin]:
+    """The pins of a connector that is created, with those that count as applied. What is created
+    to run lets go of its pins."""
     held = create.initial_state is TargetState.STOPPED
-    kept = {
+    return {
         pin: replace(applied, held=applied.held and held)
         for pin, applied in {**create.pins, **pins}.items()
-        if renamed_from(pin) is None
     }
+
+
+def renames_once_created(create: Create, now_ms: int = 0) -> dict[str, Renaming]:
+    """The renames to a connector that is created: its own, and no earlier one."""
     old = create.renamed_from
-    if old is not None:
-        kept[rename_pin(old)] = AppliedPin(BEGUN, (), now_ms, held=True)
-    return kept
+    return {} if old is None else {old: Renaming("begun", now_ms, held=True)}
 
 
 def pins_once_carried(
-    pins: Mapping[str, AppliedPin],
-    old: str,
-    pins_of_old: Mapping[str, AppliedPin],
-    record: AppliedPin,
+    pins: Mapping[str, AppliedPin], pins_of_old: Mapping[str, AppliedPin]
 ) -> dict[str, AppliedPin]:
-    """The pins of a connector that has the offsets of `old`: what was applied there counts here."""
-    own = {pin: applied for pin, applied in pins_of_old.items() if renamed_from(pin) is None}
-    return {**own, **pins, rename_pin(old): record}
+    """The pins of a connector that has another's offsets: what was applied there counts here."""
+    return {**pins_of_old, **pins}

@@ -12,7 +12,7 @@ from connect_reconciler.plan.diff import Changes
 from connect_reconciler.plan.live import Live, LiveConnector
 from connect_reconciler.plan.offsets.moves import reading, sink_offset, sink_partition
 from connect_reconciler.plan.offsets.source_offsets import offset_text, partition_label
-from connect_reconciler.plan.renames.rename import Rename, pins_of, renamed_from
+from connect_reconciler.plan.renames.rename import Rename, pins_of
 from connect_specs.desired import OffsetEntry, Partition
 from connect_specs.names import sink_group
 from connect_specs.offsets import canonical_partition
@@ -99,8 +99,7 @@ class RenameWording:
             lines = [f"its offsets are forgotten: a later {old} would begin anew"]
         else:
             lines = [f"consumer group {self._group(connector)} stays: it is not {old}'s alone"]
-        pins = [pin for pin in pins_of(self.live.ledger, old) if renamed_from(pin) is None]
-        if pins:
+        if pins_of(self.live.ledger, old):
             lines.append(f"its pins count for {name}: they are not applied again")
         return DeleteOld(
             connector=name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from connect_reconciler.plan.diff import ignores
 from connect_reconciler.plan.journal import Before, Later
 from connect_reconciler.plan.live import Live, LiveConnector, Owned
 from connect_reconciler.plan.reserved import without_reserved
@@ -16,13 +17,18 @@ _KEYS_SHOWN = 5
 
 
 def changed_since(
-    before: Mapping[str, Before], later: Mapping[str, Later], live: Live
+    before: Mapping[str, Before],
+    later: Mapping[str, Later],
+    live: Live,
+    ignored: Mapping[str, tuple[str, ...]],
 ) -> Iterator[Diagnostic]:
-    """A warning for each connector that later applies changed, and one for hands, with what."""
+    """A warning for each connector that later applies changed, and one for hands, with what.
+    `ignored` are the globs of what stays as it is, by connector."""
     for name in sorted(before):
+        ignore = ignored.get(name, ())
         if name in later:
             ids = " and ".join(later[name].applies)
-            changed = _by_applies(name, before[name], later[name], live)
+            changed = _by_applies(name, before[name], later[name], live, ignore)
             what = f"{name} was changed since by apply {ids}"
             end = f"; that is undone too: {changed}" if changed else ", and is as it was left then"
             yield Diagnostic("rollback.changed-since", what + end, name)
@@ -32,12 +38,12 @@ def changed_since(
         if connector is None:
             what = f"{name} was deleted since by hand"
             yield Diagnostic("rollback.changed-by-hand", what, name)
-        elif changed := _by_hand(owned, connector, live):
+        elif changed := _by_hand(owned, connector, live, ignore):
             what = f"{name} was changed since by hand; that is undone too: {changed}"
             yield Diagnostic("rollback.changed-by-hand", what, name)
 
 
-def _by_applies(name: str, past: Before, later: Later, live: Live) -> str:
+def _by_applies(name: str, past: Before, later: Later, live: Live, ignore: tuple[str, ...]) -> str:
     then, now = later.before, live.connectors.get(name)
     if then.config is None or now is None:
         if now is not None:
@@ -47,37 +53,47 @@ def _by_applies(name: str, past: Before, later: Later, live: Live) -> str:
         key: value.text if isinstance(value, Plain) else value.fingerprint
         for key, value in then.config.items()
     }
-    parts = [_keys(recorded, now, live)]
-    target = _meant(live.ledger.connectors.get(name), now)
-    if then.target is not None and then.target is not target:
+    parts = [_keys(recorded, now, live, ignore)]
+    target = meant_target(live.ledger.connectors.get(name), now)
+    if then.target and then.target is not target and not ignores(ignore, "state"):
         parts.append(f"{then.target.value} → {target.value}")
     if later.moved and past.offsets is not None:
         parts.append("its offsets")
     return "; ".join(filter(None, parts))
 
 
-def _by_hand(owned: Owned, connector: LiveConnector, live: Live) -> str:
-    parts = [_keys(owned.config, connector, live)]
-    target = _meant(owned, connector)
-    if owned.state is not None and owned.held_from is None and owned.state is not target:
+def _by_hand(owned: Owned, connector: LiveConnector, live: Live, ignore: tuple[str, ...]) -> str:
+    parts = [_keys(owned.config, connector, live, ignore)]
+    target = meant_target(owned, connector)
+    settled = owned.held_from is None and not ignores(ignore, "state")
+    if settled and owned.state and owned.state is not target:
         parts.append(f"{owned.state.value} → {target.value}")
     return "; ".join(filter(None, parts))
 
 
-def _meant(owned: Owned | None, connector: LiveConnector) -> TargetState:
+def meant_target(owned: Owned | None, connector: LiveConnector) -> TargetState:
+    """The target state that it has but for an apply that holds it stopped."""
     held = owned.held_from if owned is not None else None
     return held if held and connector.target is TargetState.STOPPED else connector.target
 
 
-def _keys(recorded: Mapping[str, str], connector: LiveConnector, live: Live) -> str:
+def _keys(
+    recorded: Mapping[str, str],
+    connector: LiveConnector,
+    live: Live,
+    ignore: tuple[str, ...],
+) -> str:
     """The keys whose values are not the recorded ones, which are fingerprints of secrets."""
     now, mark = without_reserved(connector.config), live.ledger.fingerprint_key
     found = [
         key
         for key in sorted(recorded.keys() | now.keys())
-        if key not in recorded
-        or key not in now
-        or recorded[key] not in (now[key], fingerprint(mark, connector.name, key, now[key]))
+        if not ignores(ignore, f"config.{key}")
+        and (
+            key not in recorded
+            or key not in now
+            or recorded[key] not in (now[key], fingerprint(mark, connector.name, key, now[key]))
+        )
     ]
     more = len(found) - _KEYS_SHOWN
     shown = ", ".join(found[:_KEYS_SHOWN])

@@ -8,23 +8,25 @@ created again: its offsets outlived it.
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from connect_reconciler.plan.actions import Action, Create
+from connect_reconciler.plan.diff import ignores
 from connect_reconciler.plan.journal import Before, Later
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.renames.rename import carried, pins_of, renamed_from
+from connect_reconciler.plan.renames.rename import carried, renames_of
 from connect_reconciler.plan.rollback.changed_since import changed_since
+from connect_reconciler.plan.rollback.ignored import ignored_globs, stays_ignored
 from connect_reconciler.plan.rollback.wording import as_before, told_of_the_way_back
 from connect_reconciler.plan.scope import Scope, chosen
 from connect_reconciler.plan.secrets.sensitive import fingerprint
 from connect_reconciler.plan.values import Plain, Secret
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.offsets import canonical_partition
+from connect_specs.offsets import ROLLBACK_PIN, canonical_partition
 from connect_specs.states import TargetState
 
 
@@ -89,6 +91,7 @@ def way_back(
     specs: dict[str, DesiredConnector] = {}
     errors: list[Diagnostic] = []
     lost: set[str] = set()
+    ignored = ignored_globs(before, files, live)
     for name, past in sorted(before.items()):
         own = {renamed.get(name), past.renamed_from}
         if gone_on := _renamed_since(name, own, later, live):
@@ -98,7 +101,8 @@ def way_back(
         if past.config is None or name in gone:
             continue
         new = renamed.get(name)
-        config, problems = _config(name, new, past, files, live)
+        ignore = ignored.get(name, ())
+        config, problems = _config(name, new, past, files, live, ignore)
         problems += _half_renamed(name, new, live)
         if problems:
             errors += problems
@@ -115,15 +119,18 @@ def way_back(
             state=target,
             pin=_pin(name, back, _moved(name, new, before, live), _pin_id(apply_id, times), live),
             prevent_delete=past.prevent_delete,
-            sensitive=tuple(
-                glob.escape(key) for key, value in past.config.items() if isinstance(value, Secret)
-            ),
+            sensitive=_sensitive(past, [name, *([new] if new else ())], files),
             renamed_from=back,
             allow_zero_tasks=_allows_zero_tasks(name, new, files),
+            ignore=ignore,
         )
     desired = Desired(files.project, {name: specs[name] for name in specs if name not in lost})
     touched = {name: past for name, past in before.items() if name not in lost}
-    warnings = tuple(changed_since(before, later, live)) + tuple(_kept(before, files, live))
+    warnings = (
+        *changed_since(before, later, live, ignored),
+        *stays_ignored(touched, ignored, live),
+        *_kept(before, files, live),
+    )
     return WayBack(apply_id, desired, touched, tuple(errors), warnings)
 
 
@@ -163,8 +170,7 @@ def _with_pins(action: Action, way: WayBack) -> Action:
     """What comes back has had its pins: its file, put back, must not move offsets again."""
     if not isinstance(action, Create):
         return action
-    past = way.before[action.connector].pins
-    return replace(action, pins={pin: past[pin] for pin in past if renamed_from(pin) is None})
+    return replace(action, pins=way.before[action.connector].pins)
 
 
 def _where(apply_id: str) -> Location:
@@ -172,13 +178,28 @@ def _where(apply_id: str) -> Location:
 
 
 def _pin_id(apply_id: str, times: int = 0) -> str:
-    return f"rollback-{apply_id}" + (f"-{times + 1}" if times else "")
+    return f"{ROLLBACK_PIN}-{apply_id}" + (f"-{times + 1}" if times else "")
+
+
+def _sensitive(past: Before, names: Iterable[str], files: Desired) -> tuple[str, ...]:
+    """Keys that were secrets then, and those that a spec of now calls sensitive."""
+    then = (
+        glob.escape(key) for key, each in (past.config or {}).items() if isinstance(each, Secret)
+    )
+    specs = (files.connectors[name] for name in names if name in files.connectors)
+    return tuple(dict.fromkeys([*then, *(each for spec in specs for each in spec.sensitive)]))
 
 
 def _config(
-    name: str, new: str | None, past: Before, files: Desired, live: Live
+    name: str,
+    new: str | None,
+    past: Before,
+    files: Desired,
+    live: Live,
+    ignore: tuple[str, ...],
 ) -> tuple[dict[str, str], list[Diagnostic]]:
-    """The config with its secrets, where each is one that is still known by its fingerprint."""
+    """The config with its secrets, where each is one that is still known by its fingerprint. Keys
+    that are ignored are left to what is live."""
     known: list[Mapping[str, str]] = []
     for each in filter(None, (name, new)):
         known += [live.connectors[each].config] if each in live.connectors else []
@@ -187,6 +208,8 @@ def _config(
     problems: list[Diagnostic] = []
     key = live.ledger.fingerprint_key
     for config_key, value in (past.config or {}).items():
+        if ignores(ignore, f"config.{config_key}"):
+            continue
         if isinstance(value, Plain):
             found[config_key] = value.text
             continue
@@ -230,7 +253,7 @@ def _half_renamed(old: str, new: str | None, live: Live) -> list[Diagnostic]:
         return []
     owned = live.ledger.connectors.get(new)
     waiting = connector.target is TargetState.STOPPED and owned and owned.held_from is not None
-    if waiting or not carried(pins_of(live.ledger, new), old):
+    if waiting or not carried(renames_of(live.ledger, new), old):
         return []
     what = f"{old} has not gone yet, although {new} goes on in its place"
     hint = "finish the rename with `connect apply`, then run this again"
@@ -287,7 +310,7 @@ def _kept(before: Mapping[str, Before], files: Desired, live: Live) -> Iterator[
             what = f"{name} was nobody's before, and stays this project's"
             yield Diagnostic("rollback.stays-adopted", what, name)
         used = {
-            pin for of, pin in live.ledger.pins if of == name and not pin.startswith("rollback")
+            pin for of, pin in live.ledger.pins if of == name and not pin.startswith(ROLLBACK_PIN)
         }
         spec = files.connectors.get(name)
         if spec is not None and spec.pin is not None and spec.pin.id in used - past.pins.keys():
