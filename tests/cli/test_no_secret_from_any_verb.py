@@ -1,4 +1,4 @@
-"""Every verb in every form on a real Kafka: what it prints and writes holds no secret."""
+"""Every verb in every form on a real Kafka: what it prints, writes and logs holds no secret."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Watched:
         self.specs.add(file)
 
     def __call__(self, *words: str) -> tuple[int, str]:
-        code = entry.run(words)
+        code = entry.run((*words, "--verbose", "--log-file", "asked.log"))
         said, told = self._capture.readouterr()
         assert MARK not in said + told, words
         assert "error[internal]" not in told, (words, told)
@@ -174,6 +174,9 @@ def test_of_our_own_runtime(watched: Watched, broker: BrokerAddress, unique: str
     watched.specs = {watched.folder / "values" / "default.yaml"}
     assert watched("import", "a", "b", "--force")[0] == 0
     watched.specs |= set((watched.folder / "connectors").iterdir())
+    asked = (watched.folder / "asked.log").read_text()
+    for text in (f"kafka read topic {topics.config}: ", f"kafka write to topic {topics.ledger}"):
+        assert text in asked
     for records in (topics.ledger, topics.offsets):
         for record in logs.reader(records).read_to_end(10):
             assert MARK.encode() not in (record.key or b"") + (record.value or b"")
@@ -232,6 +235,8 @@ def careless(config: dict[str, str]) -> Iterator[str]:
     async def answer(request: Request) -> Response:
         body = (await request.body()).decode()
         found = answers.get((request.method, request.url.path))
+        if found is not None and request.url.path == "/connectors" and not request.url.query:
+            found = ["a"]
         if found is not None:
             return JSONResponse(found)
         if request.method == "GET":
@@ -270,3 +275,6 @@ def test_of_a_cluster_that_says_all_it_knows(watched: Watched) -> None:
             ("plugins", "lock"),
         ):
             watched(*words)
+    asked = (watched.folder / "asked.log").read_text()
+    for text in ("GET http://127", "PUT http://127", ": 400 in ", '"connector.class":"FileStream'):
+        assert text in asked

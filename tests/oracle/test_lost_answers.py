@@ -90,3 +90,28 @@ def test_a_lost_request_is_unknown_and_the_next_apply_repeats_it(
     assert report.connectors[0].left == "it is not there"
     project.settle()
     assert proxy.passed == ["POST /connectors"]
+
+
+def test_a_load_balancer_that_answers_503_ends_no_apply(
+    project: RestProject, proxy: LosingProxy, unique: str, tmp_path: Path
+) -> None:
+    """Whether the request had got to the worker or not: it is done once, and the apply goes on."""
+    first = replace(sink(unique, tmp_path / "out", unique), state=STOPPED)
+    changed = {**first.config, "file": str(tmp_path / "other")}
+
+    def turned_away(way: Way, *requests: str) -> None:
+        proxy.lose, proxy.lost, proxy.passed = dict.fromkeys(requests, way), [], []
+        project.settle()
+        assert len(proxy.lost) == len(requests)
+        for line in proxy.lost:
+            assert line.startswith("GET ") or proxy.passed.count(line) == 1
+
+    back = pin_at("back", unique, 7)
+    ways: tuple[Way, ...] = ("away", "turned")
+    for way in ways:
+        project.want(first)
+        turned_away(way, "POST /connectors")
+        project.want(replace(first, config=changed, state=RUNNING, pin=back))
+        turned_away(way, "PUT /config", "GET /offsets")
+        project.specs = {}
+        turned_away(way, f"DELETE /{unique}")

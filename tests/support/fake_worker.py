@@ -37,7 +37,9 @@ class Stored:
 @dataclass(slots=True)
 class FakeWorker:
     """What outlives every apply. `offsets` also of connectors that are gone; `asked` are the
-    requests that changed something, `reads` the others."""
+    requests that changed something, `reads` the others. `away` are those that something before the
+    worker answers with 503, by their number among all `changes`, and whether they were done all the
+    same. The first `silent` connectors have no status until statuses alone are asked for."""
 
     version: str = "4.1.0"
     busy: bool = False
@@ -47,10 +49,13 @@ class FakeWorker:
     asked: list[str] = field(default_factory=list)
     reads: list[str] = field(default_factory=list)
     doom: Doom | None = None
+    silent: int = 0
+    away: dict[int, bool] = field(default_factory=dict)
     on_alter: Callable[[str], None] = lambda name: None
     on_run: Callable[[str], None] = lambda name: None
     _before: dict[str, Stored] = field(default_factory=dict)
     _behind: int = 0
+    changes: int = 0
 
     @property
     def transport(self) -> httpx.MockTransport:
@@ -72,6 +77,13 @@ class FakeWorker:
     def _answer(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
             self.reads.append(request.url.raw_path.decode())
+        else:
+            self.changes += 1
+            passed = self.away.get(self.changes)
+            if passed is not None:
+                if passed:
+                    self._change(request)
+                return httpx.Response(503, html="<h1>no server</h1>")
         parts = request.url.path.strip("/").split("/")
         followed = request.method == "GET" or parts[-1] in _STATES
         if self._behind and followed:
@@ -99,7 +111,9 @@ class FakeWorker:
                 return _json({"version": self.version, "commit": "x", "kafka_cluster_id": "c"})
             case ["connectors"] if request.url.query:
                 wanted = request.url.params.get_list("expand")
-                return _json({name: self._expanded(name, wanted) for name in self.connectors})
+                self.silent = 0 if wanted == ["status"] else self.silent
+                told = [*self.connectors][self.silent if "status" in wanted else 0 :]
+                return _json({name: self._expanded(name, wanted) for name in told})
             case ["connectors"]:
                 return _json(list(self.connectors))
         name = parts[1]

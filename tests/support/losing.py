@@ -16,8 +16,14 @@ from urllib.parse import urlsplit
 
 from connect_runtime.kafka.ports import LOOPBACK
 
-# The answer: the connection is closed in its place, or it never comes. Or the request is lost.
-Way = Literal["closed", "silent", "request"]
+# The answer: the connection is closed in its place, it never comes, or it is a load balancer's 503.
+# Or the request is lost, or gets 503 and goes no further.
+Way = Literal["closed", "silent", "away", "request", "turned"]
+
+_AWAY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: text/html\r\n"
+    b"Content-Length: 19\r\nConnection: close\r\n\r\n<h1>no server</h1>\n"
+)
 
 
 @dataclass(slots=True)
@@ -48,13 +54,15 @@ def losing(upstream: str) -> Iterator[LosingProxy]:
             way = next((proxy.lose.pop(each) for each in [*proxy.lose] if _is(line, each)), None)
             if way is not None:
                 proxy.lost.append(line)
-            if way != "request":
-                answer = _asked(address, head, content)
+            answer = _AWAY
+            if way not in ("request", "turned"):
+                found = _asked(address, head, content)
+                answer = answer if way == "away" else found
                 if not line.startswith("GET "):
                     proxy.passed.append(line)
-                if way is None:
-                    with suppress(OSError):
-                        self.wfile.write(answer)
+            if way in (None, "away", "turned"):
+                with suppress(OSError):
+                    self.wfile.write(answer)
             if way == "silent":
                 over.wait()
 

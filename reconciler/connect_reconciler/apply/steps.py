@@ -291,8 +291,11 @@ class Steps:
         return cover_of(self._desired, self._live, name, key)
 
     def _words(self, action: Action, error: ConnectError) -> str:
-        text = "; ".join(problem.what for problem in error.diagnostics)
-        return self.hidden(action.connector, text)
+        # why names the request that a cluster refused
+        texts = (
+            f"{each.what} ({each.why})" if each.why else each.what for each in error.diagnostics
+        )
+        return self.hidden(action.connector, "; ".join(texts))
 
     def _left(self, state: ConnectorState, results: Sequence[ActionResult], course: Course) -> str:
         """In which state a connector is left, and the one that is renamed to it."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from connect_reconciler.cluster.port import Cluster
+    from connect_runtime.herder.errors import RequestError
     from connect_specs.desired import Project
 
 _NOT_FOUND = 404
@@ -61,20 +62,21 @@ def cluster_at(
         yield cluster
     except RequestError as error:
         said = told_without_secrets(error.message, project, properties, cluster, name)
-        raise Failed(_refusal(error.status, said, name)) from None
+        raise Failed(_refusal(error, said, name)) from None
     finally:
         cluster.close()
 
 
-def _refusal(status: int, said: str, name: str) -> Diagnostic:
+def _refusal(error: RequestError, said: str, name: str) -> Diagnostic:
     """Connect's answer, with what to do in our words where its own name a request to send."""
-    hint = ""
+    told = error.diagnostics[0]
+    hint = told.hint
     if _NOT_STOPPED in said:
         said = "its offsets can be changed only while it is stopped"
         hint = f"`connect stop {name}` first, then this again, then `connect resume {name}`"
-    elif status == _NOT_FOUND:
+    elif error.status == _NOT_FOUND:
         hint = "`connect status` lists the connectors"
-    return Diagnostic(f"connect.{status}", said, name, hint=hint)
+    return Diagnostic(told.code, said, name, told.why, hint)
 
 
 def told_without_secrets(

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from connect_reconciler.cli.asked_log import LogFile, Verbose, options, tell
 from connect_reconciler.cli.invocation import Invocation, invocation
 
 _ENV_HELP = "Read all files with the values of values/NAME.yaml."
@@ -85,7 +86,7 @@ def load(name: str) -> Any:
     command = (
         typer.main.get_command(found) if isinstance(found, typer.Typer) else _alone(found, name)
     )
-    _take_env(command, _alone(_env, "env").params)
+    _take_env(command, [*_alone(_env, "env").params, *_alone(options, "log").params])
     return command
 
 
@@ -96,7 +97,7 @@ def _alone(function: Any, name: str) -> Any:
 
 
 def _take_env(command: Any, option: list[Any]) -> None:
-    """Lets `--env` stand after the verb, too."""
+    """Lets `--env` and what the log is told by stand after the verb, too."""
     command.params += option
     for part in getattr(command, "commands", {}).values():
         _take_env(part, option)
@@ -138,8 +139,11 @@ def root(
         str | None,
         typer.Option("--env", metavar="NAME", envvar="CONNECT_ENV", help=_ENV_HELP),
     ] = None,
+    verbose: Verbose = False,
+    log_file: LogFile = None,
 ) -> None:
     folder = Path.cwd() if project is None else project
     if not folder.is_dir():
         raise typer.BadParameter(f"{folder} is not a folder", param_hint="--project")
     context.obj = Invocation(folder, env)
+    tell(context, verbose=verbose, file=log_file)

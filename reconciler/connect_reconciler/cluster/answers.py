@@ -166,7 +166,7 @@ def without_login(url: str) -> str:
 
 
 def _problem(code: str, what: str, request: Asked, why: str, hint: str) -> Diagnostic:
-    return Diagnostic(f"cluster.{code}", what, without_login(request.url), why, hint)
+    return Diagnostic(f"cluster.{code}", what, shown_url(request.target), why, hint)
 
 
 def _status(response: httpx.Response) -> str:

@@ -16,7 +16,7 @@ import orjson
 
 from connect_reconciler.cluster.answers import Asked, decoded
 
-_log = logging.getLogger("connect.rest")
+_log = logging.getLogger("connect.asked.rest")
 
 # Fields of Connect's own whose texts are no secrets
 _SHOWN: Final = frozenset(

@@ -91,8 +91,8 @@ class RestClient:
     def healthy(self) -> bool:
         """Whether a worker answers that has completed its start."""
         try:
-            return self._client.get("/health").status_code == 200
-        except httpx.TransportError:
+            return self._sent(Asked(self._target, "GET", "/health")).status_code == 200
+        except (httpx.TransportError, Unreachable):
             return False
 
     def about(self) -> About:

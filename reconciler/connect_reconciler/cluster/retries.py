@@ -32,7 +32,7 @@ class Retries:
 # In the middle of a change: a worker that is started again takes some seconds to be back
 PATIENT = Retries(read_s=10.0, connect_s=20.0, busy_s=30.0)
 # For a question beside the way to a plan
-HASTY = Retries(rebalance_s=3.0, read_s=0, busy_s=0)
+HASTY = Retries(rebalance_s=3.0, read_s=0, busy_s=3.0)
 
 
 def is_turned_away(status: int) -> bool:

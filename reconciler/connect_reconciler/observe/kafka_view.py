@@ -13,6 +13,7 @@ from typing import Protocol
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from connect_reconciler.plan.live import LogRange, TopicPartition
+from connect_runtime.kafka.calls import told
 from connect_runtime.kafka.clients import check_reachable, consumer
 from connect_runtime.kafka.groups import list_offsets_of_groups
 from connect_runtime.kafka.log import KafkaLogs
@@ -110,6 +111,7 @@ class KafkaView:
     def offsets_at(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]:
         return offsets_for_times(self._properties, wanted)
 
+    @told("read the timestamps in", "wanted")
     def record_times(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]:
         """The timestamps of the first records at or after these offsets, as far as they come."""
         deadline = time.monotonic() + _TIMES_S

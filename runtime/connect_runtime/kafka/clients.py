@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from connect_runtime.kafka.calls import told
 from connect_runtime.kafka.client_config import ClientConfig, client_config
 from connect_runtime.kafka.client_limits import within_limits
 from connect_runtime.kafka.errors import AUTHENTICATION, TELLING, TLS, error_of, reason
@@ -88,6 +89,7 @@ def producer(properties: Mapping[str, str], settings: Mapping[str, Any] | None =
     return _made(Producer, properties, {"partitioner": "murmur2_random", **(settings or {})})
 
 
+@told("ask for the id of Kafka at", "properties")
 def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
     """The cluster's id. Raises Unreachable with the address and the reason, a refused login at
     once, anything else after `timeout_s`."""

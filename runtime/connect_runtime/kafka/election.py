@@ -24,6 +24,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from connect_runtime.kafka.calls import told
 from connect_runtime.kafka.clients import admin, consumer
 from connect_runtime.kafka.errors import (
     COORDINATOR_BUSY,
@@ -225,6 +226,7 @@ class Leader:
     host: str
 
 
+@told("look for the leader of group", "group")
 def find_leader(
     properties: Mapping[str, str], group: str, topic: str, timeout_s: float
 ) -> Leader | None:

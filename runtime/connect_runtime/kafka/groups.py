@@ -17,6 +17,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from connect_runtime.kafka.calls import told
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.coordinators import wait_for_coordinators
 from connect_runtime.kafka.delete_offsets import delete_partition_offsets
@@ -43,6 +44,7 @@ def list_group_offsets(properties: Mapping[str, str], group: str) -> dict[Partit
     return list_offsets_of_groups(properties, (group,))[group]
 
 
+@told("ask for the offsets of group", "groups")
 def list_offsets_of_groups(
     properties: Mapping[str, str], groups: Iterable[str]
 ) -> dict[str, dict[Partition, int]]:
@@ -72,6 +74,7 @@ def list_offsets_of_groups(
     return found
 
 
+@told("list groups of", "properties")
 def idle_groups(properties: Mapping[str, str]) -> list[str]:
     """The groups that have no members, of those that we are allowed to see."""
     client = admin(properties)
@@ -86,6 +89,7 @@ def idle_groups(properties: Mapping[str, str]) -> list[str]:
     return sorted(group.group_id for group in found.valid)
 
 
+@told("set offsets of group", "group", "offsets")
 def alter_group_offsets(
     properties: Mapping[str, str], group: str, offsets: Mapping[Partition, int]
 ) -> None:
@@ -109,6 +113,7 @@ def alter_group_offsets(
             raise _failure(at.error, "The offset cannot be altered", where)
 
 
+@told("delete offsets of group", "group", "partitions")
 def delete_group_offsets(
     properties: Mapping[str, str], group: str, partitions: Sequence[Partition]
 ) -> None:
@@ -123,6 +128,7 @@ def delete_group_offsets(
             raise _failure(error, "The offsets cannot be deleted", group)
 
 
+@told("delete group", "group")
 def delete_group(properties: Mapping[str, str], group: str) -> None:
     """Deletes the group and its offsets; having none is as good. Raises GroupActive, Failed."""
     # held in a variable: a client that is collected never answers

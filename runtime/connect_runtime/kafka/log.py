@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from connect_runtime.connector_clients import ConnectorClients
+from connect_runtime.kafka.calls import told
 from connect_runtime.kafka.clients import admin, check_reachable
 from connect_runtime.kafka.errors import NO_SUCH_TOPIC, REFUSED, as_failure, error_of
 from connect_runtime.kafka.log_reader import KafkaLogReader
@@ -110,6 +111,7 @@ class KafkaLogs:
             each.close()
         self._opened.clear()
 
+    @told("describe topic", "topic")
     def _partitions(self, topic: str) -> tuple[int, ...]:
         """The topic's partitions, none if there is no such topic."""
         # Not list_topics, which creates the topic where the broker does such things by itself.
@@ -124,6 +126,7 @@ class KafkaLogs:
             ) from None
         return tuple(sorted(partition.id for partition in found.partitions))
 
+    @told("create topic", "topic")
     def _create(
         self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]
     ) -> bool:
@@ -156,6 +159,7 @@ class KafkaLogs:
                 )
             time.sleep(_POLL_S)
 
+    @told("describe the settings of topic", "topic")
     def _cleanup_policy(self, topic: str) -> str | None:
         """None where we are not allowed to ask: Connect then trusts the topic, and so do we."""
         resource = ConfigResource(ResourceType.TOPIC, topic)

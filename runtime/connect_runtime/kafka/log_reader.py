@@ -21,6 +21,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from connect_runtime.kafka.calls import told
 from connect_runtime.kafka.clients import consumer
 from connect_runtime.kafka.errors import (
     END_OF_PARTITION,
@@ -62,7 +63,7 @@ class KafkaLogReader:
         partitions: Sequence[int],
         admin: AdminClient,
     ) -> None:
-        self._topic = topic
+        self.topic = topic
         self._assigned = [TopicPartition(topic, number) for number in partitions]
         self._admin = admin
         # Everything before these offsets has been read, or has no records to read.
@@ -78,11 +79,13 @@ class KafkaLogReader:
         self._fetch(0)
         return self._handed_over()
 
+    @told("read topic", "self")
     def read_to_end(self, timeout_s: float) -> Sequence[LogRecord]:
         deadline = time.monotonic() + timeout_s
         self._read_until(self._ends(IsolationLevel.READ_UNCOMMITTED), deadline)
         return self._handed_over()
 
+    @told("read on in topic", "self")
     def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:
         self._read_until({partition: offset + 1}, time.monotonic() + timeout_s)
         return self._handed_over()
@@ -114,7 +117,7 @@ class KafkaLogReader:
         for at in self._consumer.position(self._assigned):
             self._next[at.partition] = max(self._next[at.partition], at.offset)
         if errors:
-            raise as_failure(errors[0], "The topic cannot be read", self._topic)
+            raise as_failure(errors[0], "The topic cannot be read", self.topic)
 
     def _take(self, message: Message) -> KafkaError | None:
         """Keeps a record, or returns the error if that is one which will not pass."""
@@ -122,7 +125,7 @@ class KafkaLogReader:
         if error is None:
             self._unread.append(
                 LogRecord(
-                    topic=self._topic,
+                    topic=self.topic,
                     partition=message.partition(),
                     offset=message.offset(),
                     timestamp_ms=message.timestamp()[1],
@@ -151,12 +154,12 @@ class KafkaLogReader:
                         raise
                 # The client goes on asking the leader that it knows, until it hears of another; and
                 # a broker that has just started may tell of an epoch before it leads in it itself
-                topic = TopicCollection([self._topic])
-                self._admin.describe_topics(topic, request_timeout=_REQUEST_S)[self._topic].result()
+                topic = TopicCollection([self.topic])
+                self._admin.describe_topics(topic, request_timeout=_REQUEST_S)[self.topic].result()
                 time.sleep(_AGAIN_S)
         except KafkaException as error:
             raise as_failure(
-                error_of(error), "The end of the topic cannot be read", self._topic
+                error_of(error), "The end of the topic cannot be read", self.topic
             ) from None
 
     def _ask_ends(self, isolation: IsolationLevel) -> dict[int, int]:
@@ -169,7 +172,7 @@ class KafkaLogReader:
     def _obstacle(self, partition: int) -> ConnectError:
         """Why the reader got no further than it did."""
         reached = self._next[partition]
-        where = f"{self._topic}-{partition}"
+        where = f"{self.topic}-{partition}"
         if self._ends(IsolationLevel.READ_COMMITTED)[partition] <= reached:
             return LogBlocked(
                 Diagnostic(

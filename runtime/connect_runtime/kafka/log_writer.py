@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from connect_runtime.kafka.calls import told
 from connect_runtime.kafka.clients import producer
 from connect_runtime.kafka.errors import FENCED, RECORD_REFUSED, as_failure, error_of, reason
 from connect_runtime.storage.log import (
@@ -44,6 +45,7 @@ _ANY_TOPIC = "__transaction_state"
 class KafkaLogWriter:
     """A LogWriter. Belongs to one thread at a time."""
 
+    @told("begin to write as", "transactional_id")
     def __init__(self, properties: Mapping[str, str], transactional_id: str) -> None:
         self._id = transactional_id
         self._usable = True
@@ -69,6 +71,7 @@ class KafkaLogWriter:
         """False once nothing can be written any more; a new writer of the same id may be able."""
         return self._usable
 
+    @told("write to topic", "records")
     def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
         if self._fenced:
             raise self._overtaken()

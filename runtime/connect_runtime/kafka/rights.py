@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation
 
+from connect_runtime.kafka.calls import told
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.errors import (
     AUTHENTICATION,
@@ -39,6 +40,7 @@ _OPERATIONS = {
 _HIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 
 
+@told("ask for the rights on", "topics", "groups")
 def check_rights(
     properties: Mapping[str, str], *, topics: Rights | None = None, groups: Rights | None = None
 ) -> None:

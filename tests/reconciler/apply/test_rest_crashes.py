@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from connect_reconciler.apply.edges import Settings
-from connect_reconciler.apply.report import ApplyReport
+from connect_reconciler.apply.report import ApplyReport, Outcome
 from connect_reconciler.apply.rest_edges import edges_over_rest
 from connect_reconciler.apply.run import apply_plan
 from connect_reconciler.cluster.rest_client import RestClient
@@ -44,6 +45,15 @@ PROJECT = Project(
     worker={},
     specs=(),
 )
+
+
+class Deleting(FakeWorker):
+    """Someone deletes the connector right before its config is written."""
+
+    def _change(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "PUT" and request.url.path.endswith("/config"):
+            self.connectors.pop(request.url.path.split("/")[2])
+        return super()._change(request)
 
 
 @dataclass
@@ -283,3 +293,31 @@ def test_a_worker_that_follows_its_leader_late_is_waited_for(label: str) -> None
     assert report.exit_code == 0, report
     alone.worker.caught_up()
     check_end(alone, desired, SINK[label], "Sink")
+
+
+@pytest.mark.parametrize("passed", [True, False], ids=["done all the same", "not done"])
+@pytest.mark.parametrize("label", SINK)
+def test_a_load_balancer_that_turns_away_any_request_ends_no_apply(
+    label: str, passed: bool
+) -> None:
+    """The trap: one 503 ends the whole apply. What was done counts, the rest is asked once more."""
+    alone, desired = begun(SINK[label], "Sink", "4.1.0", busy=False)
+    assert alone.apply(desired).exit_code == 0
+    for at in range(1, len(alone.worker.asked) + 1):
+        again, desired = begun(SINK[label], "Sink", "4.1.0", busy=False)
+        again.worker.away = {again.worker.changes + at: passed}
+        report = again.apply(desired)
+        assert report.exit_code == 0, (at, again.worker.asked, report)
+        check_end(again, desired, SINK[label], "Sink")
+
+
+def test_an_apply_whose_update_creates_fails() -> None:
+    """Someone deletes it between the read and the write: it must not come back unsaid."""
+    before, desired = begun(SINK["config"], "Sink", "4.1.0", busy=False)
+    assert names(before.plan(desired)) == ["UpdateConfig a"]
+    alone = Alone(Deleting(connectors=before.worker.connectors))
+    report = alone.apply(desired)
+    (result,) = report.connectors[0].results
+    assert (report.exit_code, result.outcome) == (1, Outcome.FAILED)
+    assert "was not there when its config was to be updated" in result.detail
+    assert "PUT http://connect.test/connectors/a/config answered 201 Created" in result.detail

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from connect_reconciler.cluster import choose
 from connect_reconciler.cluster.choose import open_cluster
@@ -19,6 +23,7 @@ from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 from support.broker import BrokerAddress
 from support.leading import leading
+from support.serving import serving
 from support.wait import wait_until
 
 SOURCE = {"connector.class": "FileStreamSource", "file": "f", "topic": "t", "name": "a"}
@@ -90,7 +95,14 @@ def test_a_leader_that_does_not_answer_is_named(
 
 
 def test_a_cluster_of_apaches_is_asked_over_rest(client: dict[str, str], unique: str) -> None:
-    project = project_of(client, unique, RestTarget("http://connect:8083"))
-    cluster = open_cluster(project, client)
-    assert isinstance(cluster, HttpCluster)
-    cluster.close()
+    async def answer(request: Request) -> JSONResponse:
+        return JSONResponse({"version": "4.1.0", "commit": "c", "kafka_cluster_id": "k"})
+
+    with serving(Starlette(routes=[Route("/", answer)])) as address:
+        project = project_of(client, unique, RestTarget(f"http://{address}"))
+        cluster = open_cluster(project, client)
+        assert isinstance(cluster, HttpCluster)
+        cluster.close()
+        elsewhere = project_of(client, unique, RestTarget(f"http://{address}/elsewhere"))
+        with pytest.raises(Unreachable, match="not a Connect cluster"):
+            open_cluster(elsewhere, client)

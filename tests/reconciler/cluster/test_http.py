@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import pickle
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import httpx
 import pytest
 
+from connect_reconciler.cluster import shapes
+from connect_reconciler.cluster.answers import NotConnect
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.port import OutcomeUnknown
 from connect_reconciler.cluster.rest_client import RestClient
-from connect_reconciler.cluster.retries import Retries
+from connect_reconciler.cluster.retries import Retries, retry_after_s
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import RestTarget
-from connect_specs.diagnostics import Unreachable
+from connect_specs.diagnostics import Failed, Unreachable
 from connect_specs.states import TargetState
 
 Answer = httpx.Response | Exception
@@ -257,3 +263,216 @@ def test_a_path_in_the_url_stays(clock: Clock) -> None:
     cluster.config("a b")
     assert str(transport.requests[0].url) == "https://example.com/connect/connectors/a%20b/config"
     cluster.close()
+
+
+# --- turned away on the way ---
+
+AWAY = httpx.Response(503, text="<html>no server is available</html>")
+GONE = told(404, "Connector a not found")
+
+
+def asked(transport: Scripted) -> list[str]:
+    return [f"{request.method} {request.url.path}" for request in transport.requests]
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_what_was_turned_away_is_asked_again(ask: Over, clock: Clock, status: int) -> None:
+    """The trap: one 503 of a load balancer ends an apply."""
+    away = httpx.Response(status, text="later")
+    cluster, transport = ask(away, away, httpx.Response(204))
+    cluster.stop("a")
+    assert asked(transport) == ["PUT /connectors/a/stop"] * 3
+    assert clock.now < 1
+    cluster, transport = ask(away, httpx.Response(200, json={"name": "a"}))
+    assert cluster.config("a") == {"name": "a"}
+
+
+def test_a_create_that_was_turned_away_is_looked_for_before_it_is_asked_again(ask: Over) -> None:
+    there = httpx.Response(200, json={"name": "a", "file": "x"})
+    post, get = "POST /connectors", "GET /connectors/a/config"
+    cluster, transport = ask(AWAY, there)
+    cluster.create("a", {"file": "x"}, TargetState.RUNNING)
+    assert asked(transport) == [post, get]
+    cluster, transport = ask(AWAY, GONE, httpx.Response(201, json=INFO))
+    cluster.create("a", {"file": "x"}, TargetState.RUNNING)
+    assert asked(transport) == [post, get, post]
+    # the first request arrives between the look and the second one
+    taken = told(409, "Connector a already exists")
+    cluster, transport = ask(AWAY, GONE, taken, there)
+    cluster.create("a", {"file": "x"}, TargetState.RUNNING)
+    assert asked(transport) == [post, get, post, get]
+    # another one's connector of that name is no success
+    cluster, _ = ask(AWAY, GONE, taken, httpx.Response(200, json={"name": "a", "file": "y"}))
+    with pytest.raises(RequestError, match="already exists"):
+        cluster.create("a", {"file": "x"}, TargetState.RUNNING)
+
+
+def test_a_delete_that_was_turned_away_and_done_is_done(ask: Over) -> None:
+    cluster, transport = ask(AWAY, GONE)
+    cluster.delete("a")
+    assert asked(transport) == ["DELETE /connectors/a", "GET /connectors/a/config"]
+    there = httpx.Response(200, json={"name": "a"})
+    cluster, _ = ask(AWAY, there, told(404, "Connector a not found"), GONE)
+    cluster.delete("a")
+
+
+def test_a_config_that_was_turned_away_is_read_back(ask: Over) -> None:
+    old, new = (httpx.Response(200, json={"name": "a", "file": each}) for each in "xy")
+    cluster, transport = ask(AWAY, new)
+    cluster.update_config("a", {"name": "a", "file": "y"})
+    assert len(transport.requests) == 2
+    cluster, transport = ask(AWAY, old, httpx.Response(200, json=INFO))
+    cluster.update_config("a", {"name": "a", "file": "y"})
+    assert [request.method for request in transport.requests] == ["PUT", "GET", "PUT"]
+
+
+def test_who_goes_on_turning_away_is_left_when_the_time_is_over(ask: Over, clock: Clock) -> None:
+    cluster, _ = ask(AWAY)
+    with pytest.raises(OutcomeUnknown) as unknown:
+        cluster.stop("a")
+    assert 8 < clock.now <= 10
+    (problem,) = unknown.value.diagnostics
+    why = "PUT http://connect:8083/connectors/a/stop answered 503 Service Unavailable: "
+    assert problem.why == why + "text/plain, no server is available"
+    with pytest.raises(Unreachable, match="answers 503"):
+        cluster.config("a")
+    cluster, _ = ask(httpx.Response(429, text="slow down"))
+    with pytest.raises(Unreachable) as refused:
+        cluster.stop("a")
+    assert "--parallelism" in refused.value.diagnostics[0].hint
+
+
+def test_retry_after_is_waited_for(ask: Over, clock: Clock) -> None:
+    for text in ("4", format_datetime(datetime.now(UTC) + timedelta(seconds=5), usegmt=True)):
+        begun = clock.now
+        away = httpx.Response(503, headers={"Retry-After": text})
+        cluster, _ = ask(away, httpx.Response(204))
+        cluster.pause("a")
+        assert 3 < clock.now - begun <= 5
+    # longer than anyone waits: it is not asked once more
+    cluster, transport = ask(httpx.Response(429, headers={"Retry-After": "3600"}))
+    begun = clock.now
+    with pytest.raises(Unreachable):
+        cluster.pause("a")
+    assert (len(transport.requests), clock.now) == (1, begun)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1", "1e9", "٣", "Wed, 99 Foo 2026", "9" * 400])
+def test_a_retry_after_that_says_nothing_is_none(text: str) -> None:
+    assert retry_after_s({"Retry-After": text}) in (0.0, 999_999_999.0)
+
+
+def test_a_date_that_is_over_asks_for_nothing() -> None:
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    headers = {"Retry-After": "Thu, 01 Jan 2026 00:00:00 GMT"}
+    assert retry_after_s(headers, now) == 0.0
+    assert retry_after_s(headers, now - timedelta(days=1, seconds=7)) == 7.0
+
+
+# --- what an error says ---
+
+
+def test_an_update_that_created_is_an_error(ask: Over) -> None:
+    """The trap: a copied connect.yaml leads elsewhere, and an update makes a second copy there."""
+    cluster, _ = ask(httpx.Response(201, json=INFO))
+    with pytest.raises(Failed, match="was not there") as failed:
+        cluster.update_config("a", {"name": "a"})
+    (problem,) = failed.value.diagnostics
+    assert problem.code == "apply.created-instead"
+    assert "PUT http://connect:8083/connectors/a/config answered 201 Created" in problem.why
+    assert not isinstance(failed.value, Unreachable)
+
+
+def test_a_success_that_is_not_connects_is_none(ask: Over) -> None:
+    """Each request has its own answer: 200 with an empty body is no answer to any."""
+    empty = httpx.Response(200)
+    cluster, _ = ask(empty)
+    for request in (
+        lambda: cluster.create("a", {}, TargetState.RUNNING),
+        lambda: cluster.update_config("a", {}),
+        lambda: cluster.patch_config("a", {}),
+        lambda: cluster.stop("a"),
+        lambda: cluster.pause("a"),
+        lambda: cluster.resume("a"),
+        lambda: cluster.restart("a"),
+        lambda: cluster.delete("a"),
+        lambda: cluster.alter_offsets("a", ()),
+        lambda: cluster.reset_offsets("a"),
+        lambda: cluster.config("a"),
+        lambda: cluster.status("a"),
+        lambda: cluster.offsets("a"),
+        lambda: cluster.version,
+    ):
+        with pytest.raises(NotConnect, match="not a Connect cluster") as refused:
+            request()
+        assert refused.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [],
+        {},
+        None,
+        "x",
+        7,
+        {"name": "a"},
+        {"name": "a", "config": [], "tasks": []},
+        {"name": "a", "config": {"a": 1}, "tasks": []},
+        {"name": "a", "config": {}, "tasks": {}},
+        {"name": "a", "config": {}, "tasks": [1]},
+        {"name": 1, "config": {}, "tasks": []},
+        {"name": "a", "connector": {"state": "hunter2"}, "tasks": []},
+        {"name": "a", "connector": {}, "tasks": []},
+        {"name": "a", "connector": [], "tasks": []},
+        {"offsets": {}},
+        {"offsets": [1]},
+        {"a": 1},
+        {"a": {"info": 1, "status": 1}},
+    ],
+)
+def test_no_shape_ends_as_a_bug(ask: Over, body: object) -> None:
+    shown: list[str] = []
+    for parse in (shapes.about, shapes.connector, shapes.status, shapes.offsets, shapes.expanded):
+        transport = Scripted(httpx.Response(200, json=body))
+        with RestClient(RestTarget("http://connect:8083"), transport=transport) as client:
+            try:
+                found = client.must("/x", parse)
+            except NotConnect as error:
+                shown.append(repr(error.diagnostics))
+            else:
+                assert parse is shapes.expanded and found == {}
+    assert len(shown) >= 4
+    assert "hunter2" not in "".join(shown)
+
+
+def test_an_error_of_connect_names_its_request(ask: Over) -> None:
+    cluster, _ = ask(told(400, "Connector configuration is invalid"))
+    with pytest.raises(RequestError) as refused:
+        cluster.update_config("a", {"name": "a"})
+    assert refused.value.message == "Connector configuration is invalid"
+    (problem,) = refused.value.diagnostics
+    assert problem.why == "PUT http://connect:8083/connectors/a/config answered 400 Bad Request"
+    assert problem.hint
+    assert pickle.loads(pickle.dumps(refused.value)).diagnostics == refused.value.diagnostics
+
+
+def test_what_is_not_connect_shows_no_secret_that_it_echoes() -> None:
+    """Neither the login nor what was sent, nor what a text itself says is a password."""
+    login = base64.b64encode(b"joe:hunter2").decode()
+    target = RestTarget("http://connect:8083", "joe", "hunter2", {"X-Auth": "Bearer tok-12345678"})
+    body = (
+        f"<b>Authorization: Basic {login}</b> X-Auth: Bearer tok-12345678; hunter2 pin=zq9-1 "
+        "zq9&quot;pa &lt;b&gt; password=zq9x http://u:zq9y@h/ \x1b[31m\x00 &#27;"
+    )
+    transport = Scripted(httpx.Response(500, text=body, headers={"Content-Type": "text/html"}))
+    retries = Retries(0, 0)
+    with RestClient(target, transport=transport, retries=retries) as client:
+        cluster = HttpCluster(client)
+        with pytest.raises(Unreachable) as refused:
+            cluster.update_config("a", {"name": "a", "internal.pin": "zq9-1", "x": 'zq9"pa <b>'})
+    (problem,) = refused.value.diagnostics
+    for secret in (login, "tok-1234", "hunter2", "zq9", "\x1b", "\x00"):
+        assert secret not in problem.why
+    assert "text/html, Authorization: " in problem.why
+    assert "\n" not in problem.why and len(problem.why) < 300

@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import socket
 import ssl
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import certifi
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -81,6 +84,56 @@ def test_an_authority_that_nobody_named_is_not(https: str, tmp_path: Path) -> No
         (problem,) = refused.value.diagnostics
         assert problem.code == "cluster.bad-tls"
         assert "ca_file" in problem.hint
+
+
+def test_the_systems_authorities_are_trusted(
+    https: str, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that OpenSSL finds, by a file or a folder, and no list that came with a package."""
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(Unreachable):
+        read(RestTarget(https))
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.own.certificate))
+    assert read(RestTarget(https))["path"] == "/connectors"
+    monkeypatch.delenv("SSL_CERT_FILE")
+    folder = tmp_path / "certificates"
+    folder.mkdir()
+    (folder / f"{_subject_hash(authority.own.certificate)}.0").write_bytes(
+        authority.own.certificate.read_bytes()
+    )
+    monkeypatch.setenv("SSL_CERT_DIR", str(folder))
+    assert read(RestTarget(https))["path"] == "/connectors"
+
+
+def test_no_authority_but_the_systems_is_trusted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The trap: certifi's list stands in for the system's, which may trust less, or more."""
+    (tmp_path / "none.pem").write_text("")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    asked: list[str] = []
+    monkeypatch.setattr(certifi, "where", lambda: asked.append("certifi") or "")
+    seen: list[ssl.SSLContext] = []
+    client = httpx.Client
+
+    def made(**settings: Any) -> httpx.Client:
+        seen.append(settings["verify"])
+        return client(**settings)
+
+    monkeypatch.setattr(httpx, "Client", made)
+    for url in ("https://connect.test", "http://connect.test"):
+        RestClient(RestTarget(url)).close()
+    assert [context.cert_store_stats()["x509_ca"] for context in seen] == [0, 0]
+    assert seen[0].verify_mode is ssl.CERT_REQUIRED and seen[0].check_hostname
+    assert asked == []
+
+
+def _subject_hash(certificate: Path) -> str:
+    """The name under which OpenSSL looks for an authority in a folder."""
+    command = ["openssl", "x509", "-noout", "-subject_hash", "-in", str(certificate)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_a_client_says_who_it_is(mutual: str, authority: Authority) -> None:

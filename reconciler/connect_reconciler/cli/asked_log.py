@@ -1,0 +1,137 @@
+"""`--verbose` and `--log-file`: every request to a cluster and every call to Kafka, as it is made.
+
+What is told is made free of secrets where it is made: `cluster.exchange_log`, `kafka.calls`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from connect_reconciler.cli.invocation import invocation
+from connect_specs.diagnostics import Diagnostic, Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FORMAT: Final = "%(asctime)s.%(msecs)03d %(name)s %(message)s"
+_TIME: Final = "%Y-%m-%dT%H:%M:%S"
+_PREFIX: Final = "connect.asked."
+_VERBOSE_HELP: Final = "Say on stderr what is asked of the cluster and of Kafka."
+_FILE_HELP: Final = "Append the same to FILE, which others cannot read."
+
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help=_VERBOSE_HELP)]
+LogFile = Annotated[Path | None, typer.Option("--log-file", metavar="FILE", help=_FILE_HELP)]
+
+
+def tell(context: typer.Context, *, verbose: bool, file: Path | None) -> None:
+    """Tells on stderr, or in the file, until the command ends. Raises Invalid."""
+    if verbose:
+        _add(context, "stderr", lambda: _Handler(sys.stderr))
+    if file is not None:
+        path = invocation(context).path(file)
+        _add(context, str(path), lambda: _Handler(_opened(path), owns=True))
+
+
+def options(
+    context: typer.Context,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            help=_VERBOSE_HELP,
+            callback=lambda context, value: tell(context, verbose=bool(value), file=None),
+            expose_value=False,
+        ),
+    ] = False,
+    log_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--log-file",
+            metavar="FILE",
+            help=_FILE_HELP,
+            callback=lambda context, value: tell(context, verbose=False, file=value),
+            expose_value=False,
+        ),
+    ] = None,
+) -> None:
+    """The options as they may stand after a verb; only they are used."""
+
+
+class _Handler(logging.StreamHandler[IO[str]]):
+    """Ends quietly where its stream takes no more: what is told is no reason to fail."""
+
+    def __init__(self, stream: IO[str], *, owns: bool = False) -> None:
+        super().__init__(stream)
+        self._owns = owns
+        self._broken = False
+        self.setFormatter(_Format(_FORMAT, _TIME))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self._broken:
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        self._broken = True
+        if self._owns:
+            why = getattr(sys.exc_info()[1], "strerror", None) or "it takes no more"
+            sys.stderr.write(f"warning: --log-file cannot be written any further: {why}\n")
+
+    def close(self) -> None:
+        super().close()
+        if self._owns:
+            try:
+                self.stream.close()
+            except OSError:
+                self._broken = True
+
+
+class _Format(logging.Formatter):
+    """One line for each record, whatever is in it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record).replace(_PREFIX, "", 1)
+        return "".join(each if each.isprintable() else " " for each in text)
+
+
+def _add(context: typer.Context, where: str, make: Callable[[], logging.Handler]) -> None:
+    """Once for each place, also where an option stands before and after the verb."""
+    logger = logging.getLogger(_PREFIX.rstrip("."))
+    if any(each.name == where for each in logger.handlers):
+        return
+    handler = make()
+    handler.name = where
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+
+    def end() -> None:
+        logger.removeHandler(handler)
+        handler.close()
+        if not logger.handlers:
+            logger.setLevel(logging.NOTSET)
+            logger.propagate = True
+
+    context.find_root().call_on_close(end)
+
+
+def _opened(path: Path) -> IO[str]:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        # Not of a device or a pipe, which is not ours
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            os.fchmod(handle, 0o600)
+    except OSError as error:
+        what = "the file of --log-file cannot be written"
+        hint = "name a file in a folder that exists and may be written to"
+        raise Invalid(
+            Diagnostic("usage.log-file", what, str(path), error.strerror or "", hint)
+        ) from error
+    return os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace")

@@ -1,0 +1,82 @@
+"""Every call to Kafka that a verb makes, for the log: what was asked of what, how long it took, and
+how it ended. Names and counts alone, never what a record holds.
+
+Tasks' own polling is no such call. Costs nothing to speak of unless someone listens.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sized
+from typing import ParamSpec, TypeVar
+
+from connect_specs.diagnostics import ConnectError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger("connect.asked.kafka")
+_ADDRESS = "bootstrap.servers"
+_NAMED_MOST = 5
+
+
+def told(what: str, *of: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Tells the log of each call of a function, with the topics, groups or partitions that its
+    parameters `of` hold. Of client properties only the address is told."""
+
+    def decorate(call: Callable[P, T]) -> Callable[P, T]:
+        parameters = inspect.signature(call)
+
+        @functools.wraps(call)
+        def telling(*args: P.args, **named: P.kwargs) -> T:
+            if not _log.isEnabledFor(logging.DEBUG):
+                return call(*args, **named)
+            given = parameters.bind(*args, **named).arguments
+            subject = ", ".join(filter(None, (_names(given.get(name)) for name in of)))
+            begun = time.monotonic()
+            try:
+                answer = call(*args, **named)
+            except Exception as error:
+                why = error if isinstance(error, ConnectError) else type(error).__name__
+                _log.debug("%s %s: failed after %s: %s", what, subject, _ms(begun), why)
+                raise
+            _log.debug("%s %s: %s in %s", what, subject, _result(answer), _ms(begun))
+            return answer
+
+        return telling
+
+    return decorate
+
+
+def _names(value: object) -> str:
+    """Some of the names in it, and how many more there are. An iterator is left as it is."""
+    if isinstance(value, Mapping) and _ADDRESS in value:
+        return str(value[_ADDRESS])
+    if isinstance(value, str) or not isinstance(value, Collection):
+        return "" if value is None else _name(value)
+    found = list(dict.fromkeys(map(_name, value)))
+    more = len(found) - _NAMED_MOST
+    return ", ".join(found[:_NAMED_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _name(value: object) -> str:
+    match value:
+        case str():
+            return value
+        case (str(topic), int(partition), *_):
+            return f"{topic}-{partition}"
+        case _:
+            return str(getattr(value, "topic", ""))
+
+
+def _result(answer: object) -> str:
+    if isinstance(answer, Sized) and not isinstance(answer, str | bytes):
+        return f"{len(answer)} found"
+    return "done"
+
+
+def _ms(begun: float) -> str:
+    return f"{(time.monotonic() - begun) * 1000:.0f} ms"
