@@ -141,7 +141,11 @@ def test_of_our_own_runtime(watched: Watched, broker: BrokerAddress, unique: str
     quoted = "\n".join((json.dumps(CONFIG), *CONFIG.values(), *texts))
     failed = Status(State.FAILED, "w", 1, quoted)
     # A secret of values/ in a key that no spec has it in
-    by_hand = CONFIG | {"other.place": f"x {MARK}-value"} | {"db.password": f"{MARK}-other", "producer.override.linger.ms": "7"}
+    by_hand = (
+        CONFIG
+        | {"other.place": f"x {MARK}-value"}
+        | {"db.password": f"{MARK}-other", "producer.override.linger.ms": "7"}
+    )
     # What nothing names as secret is none
     nobodys = {
         key: text for key, text in CONFIG.items() if key not in ("internal.pin", "vendor.x.y")
