@@ -29,7 +29,7 @@ Known = TypeVar("Known", bound=str)
 def read_consequences(folder: Path, problems: list[Diagnostic]) -> tuple[ConsequenceRule, ...]:
     """The project's rules in their order; none where the file is not there."""
     file = folder / CONSEQUENCES_FILE
-    if not file.is_file():
+    if not file.exists() and not file.is_symlink():
         return ()
     try:
         parsed = parse_yaml(read_text(file, file.name), file.name)

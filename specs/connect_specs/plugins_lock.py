@@ -23,7 +23,7 @@ _HINT = "write it again with `connect plugins lock`"
 def load_lock(folder: Path) -> PluginSet | None:
     """The lock in a project's folder, None if there is none. Raises Invalid."""
     file = folder / PLUGINS_LOCK
-    if not file.exists():
+    if not file.exists() and not file.is_symlink():
         return None
     text = read_text(file, PLUGINS_LOCK)
     try:

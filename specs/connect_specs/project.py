@@ -52,7 +52,8 @@ def find_project(start: Path) -> Path:
     folder = start.resolve()
     for candidate in (folder, *folder.parents):
         file = candidate / PROJECT_FILE
-        if file.is_file():
+        # A link that leads nowhere is told when it is read
+        if file.is_file() or file.is_symlink():
             return file
     what = f"there is no {PROJECT_FILE} in this folder or above it"
     hint = "run `connect init` to create one, or change to the project's folder"

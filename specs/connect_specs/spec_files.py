@@ -2,7 +2,7 @@
 connect.yaml.
 
 Files come sorted by path and once each, so that nothing depends on how they are named. Hidden files
-and folders are skipped unless an entry names them.
+and folders are skipped unless an entry names them; links are followed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
 
 from connect_specs.consequence_rules import CONSEQUENCES_FILE
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.spec_folders import Folders, real_path, relative_name
 from connect_specs.values import VALUES_FOLDER
 
 
@@ -37,10 +37,10 @@ def find_spec_files(project: Project, problems: list[Diagnostic]) -> tuple[Path,
     What is connect.yaml, consequences.yaml, a policy or a values file is no spec, whatever folder
     it is in.
     """
-    values = (project.folder / VALUES_FOLDER).resolve()
+    values = real_path(project.folder / VALUES_FOLDER)
     found = _find(project, project.specs, project.specs_locations, _SPECS, problems)
-    known = [path.resolve() for path in find_policy_files(project, [])]
-    others = {project.file.resolve(), (project.folder / CONSEQUENCES_FILE).resolve(), *known}
+    known = [real_path(path) for path in find_policy_files(project, [])]
+    others = {real_path(project.file), real_path(project.folder / CONSEQUENCES_FILE), *known}
     for entry in project.specs:
         if Path(os.path.normpath(entry)).parts[:1] == (VALUES_FOLDER,):
             # never passed over: that would read as a wish to delete these connectors
@@ -60,11 +60,6 @@ def find_policy_files(project: Project, problems: list[Diagnostic]) -> tuple[Pat
     return _sorted(found.values(), project.folder)
 
 
-def relative_name(path: Path, folder: Path) -> str:
-    """How diagnostics call a file: by its path from the project's folder, with slashes."""
-    return Path(os.path.relpath(path.absolute(), folder.absolute())).as_posix()
-
-
 def _find(
     project: Project,
     entries: Iterable[str],
@@ -80,11 +75,11 @@ def _find(
             paths = _named(project.folder, entry, where, kind, problems)
         except (OSError, ValueError) as error:
             why = (error.strerror if isinstance(error, OSError) else str(error)) or ""
-            what = f"{entry!r} cannot be read"
-            problems.append(Diagnostic("file.unreadable", what, where, why=why))
+            what, hint = f"{entry!r} cannot be read", "let the user who runs connect read it"
+            problems.append(Diagnostic("file.unreadable", what, where, why, hint))
             continue
         for path in paths:
-            found.setdefault(path.resolve(), path)
+            found.setdefault(real_path(path), path)
     return found
 
 
@@ -95,48 +90,29 @@ def _sorted(paths: Iterable[Path], folder: Path) -> tuple[Path, ...]:
 def _named(
     folder: Path, entry: str, where: Location, kind: _Kind, problems: list[Diagnostic]
 ) -> list[Path]:
+    folders = Folders(folder, problems)
     path = folder / entry
     if path.is_dir():
-        return _inside(path, folder, kind, problems)
+        return list(folders.files(path, kind.endings))
     if path.exists():
         if path.suffix.lower() in kind.endings:
-            return [path]
+            return [path] if folders.is_readable(path) else []
         what = f"the format of {entry!r} cannot be told from its name"
         hint = f"name it *{', *'.join(kind.endings)}"
         problems.append(Diagnostic("project.unknown-format", what, where, hint=hint))
         return []
-    is_glob = any(mark in entry for mark in "*?[")
-    # Path.glob neither skips hidden files nor takes an absolute pattern
-    matches = glob(entry, root_dir=folder, recursive=True) if is_glob else []  # noqa: PTH207
-    if not matches:
+    before = len(problems)
+    matches = folders.matches(entry)
+    if not matches and len(problems) == before:
         # never "no specs": that would read as a wish to delete every connector
+        is_glob = any(mark in entry for mark in "*?[")
         what = f"nothing matches {entry!r}" if is_glob else f"{entry!r} does not exist"
         hint = f"paths are relative to connect.yaml; create it, or change {kind.field!r}"
         problems.append(Diagnostic(f"project.missing-{kind.field}", what, where, hint=hint))
     found: list[Path] = []
     for match in matches:
-        matched = folder / match
-        if matched.is_dir():
-            found += _inside(matched, folder, kind, problems)
-        elif matched.suffix.lower() in kind.endings:
-            found.append(matched)
-    return found
-
-
-def _inside(top: Path, folder: Path, kind: _Kind, problems: list[Diagnostic]) -> list[Path]:
-    def unreadable(error: OSError) -> None:
-        # skipping it would read as a wish to delete the connectors inside
-        where = Location(relative_name(Path(error.filename or top), folder))
-        why = error.strerror or ""
-        what = "the folder cannot be read"
-        problems.append(Diagnostic("file.unreadable", what, where, why=why))
-
-    found: list[Path] = []
-    for root, folders, files in os.walk(top, onerror=unreadable):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [
-            Path(root, name)
-            for name in files
-            if not name.startswith(".") and name.lower().endswith(kind.endings)
-        ]
+        if match.is_dir():
+            found += folders.files(match, kind.endings)
+        elif match.suffix.lower() in kind.endings and folders.is_readable(match):
+            found.append(match)
     return found

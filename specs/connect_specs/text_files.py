@@ -53,11 +53,12 @@ def read_text(path: Path, file: str, *, latin1_fallback: bool = False) -> str:
             data = stream.read(BYTES_MAX + 1)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        problem = Diagnostic("file.unreadable", "the file cannot be read", Location(file), why=why)
-        raise Invalid(problem) from error
+        what, hint = "the file cannot be read", _unread_hint(path, error)
+        raise Invalid(Diagnostic("file.unreadable", what, Location(file), why, hint)) from error
     if len(data) > BYTES_MAX:
         what = f"the file is larger than {BYTES_MAX // (1024 * 1024)} MiB"
-        raise Invalid(Diagnostic("file.too-large", what, Location(file)))
+        hint = "split it into several files"
+        raise Invalid(Diagnostic("file.too-large", what, Location(file), hint=hint))
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -74,3 +75,11 @@ def read_text(path: Path, file: str, *, latin1_fallback: bool = False) -> str:
         what, hint = "a merge conflict was left in the file", "keep one of its two sides"
         raise Invalid(Diagnostic("file.conflict", what, where, hint=hint))
     return text
+
+
+def _unread_hint(path: Path, error: OSError) -> str:
+    if path.is_symlink() and not path.exists():
+        return "it is a symbolic link that leads nowhere: correct it or remove it"
+    if isinstance(error, PermissionError):
+        return "let the user who runs connect read it"
+    return "name a file that is there" if isinstance(error, FileNotFoundError) else "name a file"

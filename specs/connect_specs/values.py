@@ -61,13 +61,17 @@ def load_values(folder: Path, env: str | None, given: Sequence[str] = ()) -> Val
     `given` that no file has.
     """
     values = folder / VALUES_FOLDER
+    if values.is_symlink() and not values.is_dir():
+        what = "the symbolic link leads to no folder that can be read"
+        hint = "correct the link, or remove it if nothing is a template"
+        raise Invalid(Diagnostic("file.bad-link", what, Location(f"{VALUES_FOLDER}"), hint=hint))
     if not values.is_dir():
         if env is not None:
             raise Invalid(_unknown(env, ()))
         if given:
             raise Invalid(_nothing_to_give())
         return None
-    stems = sorted(path.stem for path in values.glob(f"*{_ENDING}") if path.is_file())
+    stems = sorted(path.stem for path in values.glob(f"*{_ENDING}") if _is_given(path))
     environments = tuple(stem for stem in stems if stem != _DEFAULT and not stem.startswith("."))
     if env is not None and env not in environments:
         raise Invalid(_unknown(env, environments))
@@ -93,6 +97,11 @@ def load_values(folder: Path, env: str | None, given: Sequence[str] = ()) -> Val
         raise Invalid(*by_place(problems))
     names = names if env is None else names | {ENV: env}
     return Values(names, env, environments, warnings, tuple(sensitive), tuple(layers))
+
+
+def _is_given(path: Path) -> bool:
+    """A link that leads nowhere is told when it is read."""
+    return path.is_file() or path.is_symlink()
 
 
 def _sensitive(root: Map, problems: list[Diagnostic]) -> list[str]:
