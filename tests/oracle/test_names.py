@@ -49,13 +49,13 @@ def odd(worker: Oracle) -> tuple[str, ...]:
 
 
 def listed(worker: Oracle) -> set[str]:
-    def answer() -> set[str] | None:
+    def answer() -> httpx.Response | None:
         found = httpx.get(f"{worker.url}/connectors", timeout=90)
-        return set(found.json()) if found.status_code == 200 else None
+        return found if found.status_code == 200 else None
 
     found = wait_until(answer, what="the connectors", timeout_s=60)
     assert found is not None
-    return found
+    return set(found.json())
 
 
 @pytest.mark.parametrize("kafka", [True, False], ids=["kafka", "rest-alone"])
