@@ -52,3 +52,20 @@ def test_a_rename_with_a_pin_is_killed_goes_on_and_is_rolled_back(rig: Rig) -> N
     assert f"new was changed since by apply {newest['apply_id']}" in back.stdout
     assert rig.states().keys() == {"old"}
     assert _offsets(rig, "old") == [5]
+
+
+def test_the_first_apply_of_all_is_killed_and_goes_on_with_its_file(rig: Rig) -> None:
+    """It made the project's key, which the plan in the file had to do without."""
+    for name in ("a", "b"):
+        rig.source(name, state="paused", file="f", topic="t", password="hunter2")
+    rig("plan", "--out", "a.plan")
+    moment = "before:done:Create"
+    first = rig.start_pausing(moment, "apply", "a.plan", "--yes", "--parallelism", "1")
+    assert first.stdout is not None
+    assert f"at {moment}\n" in iter(first.stdout.readline, "")
+    first.kill()
+    first.communicate()
+    second = rig("apply", "a.plan", "--yes", "--takeover")
+    assert "did not end this plan" in second.stdout
+    assert rig.states().keys() == {"a", "b"}
+    assert "No changes" in rig("plan").stdout

@@ -88,11 +88,47 @@ def test_apply_asks_on_a_terminal(project: Command, answer: str, code: int, left
     assert project("plan", "--detailed-exitcode").returncode == left
 
 
-def test_a_plan_with_secrets_is_saved_only_with_a_key_to_tell_them_apart(project: Command) -> None:
-    refused = project("plan", "--out", "saved.plan")
-    assert refused.returncode == 2
-    assert "error[plan-file.no-key]" in refused.stderr
-    assert "CONNECT_FINGERPRINT_KEY" in refused.stderr
+def test_the_first_plan_of_all_is_saved_without_fingerprints_and_applied(project: Command) -> None:
+    """Nobody has made the project's key yet, and a planner may not write."""
+    planned = project("plan", "--out", "saved.plan")
+    assert planned.returncode == 0, planned.stderr
+    assert "plan-file.key-to-come" in planned.stdout
+    assert "lines.some.password" in planned.stdout
+    text = (project.folder / "saved.plan").read_text()
+    assert "hunter2" not in text
+    assert json.loads(text)["actions"][0]["config"]["some.password"] == {"secret": ""}
+    applied = project("apply", "saved.plan", "--yes")
+    assert applied.returncode == 0, applied.stderr
+    assert project("plan", "--detailed-exitcode").returncode == 0
+
+
+def test_once_there_is_a_key_a_plan_without_fingerprints_is_stale(project: Command) -> None:
+    """Else a file without them would let through any secret, whoever wrote it."""
+    assert project("plan", "--out", "first.plan").returncode == 0
+    project.write("connectors/other.yaml", SPEC.replace("name: lines", "name: other"))
+    assert project("apply", "--yes", "--target", "other").returncode == 0
+    late = project("apply", "first.plan", "--yes")
+    assert late.returncode == 5, late.stderr
+    assert "error[stale.key]" in late.stderr
+    assert project("plan", "--out", "second.plan").returncode == 0
+    second = json.loads((project.folder / "second.plan").read_text())
+    assert all(each["config"]["some.password"]["secret"] for each in second["actions"])
+
+
+def test_a_plan_with_secrets_is_saved_only_with_a_key_once_something_was_applied(
+    project: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Applied with a key of the user's, which is gone now."""
+    assert project("plan", "--out", "first.plan").returncode == 0
+    project.write("connectors/other.yaml", SPEC.replace("name: lines", "name: other"))
+    with monkeypatch.context() as patch:
+        patch.setenv("CONNECT_FINGERPRINT_KEY", "a key of this test")
+        assert project("apply", "--yes", "--target", "other").returncode == 0
+    for words in (("plan", "--out", "saved.plan"), ("apply", "first.plan", "--yes")):
+        refused = project(*words)
+        assert refused.returncode == 2, refused.stderr
+        assert "error[plan-file.no-key]" in refused.stderr
+        assert "CONNECT_FINGERPRINT_KEY" in refused.stderr
     assert not (project.folder / "saved.plan").exists()
 
 

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.output import colour, progress, result, result_json
 from connect_reconciler.cli.plan_forms import Warned
-from connect_reconciler.plan.plan_file.file import check_saved, dump_plan, load_plan
+from connect_reconciler.plan.plan_file.file import (
+    check_saved,
+    dump_plan,
+    load_plan,
+    without_key_yet,
+)
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_json import render_plan_json
 from connect_reconciler.render.style import style
@@ -20,11 +25,15 @@ from connect_specs.text_files import read_text
 if TYPE_CHECKING:
     from connect_reconciler.cli.invocation import Invocation
     from connect_reconciler.cli.plan_forms import Forms
+    from connect_reconciler.plan.live import Live
     from connect_reconciler.plan.plan import Plan
 
 
-def told_and_kept(plan: Plan, call: Invocation, forms: Forms) -> None:
+def told_and_kept(plan: Plan, call: Invocation, forms: Forms, live: Live) -> None:
     """The plan as a verb's result, and in the files that it is to go to. Raises Invalid."""
+    if forms.out is not None and not plan.errors:
+        ensure_secrets_can_be_told_apart(plan, live)
+        plan = without_key_yet(plan)
     if forms.html is not None:
         write_page(plan, call.path(forms.html))
     if forms.out is not None and not plan.errors:
@@ -79,7 +88,6 @@ def save(plan: Plan, call: Invocation, file: Path) -> None:
     """Writes a plan file. Raises Invalid."""
     from connect_reconciler.cli.applying.running import base_of
 
-    _ensure_secrets_can_be_told_apart(plan)
     _write(call.path(file), dump_plan(plan))
     verb = ("rollback", plan.rolls_back) if plan.rolls_back else ("apply",)
     apply = join(("connect", *base_of(call), *verb, str(file)))
@@ -102,18 +110,12 @@ def _write(file: Path, text: str) -> None:
 
 
 def read_plan(file: Path) -> Plan:
-    """The plan in a file, to be shown. Raises Invalid."""
+    """The plan in a file. Raises Invalid."""
     return load_plan(read_text(file, file.name), file.name)
 
 
-def read_saved(file: Path) -> Plan:
-    """The plan in a file, to be applied. Raises Invalid."""
-    plan = read_plan(file)
-    _ensure_secrets_can_be_told_apart(plan)
-    return plan
-
-
-def _ensure_secrets_can_be_told_apart(plan: Plan) -> None:
-    problems = check_saved(plan)
+def ensure_secrets_can_be_told_apart(plan: Plan, live: Live) -> None:
+    """Raises Invalid for a plan whose file could not, though the project has applied before."""
+    problems = check_saved(plan, key_comes=live.key_comes)
     if problems:
         raise Invalid(*problems)

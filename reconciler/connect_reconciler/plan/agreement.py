@@ -147,7 +147,18 @@ def _is_left(then: Action, now: Action, key: bytes | None) -> bool:
         return then.old == now.old
     if isinstance(then, DeleteOld) and isinstance(now, DeleteOld):
         return then.old == now.old and (then.reset or not now.reset)
-    return not list(_fields(then, now, key))
+    return not list(_fields(then, _marked_as(then, now), key))
+
+
+def _marked_as(then: Action, now: Action) -> Action:
+    """`now` without fingerprints where `then` has none: the apply of it made the first key."""
+    if not isinstance(then, Create | UpdateConfig) or not isinstance(now, Create | UpdateConfig):
+        return now
+    unmarked = {key: then.config[key] for key in then.config if then.config[key] == Secret("")}
+    same = {
+        key: value for key, value in unmarked.items() if isinstance(now.config.get(key), Secret)
+    }
+    return replace(now, config={**now.config, **same})
 
 
 def _groups(plan: Plan) -> dict[str, tuple[Action, ...]]:

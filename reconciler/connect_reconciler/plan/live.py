@@ -167,6 +167,12 @@ class Live:
     hidden: str = ""
 
     @property
+    def key_comes(self) -> bool:
+        """Whether the project's key is made by the next apply, the first of all on this cluster."""
+        empty = not self.ledger.connectors and not self.ledger.pins
+        return empty and self.ledger.fingerprint_key is None and not self.rest_alone
+
+    @property
     def logs_unknown(self) -> bool:
         """Whether logs that are not in `logs` may be there all the same."""
         return self.rest_alone or bool(self.hidden)

@@ -240,6 +240,8 @@ def check_plan(plan: Plan, live: Live) -> tuple[Diagnostic, ...]:
         return (Diagnostic("stale.cluster", what),)
     if plan.key_id != key_id(live.ledger.fingerprint_key):
         what = "the plan's fingerprints were made with another key"
+        if not plan.key_id:
+            what = "the plan was made when the project had no key for fingerprints of secrets yet"
         hint = "make the plan again, with the same CONNECT_FINGERPRINT_KEY if you set one"
         return (Diagnostic("stale.key", what, hint=hint),)
     problems: list[Diagnostic] = []

@@ -6,6 +6,7 @@ Every file of data/v<n>/ was written by a connect of that time; none is ever wri
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from connect_reconciler.plan.plan_file.file import (
     load_plan,
     plan_document,
     plan_schema,
+    without_key_yet,
 )
 from connect_reconciler.plan.planner import make_plan
 from connect_specs.diagnostics import ExitCode, Invalid
@@ -184,13 +186,21 @@ def test_schema_says_that_no_field_may_be_added() -> None:
     assert all(each["additionalProperties"] is False for each in models)
 
 
-@pytest.mark.parametrize(("key", "codes"), [("k", []), (None, ["plan-file.no-key"])])
-def test_secrets_without_a_key_are_not_saved(
-    key: str | None, codes: list[str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("key", "key_comes", "codes"),
+    [("k", False, []), (None, False, ["plan-file.no-key"]), (None, True, [])],
+)
+def test_secrets_without_a_key_are_saved_only_before_the_first_apply(
+    key: str | None, codes: list[str], tmp_path: Path, *, key_comes: bool
 ) -> None:
     spec = "{name: a, config: {connector.class: FileStreamSink, topics: t, password: hunter2}}"
     desired = desired_of(spec, tmp_path)
-    plan = make_plan(desired, live_of({"ledger": {"key": key}}, desired), group_id="g")
-    found = check_saved(plan)
+    live = live_of({"ledger": {"key": key}}, desired)
+    plan = make_plan(desired, live, group_id="g")
+    assert live.key_comes is (key is None)
+    assert not replace(live, rest_alone=True).key_comes
+    found = check_saved(plan, key_comes=key_comes)
     assert [each.code for each in found] == codes
     assert not codes or "a.password" in found[0].what
+    said = [each.code for each in without_key_yet(plan).warnings]
+    assert ("plan-file.key-to-come" in said) is (key is None)

@@ -27,9 +27,11 @@ def planned_as_saved(
     """The plan to apply, judged by the policies of now, and the cluster that it was made for.
 
     Of a plan that an apply of ours began and did not end, what is left. Raises Stale where the
-    cluster moved otherwise, or where the specs do not give the saved plan.
+    cluster moved otherwise, or where the specs do not give the saved plan; Invalid for secrets
+    without fingerprints, but in the first apply of all on this cluster.
     """
     from connect_reconciler.apply.run import ensure_fresh
+    from connect_reconciler.cli.plan_output import ensure_secrets_can_be_told_apart
     from connect_reconciler.cli.planning import judged
     from connect_reconciler.observe.observe import observe
     from connect_reconciler.plan.agreement import ensure_rest, ensure_same, still_known
@@ -52,6 +54,8 @@ def planned_as_saved(
         ensure_fresh(without_actions(saved, live), desired, project, live)
         rest = still_known(saved, desired, live)
         again, live = _made_again(rest, project, desired, live, properties, ensure_rest)
+    if begun is None:
+        ensure_secrets_can_be_told_apart(saved, live)
     made = replace(as_saved(again, saved, begun), target=target_of(project))
     return judged(made, policies, live), live
 

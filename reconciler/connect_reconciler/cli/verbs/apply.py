@@ -71,7 +71,7 @@ def apply(
     from connect_reconciler.cli.applying.show_and_apply import need_someone_to_ask, show_and_apply
     from connect_reconciler.cli.connecting import client
     from connect_reconciler.cli.journals import ensure_journal
-    from connect_reconciler.cli.plan_output import read_saved
+    from connect_reconciler.cli.plan_output import read_plan
     from connect_reconciler.cli.planning import observed, planned
     from connect_reconciler.cli.reading import specs_and_policies
 
@@ -87,7 +87,7 @@ def apply(
     desired, policies = specs_and_policies(project)
     if file is not None:
         ensure_whole(scope)
-    saved = None if file is None else read_saved(call.path(file))
+    saved = None if file is None else read_plan(call.path(file))
     run = run_of(call, project, scope, file)
     with advised(run), client(project) as properties, ExitStack() as stack:
         # Before the cluster is looked at: what the other one does last must not be missed

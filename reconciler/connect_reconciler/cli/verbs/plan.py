@@ -56,7 +56,7 @@ def plan(
     with client(project) as properties:
         live = observed(project, desired, properties, scope)
         made = planned(project, desired, live, policies, scope)
-    told_and_kept(made, call, forms)
+    told_and_kept(made, call, forms, live)
     if made.errors:
         return ExitCode.INVALID
     return ExitCode.CHANGES if detailed_exitcode and not made.empty else ExitCode.OK

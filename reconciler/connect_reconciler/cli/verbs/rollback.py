@@ -101,7 +101,7 @@ def rollback(
             made = _as_saved(made, saved, found, project, properties)
         plan = judged(made, policies, found.live)
         if only_plan:
-            told_and_kept(plan, call, forms)
+            told_and_kept(plan, call, forms, found.live)
             return ExitCode.INVALID if plan.errors else ExitCode.OK
         code = show_and_apply(
             plan,
@@ -124,9 +124,9 @@ def rollback(
 
 def _saved(file: Path, apply_id: str) -> Plan:
     """The plan in the file. Raises Invalid for one that leads back from another apply, or ahead."""
-    from connect_reconciler.cli.plan_output import read_saved
+    from connect_reconciler.cli.plan_output import read_plan
 
-    saved = read_saved(file)
+    saved = read_plan(file)
     if not (saved.rolls_back or "").startswith(apply_id):
         what = f"this plan does not lead back from apply {apply_id}"
         hint = "`connect show FILE` says what it does"
@@ -147,6 +147,7 @@ def _as_saved(
     """The plan, if it is the saved one, or what is left of it. Raises Stale."""
     from connect_reconciler.apply.run import ensure_fresh
     from connect_reconciler.cli.applying.saved import as_saved, begun_by, without_actions
+    from connect_reconciler.cli.plan_output import ensure_secrets_can_be_told_apart
     from connect_reconciler.plan.agreement import ensure_rest, ensure_same
 
     desired, live, begun = found.way.desired, found.live, None
@@ -159,4 +160,6 @@ def _as_saved(
             raise
         ensure_fresh(without_actions(saved, live), desired, project, live)
         ensure_rest(saved, made, live)
+    if begun is None:
+        ensure_secrets_can_be_told_apart(saved, live)
     return as_saved(made, saved, begun)

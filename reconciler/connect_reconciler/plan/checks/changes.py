@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from connect_reconciler.plan.checks.addressable import name_error
 from connect_reconciler.plan.checks.belonging import (
     environment_error,
     environment_warning,
@@ -67,6 +68,7 @@ def check_changes(
         refused = (
             _ownership(each, desired.project)
             or _protection(each)
+            or name_error(each, live)
             or environment_error(each, desired, env)
             or rename_error(each, desired, live)
             or group_error(each, worker, readers)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 
 from pydantic import ValidationError
 
@@ -29,6 +30,8 @@ from connect_reconciler.plan.values import Secret
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 _AGAIN = "make the plan again"
+# Names in one warning
+_NAMED = 5
 
 
 def plan_document(plan: Plan) -> Document:
@@ -90,31 +93,55 @@ def load_plan(text: str, file: str = "plan") -> Plan:
     )
 
 
-def check_saved(plan: Plan) -> tuple[Diagnostic, ...]:
+def unmarked(plan: Plan) -> tuple[str, ...]:
+    """The secrets that the plan writes and has no fingerprints of, as `connector.key`."""
+    return tuple(
+        sorted(
+            {
+                f"{action.connector}.{key}"
+                for action in plan.actions
+                if isinstance(action, Create | UpdateConfig)
+                for key, value in action.config.items()
+                if value == Secret("")
+            }
+        )
+    )
+
+
+def check_saved(plan: Plan, *, key_comes: bool) -> tuple[Diagnostic, ...]:
     """Why a plan cannot be kept in a file and applied later; empty if it can.
 
     Without the project's key its secrets have no fingerprints, and whether the specs still say the
-    same could not be told.
+    same could not be told. `key_comes`: it cannot have a key yet (`Live.key_comes`).
     """
-    unmarked = sorted(
-        {
-            f"{action.connector}.{key}"
-            for action in plan.actions
-            if isinstance(action, Create | UpdateConfig)
-            for key, value in action.config.items()
-            if value == Secret("")
-        }
-    )
-    if not unmarked:
+    found = unmarked(plan)
+    if key_comes or not found:
         return ()
     return (
         Diagnostic(
             "plan-file.no-key",
-            "the project has no key yet, so a plan file cannot tell its secrets from others:"
-            f" {', '.join(unmarked)}",
+            "the project has no key, so a plan file cannot tell its secrets from others:"
+            f" {', '.join(found)}",
             hint="set CONNECT_FINGERPRINT_KEY for plan and apply, or apply once without a file",
         ),
     )
+
+
+def without_key_yet(plan: Plan) -> Plan:
+    """The plan with a warning of what a file of it cannot tell."""
+    found = unmarked(plan)
+    if not found:
+        return plan
+    shown = ", ".join(found[:_NAMED])
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    what = f"a file of this plan does not tell whether secrets change before it is applied: {shown}"
+    warning = Diagnostic(
+        "plan-file.key-to-come",
+        what + more,
+        why="the first apply makes the key of fingerprints, and takes what the specs hold then",
+        hint="set CONNECT_FINGERPRINT_KEY for plan and apply to have it told from the first on",
+    )
+    return replace(plan, warnings=(*plan.warnings, warning))
 
 
 def plan_schema() -> str:
