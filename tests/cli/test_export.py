@@ -67,8 +67,17 @@ def test_secrets_in_clear_leave_only_when_asked_to(project: Command) -> None:
     assert project("export", "--out", "out", "lines", "--format", "properties").returncode == 2
 
 
-def test_several_need_a_folder_and_names_must_be_there(project: Command) -> None:
-    assert project("export", "--show-secrets").returncode == 2
+def test_several_as_one_json_list(project: Command) -> None:
+    found = json.loads(project("export", "--show-secrets").stdout)
+    alone = json.loads(project("export", "lines").stdout)
+    assert [each["name"] for each in found] == ["lines", "other"]
+    assert found[0] == alone
+    project.write("connectors/all.yaml", "# nothing yet\n")
+    assert json.loads(project("export").stdout) == []
+
+
+def test_several_properties_need_a_folder_and_names_must_be_there(project: Command) -> None:
+    assert project("export", "--show-secrets", "--format", "properties").returncode == 2
     assert project("export", "nobody").returncode == 2
     shown = project("export", "--show-secrets", "--format", "strimzi").stdout
     assert [each["metadata"]["name"] for each in yaml.safe_load_all(shown)] == ["lines", "other"]

@@ -46,13 +46,64 @@ def test_a_row_counts_tasks_and_says_why_one_failed() -> None:
     row = row_of(
         status(State.RUNNING, State.FAILED, State.UNASSIGNED), [TaskId("c", 2), TaskId("d", 0)]
     )
-    assert row == Row("c", "sink", "RUNNING", 3, 1, 1, ("task 1: OSError: disk full",))
+    assert row == Row("c", "sink", "FAILED", 3, 1, 1, ("task 1: OSError: disk full",))
     assert draw([row]) == (
-        "CONNECTOR  TYPE  STATE    TASKS  SLOTS SHORT\n"
-        "c          sink  RUNNING  1/3    1\n"
-        "\n"
-        "c: task 1: OSError: disk full\n"
+        "CONNECTOR  TYPE  STATE   TASKS  SLOTS SHORT  REASON\n"
+        "c          sink  FAILED  1/3    1            task 1: OSError: disk full\n"
     )
+
+
+def test_each_reason_stands_once_with_its_tasks() -> None:
+    waits = "The task waits for a slot: all 2 are taken. Each task takes one."
+    java = "java.nio.file.NoSuchFileException: /x\n\tat java.base/sun.nio.fs.A.b(A.java:1)\n"
+
+    def of(*traces: str | None) -> tuple[str, ...]:
+        tasks = {
+            number: InstanceStatus(State.FAILED if trace else State.RUNNING, "w", trace)
+            for number, trace in enumerate(traces)
+        }
+        found = ConnectorStatus("c", InstanceStatus(State.RUNNING, "w"), tasks, "sink")
+        return row_of(found).why
+
+    assert of(waits, waits, waits) == (waits,)
+    assert of(None, waits, waits) == (f"tasks 1, 2: {waits}",)
+    assert of(None, *[waits] * 9) == (f"tasks 1, 2, 3, 4, 5 and 4 more: {waits}",)
+    assert of(java) == ("NoSuchFileException: /x",)
+    assert of(java, None, TRACE) == (
+        "task 0: NoSuchFileException: /x",
+        "task 2: OSError: disk full",
+    )
+    assert of("connect.sinks: nothing. Is there: no") == ("connect.sinks: nothing. Is there: no",)
+
+
+def test_a_table_is_as_wide_as_the_terminal() -> None:
+    row = Row("c", "sink", "FAILED", 1, 0, None, ("OSError: the disk of this machine is full",))
+    well = Row("d", "sink", "RUNNING", 1, 1, None)
+    assert draw([row, well], width=60) == (
+        "CONNECTOR  TYPE  STATE    TASKS  REASON\n"
+        "c          sink  FAILED   0/1    OSError: the disk of this\n"
+        "                                 machine is full\n"
+        "d          sink  RUNNING  1/1\n"
+    )
+    assert draw([row, well], width=40) == (
+        "CONNECTOR  TYPE  STATE    TASKS\n"
+        "c          sink  FAILED   0/1\n"
+        "    OSError: the disk of this machine is\n"
+        "    full\n"
+        "d          sink  RUNNING  1/1\n"
+    )
+    long = Row("c", "sink", "FAILED", 1, 0, None, ("x" * 5000,))
+    assert max(map(len, draw([long], width=100).splitlines())) == 100
+    assert len(draw([long], width=100).splitlines()) == 4
+    assert "x" * 5000 in draw([long])
+
+
+def test_what_others_named_does_not_steer_a_terminal() -> None:
+    row = Row("a\x1b[2Jb", "sink", "FAILED", 1, 0, None)
+    assert "\x1b" not in draw([row])
+    trace = "OSError: \x1b]0;title\x07\n"
+    found = ConnectorStatus("c", InstanceStatus(State.FAILED, "w", trace), {}, "sink")
+    assert "\x1b" not in draw([row_of(found)])
 
 
 def test_who_waits_for_a_slot_is_told_what_to_do() -> None:

@@ -10,11 +10,10 @@ import os
 import stat
 import sys
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Final
+from typing import IO, TYPE_CHECKING, Final
 
 import typer
 
-from connect_reconciler.cli.invocation import invocation
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
@@ -23,11 +22,6 @@ if TYPE_CHECKING:
 _FORMAT: Final = "%(asctime)s.%(msecs)03d %(name)s %(message)s"
 _TIME: Final = "%Y-%m-%dT%H:%M:%S"
 _PREFIX: Final = "connect.asked."
-_VERBOSE_HELP: Final = "Say on stderr what is asked of the cluster and of Kafka."
-_FILE_HELP: Final = "Append the same to FILE, which others cannot read."
-
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help=_VERBOSE_HELP)]
-LogFile = Annotated[Path | None, typer.Option("--log-file", metavar="FILE", help=_FILE_HELP)]
 
 
 def tell(context: typer.Context, *, verbose: bool, file: Path | None) -> None:
@@ -35,34 +29,7 @@ def tell(context: typer.Context, *, verbose: bool, file: Path | None) -> None:
     if verbose:
         _add(context, "stderr", lambda: _Handler(sys.stderr))
     if file is not None:
-        path = invocation(context).path(file)
-        _add(context, str(path), lambda: _Handler(_opened(path), owns=True))
-
-
-def options(
-    context: typer.Context,
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose",
-            "-v",
-            help=_VERBOSE_HELP,
-            callback=lambda context, value: tell(context, verbose=bool(value), file=None),
-            expose_value=False,
-        ),
-    ] = False,
-    log_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--log-file",
-            metavar="FILE",
-            help=_FILE_HELP,
-            callback=lambda context, value: tell(context, verbose=False, file=value),
-            expose_value=False,
-        ),
-    ] = None,
-) -> None:
-    """The options as they may stand after a verb; only they are used."""
+        _add(context, str(file), lambda: _Handler(_opened(file), owns=True))
 
 
 class _Handler(logging.StreamHandler[IO[str]]):

@@ -6,8 +6,9 @@ Kafka or Spark. The summaries stand here for the same reason.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from keyword import iskeyword
 from pathlib import Path
@@ -16,10 +17,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from connect_reconciler.cli.asked_log import LogFile, Verbose, options, tell
-from connect_reconciler.cli.invocation import Invocation, invocation
-
-_ENV_HELP = "Read all files with the values of values/NAME.yaml."
+from connect_reconciler.cli.everywhere import take_everywhere
+from connect_reconciler.cli.invocation import Invocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,7 @@ VERBS: Mapping[str, Verb] = {
     "restart": Verb("restart", "Restart a connector, or all that failed."),
     "delete": Verb("states", "Delete a connector."),
     "plugins": Verb("plugins", "List the cluster's plugins, or lock what is known of them."),
+    "completion": Verb("completion", "Print a script that completes words in a shell."),
     "version": Verb("version", "Show the version."),
 }
 
@@ -86,7 +86,7 @@ def load(name: str) -> Any:
     command = (
         typer.main.get_command(found) if isinstance(found, typer.Typer) else _alone(found, name)
     )
-    _take_env(command, [*_alone(_env, "env").params, *_alone(options, "log").params])
+    take_everywhere(command)
     return command
 
 
@@ -96,54 +96,40 @@ def _alone(function: Any, name: str) -> Any:
     return typer.main.get_command(app)
 
 
-def _take_env(command: Any, option: list[Any]) -> None:
-    """Lets `--env` and what the log is told by stand after the verb, too."""
-    command.params += option
-    for part in getattr(command, "commands", {}).values():
-        _take_env(part, option)
+def command() -> Any:
+    """The command `connect` with all its verbs."""
+    found = typer.main.get_command(_app)
+    take_everywhere(found)
+    return found
 
 
-def _choose_env(context: typer.Context, env: str | None) -> None:
-    if env is not None:
-        context.obj = replace(invocation(context), env=env)
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from connect_reconciler.cli.verbs.version import version
+
+        version()
+        raise typer.Exit
 
 
-def _env(
-    env: Annotated[
-        str | None,
-        typer.Option(
-            "--env", metavar="NAME", help=_ENV_HELP, callback=_choose_env, expose_value=False
-        ),
-    ] = None,
-) -> None:
-    """Only its option is used."""
-
-
-app = typer.Typer(
+_app = typer.Typer(
     cls=Verbs,
     add_completion=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Plan and apply for Kafka Connect, and a Connect runtime on Spark.",
-    epilog="Exit codes: 0 done, 1 failed, 2 invalid, 3 unreachable, 4 changes pending, 5 stale.",
+    epilog="Exit codes: 0 done, 1 failed, 2 invalid, 3 unreachable, 4 changes pending, 5 stale, "
+    "130 interrupted. Documentation: README.md and docs/ in the repository.",
 )
 
 
-@app.callback()
-def root(
+@_app.callback()
+def _root(
     context: typer.Context,
-    project: Annotated[
-        Path | None,
-        typer.Option("--project", "-C", metavar="DIR", help="Run as if started in DIR."),
-    ] = None,
-    env: Annotated[
-        str | None,
-        typer.Option("--env", metavar="NAME", envvar="CONNECT_ENV", help=_ENV_HELP),
-    ] = None,
-    verbose: Verbose = False,
-    log_file: LogFile = None,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
+        ),
+    ] = False,
 ) -> None:
-    folder = Path.cwd() if project is None else project
-    if not folder.is_dir():
-        raise typer.BadParameter(f"{folder} is not a folder", param_hint="--project")
-    context.obj = Invocation(folder, env)
-    tell(context, verbose=verbose, file=log_file)
+    context.obj = (context.obj or Invocation(Path.cwd())).in_environment(os.environ)

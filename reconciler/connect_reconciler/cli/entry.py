@@ -18,6 +18,7 @@ import typer
 from connect_reconciler.cli import interruption
 from connect_reconciler.cli.cutting import BY_SIGNAL, cut_short
 from connect_reconciler.cli.signals import Terminated, raised_on_sigterm
+from connect_reconciler.cli.usage import wrong_usage
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def run(argv: Sequence[str]) -> int:
     except ConnectError as error:
         return _draw(error.diagnostics, error.exit_code, as_json, error.next_steps)
     except typer.TyperException as error:
-        return _draw([_usage(error)], ExitCode.INVALID, as_json)
+        return _draw([wrong_usage(error, argv)], ExitCode.INVALID, as_json)
     except (KeyboardInterrupt, typer.Abort):
         interrupted.say()
         return ExitCode.INTERRUPTED
@@ -48,9 +49,12 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _invoke(argv: list[str]) -> int:
-    from connect_reconciler.cli.commands import app
+    from connect_reconciler.cli.commands import command as connect
+    from connect_reconciler.cli.completing import COMPLETE, complete
 
-    command = typer.main.get_command(app)
+    command = connect()
+    if COMPLETE in os.environ:
+        return complete(command)
     with raised_on_sigterm():
         # not by calling it, which makes an exit code of its own of Ctrl-C
         try:
@@ -105,13 +109,6 @@ def _position(where: Location | str | None) -> dict[str, object]:
     if where is None or isinstance(where, str):
         return {}
     return {"file": where.file, "line": where.line, "column": where.column}
-
-
-def _usage(error: typer.TyperException) -> Diagnostic:
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "connect"
-    what = error.format_message().rstrip(".")
-    return Diagnostic("usage", what, hint=f"see `{command} --help`")
 
 
 def _broken_pipe() -> int:

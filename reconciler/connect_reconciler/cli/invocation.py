@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 
@@ -29,6 +30,10 @@ class Invocation:
         from connect_specs.project import find_project, load_project
 
         return load_project(find_project(self.folder), self.env)
+
+    def in_environment(self, variables: Mapping[str, str]) -> Self:
+        """The same; CONNECT_ENV says for which environment, where no option does."""
+        return replace(self, env=self.env or variables.get("CONNECT_ENV") or None)
 
     def path(self, named: Path) -> Path:
         """Where a path that the user wrote leads."""

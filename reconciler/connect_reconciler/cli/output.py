@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -32,6 +33,11 @@ def progress(text: str) -> None:
 def colour(stream: TextIO) -> bool:
     """Whether colour is wanted on that stream: a terminal, and NO_COLOR not set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def width() -> int | None:
+    """How wide stdout is; None where it is no terminal, and lines may be as long as they like."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect_reconciler.apply.health import last_line
 from connect_reconciler.cli.output import table
+from connect_reconciler.render.texts import one_line
 from connect_runtime.herder.values import ConnectorStatus
-from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.storage.snapshots import State, TaskId
 
-_RUNNING = "RUNNING"
 _UNKNOWN = "-"
+_REASON = "REASON"
+_GAP = 2
+# A reason that has less room stands below its row
+_REASON_LEAST = 24
+_REASON_LINES = 3
+_INDENT = "    "
+# Tasks of one reason that are named
+_NAMED = 5
+_PACKAGE = re.compile(r"^(?:[A-Za-z_][\w$]*\.)+(?=[A-Z]\w*(?::|$))")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One connector. `short` counts tasks that wait for a slot; `why` is why it or a task failed.
+    """One connector. `short` counts tasks that wait for a slot, None where nothing tells; `why` is
+    why it or its tasks do not run. It is FAILED if one of its tasks is.
 
-    `running` and `short` None: no runtime is up, so nothing runs. `target` is what was asked of it,
-    where that is shown.
+    `running` None: no runtime is up, so nothing runs. `target` is what was asked of it, where that
+    is shown.
     """
 
     name: str
@@ -37,31 +49,64 @@ def row_of(status: ConnectorStatus, waiting: Sequence[TaskId] = (), *, target: s
     return Row(
         name=status.name,
         kind=status.type,
-        state=status.connector.state,
+        state=state_of(status).value,
         tasks=len(status.tasks),
-        running=sum(task.state == _RUNNING for task in status.tasks.values()),
+        running=sum(task.state is State.RUNNING for task in status.tasks.values()),
         short=sum(task.connector == status.name for task in waiting),
-        why=_why(status),
+        why=reasons(status),
         target=target,
     )
 
 
-def draw(rows: Sequence[Row], rates: Mapping[str, str] | None = None) -> str:
-    """The rows as a table, with what failed below it."""
+def state_of(status: ConnectorStatus) -> State:
+    """A connector's own state; FAILED as soon as one of its tasks is."""
+    failed = any(task.state is State.FAILED for task in status.tasks.values())
+    return State.FAILED if failed else status.connector.state
+
+
+def reasons(status: ConnectorStatus) -> tuple[str, ...]:
+    """Why a connector or its tasks do not run, each reason once, with the tasks that have it."""
+    found = [] if status.connector.trace is None else [_short(status.connector.trace)]
+    tasks: dict[str, list[int]] = {}
+    for number, task in sorted(status.tasks.items()):
+        if task.trace is not None:
+            tasks.setdefault(_short(task.trace), []).append(number)
+    for reason, numbers in tasks.items():
+        found.append(
+            reason if len(numbers) == len(status.tasks) else f"{_named(numbers)}: {reason}"
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def draw(
+    rows: Sequence[Row], rates: Mapping[str, str] | None = None, *, width: int | None = None
+) -> str:
+    """The rows as a table, each reason in its row; no wider than `width`, where names allow it."""
     columns: dict[str, Callable[[Row], str]] = {
-        "CONNECTOR": lambda row: row.name,
+        "CONNECTOR": lambda row: one_line(row.name),
         "TYPE": lambda row: row.kind,
         "STATE": lambda row: row.state,
         "TASKS": _tasks,
-        "SLOTS SHORT": lambda row: _number(row.short),
     }
+    if any(row.short is not None for row in rows):
+        columns["SLOTS SHORT"] = lambda row: _number(row.short)
     if any(row.target for row in rows):
         columns = {"CONNECTOR": columns["CONNECTOR"], "TARGET": lambda row: row.target} | columns
     if rates is not None:
         columns["RATE"] = lambda row: rates.get(row.name, _UNKNOWN)
+    head = list(columns)
     cells = [[cell(row) for cell in columns.values()] for row in rows]
-    failures = [f"{row.name}: {line}\n" for row in rows for line in row.why]
-    return table(list(columns), cells) + ("\n" + "".join(failures) if failures else "")
+    if not any(row.why for row in rows):
+        return table(head, cells)
+    room = _room([head, *cells], width)
+    if room is not None and room < _REASON_LEAST:
+        return _with_reasons_below(table(head, cells), rows, width or 0)
+    lines: list[list[str]] = []
+    for row, line in zip(rows, cells, strict=True):
+        first, *more = [part for why in row.why for part in _wrapped(why, room)] or [""]
+        lines.append([*line, first])
+        lines += [[*[""] * len(head), part] for part in more]
+    return table([*head, _REASON], lines)
 
 
 def short_of_slots(rows: Sequence[Row]) -> str:
@@ -87,6 +132,31 @@ def changes(before: Mapping[str, Row], after: Mapping[str, Row]) -> list[str]:
     return lines
 
 
+def _room(lines: Sequence[Sequence[str]], width: int | None) -> int | None:
+    """How wide a column after these may be; None for as wide as it likes."""
+    if width is None:
+        return None
+    columns = zip(*lines, strict=True)
+    return width - sum(max(map(len, column)) + _GAP for column in columns)
+
+
+def _with_reasons_below(drawn: str, rows: Sequence[Row], width: int) -> str:
+    head, *lines = drawn.splitlines()
+    found = [head]
+    for row, line in zip(rows, lines, strict=True):
+        found.append(line)
+        room = max(width - len(_INDENT), _REASON_LEAST)
+        found += [f"{_INDENT}{part}" for why in row.why for part in _wrapped(why, room)]
+    return "".join(f"{line}\n" for line in found)
+
+
+def _wrapped(text: str, room: int | None) -> Iterator[str]:
+    if room is None:
+        yield text
+        return
+    yield from textwrap.wrap(text, room, max_lines=_REASON_LINES, placeholder=" …")
+
+
 def _tasks(row: Row) -> str:
     return f"{_number(row.running)}/{row.tasks}"
 
@@ -95,11 +165,14 @@ def _number(value: int | None) -> str:
     return _UNKNOWN if value is None else str(value)
 
 
-def _why(status: ConnectorStatus) -> tuple[str, ...]:
-    found = [] if status.connector.trace is None else [last_line(status.connector.trace)]
-    found += [
-        f"task {number}: {last_line(task.trace)}"
-        for number, task in sorted(status.tasks.items())
-        if task.trace is not None
-    ]
-    return tuple(found)
+def _short(trace: str) -> str:
+    """The line of a trace that tells, without the packages of its class."""
+    return _PACKAGE.sub("", one_line(last_line(trace)))
+
+
+def _named(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"task {numbers[0]}"
+    named = ", ".join(map(str, numbers[:_NAMED]))
+    left = len(numbers) - _NAMED
+    return f"tasks {named} and {left} more" if left > 0 else f"tasks {named}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from connect_reconciler.cli.completing import connector_names
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
@@ -17,11 +18,21 @@ if TYPE_CHECKING:
 
 Targets = Annotated[
     list[str] | None,
-    typer.Option("--target", metavar="GLOB", help="Only connectors whose names match. Repeatable."),
+    typer.Option(
+        "--target",
+        metavar="GLOB",
+        help="Only connectors whose names match. Repeatable.",
+        autocompletion=connector_names,
+    ),
 ]
 Excludes = Annotated[
     list[str] | None,
-    typer.Option("--exclude", metavar="GLOB", help="Leave these connectors out. Repeatable."),
+    typer.Option(
+        "--exclude",
+        metavar="GLOB",
+        help="Leave these connectors out. Repeatable.",
+        autocompletion=connector_names,
+    ),
 ]
 AllowEmpty = Annotated[
     bool,

@@ -22,7 +22,8 @@ from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
 from connect_specs.fields import as_text, check_fields, did_you_mean, required
 from connect_specs.nodes import Map, Node
-from connect_specs.spec_files import find_policy_files, relative_name
+from connect_specs.spec_files import find_policy_files
+from connect_specs.spec_folders import relative_name
 from connect_specs.text_files import read_text
 from connect_specs.yaml_documents import parse_yaml
 

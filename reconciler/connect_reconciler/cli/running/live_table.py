@@ -47,7 +47,7 @@ def show_until(
         while True:
             rows = look()
             rates.see(time.monotonic(), _positions(rows, verbs, ends))
-            live.update(_drawn(rows, rates, verbs), refresh=True)
+            live.update(_drawn(rows, rates, verbs, console.width), refresh=True)
             if told.wait(_LOOK_EVERY_S):
                 return
 
@@ -100,7 +100,7 @@ def _position(row: Row, verbs: Verbs, ends: LogEnds) -> int | None:
     return None
 
 
-def _drawn(rows: Mapping[str, Row], rates: Rates, verbs: Verbs) -> Text:
+def _drawn(rows: Mapping[str, Row], rates: Rates, verbs: Verbs, width: int) -> Text:
     if not verbs.ready():
         return Text("starting: reading the topics")
     if not rows:
@@ -109,7 +109,7 @@ def _drawn(rows: Mapping[str, Row], rates: Rates, verbs: Verbs) -> Text:
         name: ("~" if row.kind == "source" and rates.known(name) else "") + rates.text(name)
         for name, row in rows.items()
     }
-    text = Text(f"{draw(list(rows.values()), shown)}\n{_slots(verbs.runtime())}")
+    text = Text(f"{draw(list(rows.values()), shown, width=width)}\n{_slots(verbs.runtime())}")
     text.highlight_words(["FAILED"], "bold red")
     text.highlight_words(["RUNNING"], "green")
     return text

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from connect_reconciler.cli.completing import connector_names
 from connect_reconciler.cli.invocation import AsJson, Invocation, invocation
 from connect_reconciler.cli.output import progress, result, result_json
 from connect_specs.diagnostics import Diagnostic, Invalid
@@ -29,7 +31,10 @@ class Format(StrEnum):
 def export(
     context: typer.Context,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="All, if none is named.")
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME", help="All, if none is named.", autocompletion=connector_names
+        ),
     ] = None,
     written_as: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.JSON,
     out: Annotated[
@@ -155,7 +160,9 @@ def _chosen(
 def _to_stdout(texts: Mapping[str, str], written_as: Format, *, as_json: bool) -> None:
     if as_json:
         result_json([{"connector": name, "text": text} for name, text in texts.items()])
-    elif len(texts) > 1 and written_as is not Format.STRIMZI:
+    elif len(texts) != 1 and written_as is Format.JSON:
+        result_json([json.loads(text) for text in texts.values()])
+    elif len(texts) > 1 and written_as is Format.PROPERTIES:
         what = f"{written_as.value} holds one connector a file"
         hint = "name a folder with --out, or one connector"
         raise Invalid(Diagnostic("export.several", what, hint=hint))

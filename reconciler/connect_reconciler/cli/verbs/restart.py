@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from connect_reconciler.cli.completing import connector_names
 from connect_reconciler.cli.every import Every, seconds, watch
 from connect_reconciler.cli.interruption import may_change
 from connect_reconciler.cli.invocation import AsJson, invocation
@@ -39,7 +40,10 @@ class _Look:
 def restart(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The connector's name.")
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="The connector's name.", autocompletion=connector_names
+        ),
     ] = None,
     failed: Annotated[
         bool, typer.Option("--failed", help="All of the specs that failed and should run.")

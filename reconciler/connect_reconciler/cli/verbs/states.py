@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from connect_reconciler.cli.completing import connector_names
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import result, result_json
 from connect_specs.diagnostics import Diagnostic, Failed
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
     from connect_reconciler.cluster.port import Cluster
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The connector's name.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The connector's name.", autocompletion=connector_names),
+]
 
 _STOP_S = 30.0
 _LOOK_EVERY_S = 0.1

@@ -7,16 +7,19 @@ and are not shown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from connect_reconciler.cli.invocation import AsJson, invocation
-from connect_reconciler.cli.output import progress, result, result_json
+from connect_reconciler.cli.output import progress, result, result_json, width
+from connect_reconciler.cli.scoping import Targets
+from connect_specs.diagnostics import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from connect_reconciler.cli.owning import Owners
     from connect_reconciler.cli.rows import Row
     from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
     from connect_runtime.herder.view import View
@@ -26,27 +29,98 @@ if TYPE_CHECKING:
 _ELECTION_S = 3.0
 
 
-def status(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show connectors: target state, state, tasks, slots that are short, and why one failed."""
+def status(
+    context: typer.Context,
+    target: Targets = None,
+    whole: Annotated[
+        bool, typer.Option("--all", help="Of other projects, too, and of none.")
+    ] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="End with 1 if one does not do what it should.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show connectors: target state, state, tasks, slots that are short, and why one failed.
+
+    Those of this project: named by its specs, or recorded as its own. One is FAILED if one of its
+    tasks is. With --exit-code it ends with 1 if one failed, or should run and does not.
+    """
     from connect_reconciler.cli.connecting import client
-    from connect_reconciler.cli.rows import draw, short_of_slots
+    from connect_reconciler.cli.owning import owners_of
+    from connect_reconciler.plan.scope import Scope, chosen
 
     project = invocation(context).project()
     with client(project) as properties:
         leader, view = _read(project, properties)
-        statuses = _statuses(view, project, properties)
+        configs = {name: each.config for name, each in view.config.connectors.items()}
+        owners = owners_of(project, properties, configs)
+        ours = [name for name in sorted(configs) if whole or owners.holds(name)]
+        names = chosen(ours, Scope(tuple(target or ())))
+        statuses = _statuses(view, names, project, properties)
+    well = all(_is_well(view, name, leader, found) for name, found in statuses.items())
+    left = len(configs) - len(ours)
     if as_json:
-        connectors = [_connector(view, name, leader, found) for name, found in statuses.items()]
-        result_json({"project": project.name, "leader": leader, "connectors": connectors})
-        return
+        _tell_json(project, owners, leader, view, statuses, left)
+    else:
+        _tell(project, owners, leader, view, statuses, left)
+    return ExitCode.FAILED if exit_code and not well else ExitCode.OK
+
+
+def _is_well(view: View, name: str, leader: str | None, found: ConnectorStatus | None) -> bool:
+    """Whether a connector that should run does, and no other has failed."""
+    from connect_reconciler.cli.rows import state_of
+    from connect_runtime.storage.snapshots import State
+    from connect_specs.states import TargetState
+
+    if view.config.connectors[name].target is not TargetState.RUNNING:
+        return found is None or state_of(found) is not State.FAILED
+    if found is None or leader is None:
+        return False
+    return all(each.state is State.RUNNING for each in (found.connector, *found.tasks.values()))
+
+
+def _tell(
+    project: Project,
+    owners: Owners,
+    leader: str | None,
+    view: View,
+    statuses: Mapping[str, ConnectorStatus | None],
+    left: int,
+) -> None:
+    from connect_reconciler.cli.rows import draw, short_of_slots
+
     if leader is None:
         progress("no runtime is up: nothing runs now")
+    if owners.unread:
+        progress(f"who owns connectors is told by specs and configs only: {owners.unread}")
+    if owners.specs is None:
+        progress("the specs cannot be read (`connect validate`): all connectors are shown")
     ours = leader is not None and project.target is None
     waiting = _waiting(project, leader) if ours and leader else None
     rows = [_row(view, name, leader, waiting, found) for name, found in statuses.items()]
-    result(draw(rows) if rows else "there are no connectors")
+    nobody = f"{project.name} has no connectors" if left else "there are no connectors"
+    result(draw(rows, width=width()) if rows else nobody)
+    if left:
+        progress(f"not shown: {left} of other projects or of none (--all lists them)")
     if said := short_of_slots(rows):
         progress(said)
+
+
+def _tell_json(
+    project: Project,
+    owners: Owners,
+    leader: str | None,
+    view: View,
+    statuses: Mapping[str, ConnectorStatus | None],
+    left: int,
+) -> None:
+    connectors = [
+        _connector(view, name, owners.by_name.get(name), leader, found)
+        for name, found in statuses.items()
+    ]
+    result_json(
+        {"project": project.name, "leader": leader, "connectors": connectors, "not_shown": left}
+    )
 
 
 def _read(project: Project, properties: Mapping[str, str]) -> tuple[str | None, View]:
@@ -78,7 +152,7 @@ def _read_over_rest(target: RestTarget) -> tuple[str, View]:
 
 
 def _statuses(
-    view: View, project: Project, properties: Mapping[str, str]
+    view: View, names: Sequence[str], project: Project, properties: Mapping[str, str]
 ) -> dict[str, ConnectorStatus | None]:
     """By connector, without the secrets that a trace may hold."""
     from connect_reconciler.cli.spec_secrets import sensitive_by_specs
@@ -88,7 +162,8 @@ def _statuses(
     sensitive = sensitive_by_specs(project)
     shown: dict[str, ConnectorStatus | None] = {}
     with known_plugins(project, properties) as plugins:
-        for name, asked in sorted(view.config.connectors.items()):
+        for name in names:
+            asked = view.config.connectors[name]
             found = _status(view, name)
             configs = (asked.config, *asked.task_configs)
             shown[name] = found and without_secrets(
@@ -144,15 +219,20 @@ def _waiting(project: Project, leader: str) -> list[TaskId] | None:
 
 
 def _connector(
-    view: View, name: str, leader: str | None, found: ConnectorStatus | None
+    view: View, name: str, owner: str | None, leader: str | None, found: ConnectorStatus | None
 ) -> dict[str, Any]:
+    from connect_reconciler.cli.rows import reasons, state_of
+
     asked: ConnectorState = view.config.connectors[name]
     tasks = sorted(found.tasks.items()) if found else []
     return {
         "name": name,
         "type": _kind(view, name),
         "target": asked.target.value,
+        "project": owner,
         "running": leader is not None,
+        "state": None if found is None or leader is None else state_of(found).value,
+        "why": [] if found is None else list(reasons(found)),
         "connector": None if found is None else _instance(found.connector),
         "tasks": [{"id": number, **_instance(task)} for number, task in tasks],
         "generation": asked.generation,

@@ -1,0 +1,197 @@
+"""What is wrong with a command line, in our words, and what to write instead.
+
+Whoever comes from another tool writes its words: where one of them was meant, the hint says ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import typer
+
+from connect_reconciler.cli.commands import VERBS
+from connect_specs.diagnostics import Diagnostic
+
+_VERBS: Mapping[str, str] = {
+    **dict.fromkeys(("diff", "preview", "refresh", "compare"), "`connect plan` shows what differs"),
+    **dict.fromkeys(
+        ("list", "get", "ls", "ps", "describe", "state"), "`connect status` shows the connectors"
+    ),
+    **dict.fromkeys(
+        ("destroy", "rm", "remove"),
+        "remove the specs and `connect apply`; `connect delete NAME` deletes one by hand",
+    ),
+    **dict.fromkeys(
+        ("create", "deploy", "update", "sync", "reconcile", "put", "edit"),
+        "write specs, then `connect apply` makes the cluster what they say",
+    ),
+    **dict.fromkeys(("start", "run", "serve"), "`connect up`, or `connect resume NAME`"),
+    **dict.fromkeys(("undo", "revert"), "`connect history`, then `connect rollback ID`"),
+    **dict.fromkeys(("check", "lint", "test"), "`connect validate` checks all files"),
+    **dict.fromkeys(("log", "logs"), "`connect status` says why something failed"),
+    **dict.fromkeys(("pull", "adopt"), "`connect import` writes specs from live connectors"),
+    **dict.fromkeys(("config", "dump", "cat"), "`connect export NAME --live` writes its config"),
+    **dict.fromkeys(("workspace", "env"), "`--env NAME` chooses an environment"),
+    **dict.fromkeys(("unlock", "force-unlock"), "`connect apply --takeover`"),
+    "taint": "`connect restart NAME`",
+    "reset": "`connect offsets reset NAME`",
+    "help": "`connect --help`, or `connect VERB --help`",
+}
+_OPTIONS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("--auto-approve", "--approve", "--assume-yes", "--no-input", "-y"),
+        "--yes applies without a question",
+    ),
+    **dict.fromkeys(("--dry-run", "--check"), "`connect plan` changes nothing"),
+    **dict.fromkeys(("--detailed-exit-code", "--exit-code"), "`connect plan --detailed-exitcode`"),
+    **dict.fromkeys(("--chdir", "--dir", "--directory"), "-C DIR runs as if started in DIR"),
+    **dict.fromkeys(
+        ("--environment", "--workspace", "--var-file", "--profile", "-e"),
+        "--env NAME reads values/NAME.yaml",
+    ),
+    **dict.fromkeys(("--output", "--format", "-o"), "--json writes the result as JSON"),
+    **dict.fromkeys(("--no-color", "--no-colour"), "set NO_COLOR=1"),
+    **dict.fromkeys(("--include", "--only"), "--target GLOB plans some connectors only"),
+    **dict.fromkeys(("--concurrency", "--workers"), "--parallelism N"),
+    **dict.fromkeys(
+        ("--url", "--bootstrap-server", "--server"), "connect.yaml says where the cluster is"
+    ),
+}
+_EXTRA = re.compile(r"unexpected extra argument\(s\) \((.*)\)", re.DOTALL)
+_NO_VERB = re.compile(r"No such command (['\"])(.*?)\1(?:\. Did you mean|$)", re.DOTALL)
+_TERRAFORM = re.compile(r"-[a-z][a-z-]+(=.*)?", re.DOTALL)
+
+
+def wrong_usage(error: typer.TyperException, words: Sequence[str]) -> Diagnostic:
+    """What `error` says of the command line `connect words`."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else _command(words)
+    what, why, hint = _told(error, context, command, words)
+    return Diagnostic("usage", what, why=why, hint=hint or f"see `{command} --help`")
+
+
+def _told(
+    error: typer.TyperException, context: Any, command: str, words: Sequence[str]
+) -> tuple[str, str, str]:
+    """What, why and a hint, of which the last two may be empty."""
+    text = error.format_message().rstrip(".")
+    match type(error).__name__:
+        case "NoSuchOption":
+            option = _as_written(str(getattr(error, "option_name", "")), words)
+            return f"{command} has no option {option}", "", _for_option(option, context)
+        case "BadOptionUsage":
+            option = str(getattr(error, "option_name", ""))
+            wants = "requires an argument" in text
+            return f"{option} {'needs a value' if wants else 'takes no value'}", "", ""
+        case "MissingParameter":
+            name = _name(getattr(error, "param", None))
+            return f"{command} needs {name}", "", f"`{command} {name}`; see `{command} --help`"
+        case "BadParameter":
+            return _for_value(error)
+        case _:
+            return _by_text(text, context, command)
+
+
+def _by_text(text: str, context: Any, command: str) -> tuple[str, str, str]:
+    """What has no type of its own."""
+    if found := _NO_VERB.search(text):
+        return f"{command} has no verb {found[2]!r}", "", _for_verb(found[2], context)
+    if found := _EXTRA.search(text):
+        return f"{command} has no use for {found[1]!r}", "", _more_names(command, context)
+    if text == "Missing command":
+        needs = "a verb" if context.parent is None else f"one of {_parts(context)}"
+        return f"{command} needs {needs}", "", ""
+    return text, "", ""
+
+
+def _command(words: Sequence[str]) -> str:
+    """The parser does not say whose option it was."""
+    verb = next((word for word in words if word in VERBS), "")
+    return f"connect {verb}".rstrip()
+
+
+def _as_written(option: str, words: Sequence[str]) -> str:
+    """The parser looks at `-auto-approve` letter by letter, and tells only of the first."""
+    if option.startswith("--"):
+        return option
+    long = (word for word in words if word.startswith(option) and _TERRAFORM.fullmatch(word))
+    return next((word.partition("=")[0] for word in long), option)
+
+
+def _for_option(option: str, context: Any) -> str:
+    name = option if option.startswith("--") or len(option) == 2 else f"-{option}"
+    known = [] if context is None else _options_of(context)
+    if name in known:
+        return f"write it with two dashes: {name}"
+    if name in _OPTIONS:
+        return _OPTIONS[name]
+    near = get_close_matches(name, [each for each in known if each.startswith("--")], 1)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def _for_verb(word: str, context: Any) -> str:
+    if context.parent is None and word.lower() in _VERBS:
+        return _VERBS[word.lower()]
+    near = get_close_matches(word, context.command.commands, 1)
+    return f"did you mean `{context.command_path} {near[0]}`?" if near else ""
+
+
+def _for_value(error: typer.TyperException) -> tuple[str, str, str]:
+    """A value that does not fit: what the option takes, in place of pydantic's texts."""
+    param = getattr(error, "param", None)
+    found = _first_of(error.__cause__)
+    if param is None or found is None:
+        named = getattr(error, "param_hint", None) or ""
+        message = str(getattr(error, "message", error)).rstrip(".")
+        return (f"{named}: {message}" if named else message), "", ""
+    return f"{found[0]!r} is no value for {_name(param)}", found[1], ""
+
+
+def _first_of(cause: BaseException | None) -> tuple[object, str] | None:
+    """The value, and what is wanted instead."""
+    if cause is None or not hasattr(cause, "errors"):
+        return None
+    first = cause.errors()[0]
+    limits = first.get("ctx", {})
+    match first["type"]:
+        case "int_parsing" | "int_type" | "int_from_float":
+            wanted = "it takes a whole number"
+        case "float_parsing" | "float_type" | "finite_number":
+            wanted = "it takes a number"
+        case "greater_than_equal":
+            wanted = f"it takes {limits.get('ge')} or more"
+        case "less_than_equal":
+            wanted = f"it takes {limits.get('le')} or less"
+        case _:
+            _, _, choices = str(first["msg"]).partition("is not one of ")
+            wanted = (
+                f"it takes one of {choices.replace(chr(39), '').rstrip('.')}" if choices else ""
+            )
+    return first["input"], wanted
+
+
+def _name(param: Any) -> str:
+    """`--parallelism`, or the argument as help shows it."""
+    if param is None:
+        return "a value"
+    if param.param_type_name == "argument":
+        return str(param.metavar or param.name.upper())
+    return str(next((each for each in param.opts if each.startswith("--")), param.opts[0]))
+
+
+def _options_of(context: Any) -> list[str]:
+    found = (each for each in context.command.params if each.param_type_name == "option")
+    return [name for each in found for name in each.opts]
+
+
+def _parts(context: Any) -> str:
+    return ", ".join(context.command.commands)
+
+
+def _more_names(command: str, context: Any) -> str:
+    params = context.command.params if context else []
+    names = [_name(each) for each in params if each.param_type_name == "argument"]
+    return f"write `{' '.join([command, *names])}`" if names else ""

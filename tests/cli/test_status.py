@@ -1,0 +1,167 @@
+"""`connect status` of a Connect cluster of Apache's: what a person and a pipeline read of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from connect_reconciler.ledger.config_entry import Entry, dump_entry
+from connect_reconciler.plan.live import Owned
+from connect_reconciler.plan.reserved import LEDGER_KEY
+from support.command import CONNECT, Command
+from support.serving import serving
+
+TRACE = (
+    "org.apache.kafka.connect.errors.ConnectException: Couldn't open it\n"
+    "\tat org.apache.kafka.connect.file.FileStreamSinkTask.start(FileStreamSinkTask.java:1)\n"
+    "Caused by: java.nio.file.NoSuchFileException: /x\n"
+)
+
+
+def connector(state: str = "RUNNING", *tasks: str, owner: str = "") -> dict[str, Any]:
+    """One as `GET /connectors` tells it; a task that failed has a trace."""
+    config = {"connector.class": "FileStreamSinkConnector"}
+    if owner:
+        config[LEDGER_KEY] = dump_entry(Entry(Owned(owner, {}, None), {}))
+    return {
+        "info": {"config": config, "tasks": list(range(len(tasks))), "type": "sink"},
+        "status": {
+            "connector": {"state": state, "worker_id": "w:8083"},
+            "tasks": [
+                {"id": number, "state": task, "worker_id": "w:8083"}
+                | ({"trace": TRACE} if task == "FAILED" else {})
+                for number, task in enumerate(tasks)
+            ],
+            "type": "sink",
+        },
+    }
+
+
+@contextmanager
+def worker(connectors: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """A worker that answers what it is asked about them; its address."""
+    for name, each in connectors.items():
+        each["info"] |= {"name": name}
+        each["info"]["config"] |= {"name": name}
+        each["info"]["tasks"] = [{"connector": name, "task": n} for n in each["info"]["tasks"]]
+        each["status"] |= {"name": name}
+
+    async def answer(request: Request) -> Response:
+        match request.url.path.strip("/").split("/"):
+            case [""]:
+                return JSONResponse({"version": "4.1.0", "commit": "c", "kafka_cluster_id": "k"})
+            case ["connectors"]:
+                asked = request.query_params.getlist("expand")
+                found = {n: {k: each[k] for k in asked} for n, each in connectors.items()}
+                return JSONResponse(found if asked else list(connectors))
+            case ["connectors", name, "status"] if name in connectors:
+                return JSONResponse(connectors[name]["status"])
+            case ["connector-plugins"]:
+                return JSONResponse([])
+        return JSONResponse({"error_code": 404, "message": "not here"}, 404)
+
+    app = Starlette(routes=[Route("/{path:path}", answer)])
+    with serving(app) as address:
+        yield address
+
+
+@pytest.fixture
+def project(connect: Command) -> Iterator[Command]:
+    """A cluster with a connector of each kind, of which the specs name two."""
+    there = {
+        "a": connector("RUNNING", "FAILED"),
+        "b": connector("RUNNING", "RUNNING", "RUNNING"),
+        "gone": connector("STOPPED", owner="p"),
+        "theirs": connector("FAILED", owner="q"),
+        "wild": connector("RUNNING", "RUNNING"),
+    }
+    with worker(there) as address:
+        target = f"{{rest: 'http://{address}'}}"
+        connect.write("connect.yaml", f"project: p\ncluster: {{group.id: g, target: {target}}}\n")
+        for name in ("a", "b"):
+            connect.write(
+                f"connectors/{name}.yaml", f"name: {name}\nconfig: {{connector.class: C}}\n"
+            )
+        yield connect
+
+
+def test_a_failed_task_fails_its_connector_and_says_why_in_its_row(project: Command) -> None:
+    done = project("status")
+    assert done.returncode == 0
+    assert done.stdout == (
+        "CONNECTOR  TARGET   TYPE  STATE    TASKS  REASON\n"
+        "a          running  sink  FAILED   0/1    NoSuchFileException: /x\n"
+        "b          running  sink  RUNNING  2/2\n"
+        "gone       stopped  sink  STOPPED  0/0\n"
+    )
+    assert done.stderr == "not shown: 2 of other projects or of none (--all lists them)\n"
+
+
+def names(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line.split()[0] for line in done.stdout.splitlines()[1:]]
+
+
+def test_which_are_shown(project: Command) -> None:
+    everything = project("status", "--all")
+    assert names(everything) == ["a", "b", "gone", "theirs", "wild"]
+    assert everything.stderr == ""
+    assert names(project("status", "--target", "b")) == ["b"]
+    assert names(project("status", "--all", "--target", "w*", "--target", "b")) == ["b", "wild"]
+    unknown = project("status", "--target", "wild")
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "there are: a" in unknown.stderr
+
+
+def test_the_exit_code_tells_only_when_asked(project: Command) -> None:
+    assert project("status").returncode == 0
+    assert project("status", "--exit-code").returncode == 1
+    assert project("status", "--exit-code", "--target", "b", "--target", "gone").returncode == 0
+    assert project("status", "--exit-code", "--json", "--all").returncode == 1
+
+
+def test_json_is_complete(project: Command) -> None:
+    told = json.loads(project("status", "--json").stdout)
+    assert told["not_shown"] == 2
+    first, second, third = told["connectors"]
+    assert (first["name"], first["state"], first["target"]) == ("a", "FAILED", "running")
+    assert first["connector"]["state"] == "RUNNING"
+    assert first["why"] == ["NoSuchFileException: /x"]
+    assert first["tasks"][0]["trace"] == TRACE
+    assert (second["why"], second["project"]) == ([], None)
+    assert third["project"] == "p"
+
+
+def test_specs_that_cannot_be_read_hide_nothing(project: Command) -> None:
+    project.write("connectors/a.yaml", "name: a\nconfg: {}\n")
+    done = project("status")
+    assert names(done) == ["a", "b", "gone", "theirs", "wild"]
+    assert "the specs cannot be read" in done.stderr
+
+
+def test_a_narrow_terminal(project: Command) -> None:
+    ours, its = pty.openpty()
+    shown = subprocess.Popen(
+        [*CONNECT, "status"],
+        cwd=project.folder,
+        env=os.environ | {"COLUMNS": "50"},
+        stdin=subprocess.DEVNULL,
+        stdout=its,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(its)
+    assert shown.wait(60) == 0
+    text = os.read(ours, 65536).decode().replace("\r\n", "\n")
+    os.close(ours)
+    assert "a          running  sink  FAILED   0/1\n    NoSuchFileException: /x\n" in text
+    assert max(map(len, text.splitlines())) <= 50
