@@ -16,19 +16,24 @@ from urllib.parse import urlsplit
 
 from connect_runtime.kafka.ports import LOOPBACK
 
-# The answer: the connection is closed in its place, or it never comes. Or the request is lost.
-Way = Literal["closed", "silent", "request"]
+# The answer: the connection is closed in its place, or it never comes. Or the request is lost, or
+# gets there when the test says so, whoever waits for it.
+Way = Literal["closed", "silent", "request", "late"]
+
+_LATE_S = 120
 
 
 @dataclass(slots=True)
 class LosingProxy:
     """`lose` holds, by method and end of the path, what is lost once; `passed` is every changing
-    request that reached the cluster, `lost` what was lost of them or before."""
+    request that reached the cluster, `lost` what was lost of them or before. `go` is set by the
+    test to let late ones pass."""
 
     url: str
     lose: dict[str, Way] = field(default_factory=dict)
     passed: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+    go: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
@@ -48,6 +53,8 @@ def losing(upstream: str) -> Iterator[LosingProxy]:
             way = next((proxy.lose.pop(each) for each in [*proxy.lose] if _is(line, each)), None)
             if way is not None:
                 proxy.lost.append(line)
+            if way == "late":
+                proxy.go.wait(_LATE_S)
             if way != "request":
                 answer = _asked(address, head, content)
                 if not line.startswith("GET "):
