@@ -98,7 +98,7 @@ def test_ctrl_c_ends_the_wait_for_the_lease(rig: Rig) -> None:
     first = _paused(rig, "before:started:ResetOffsets")
     second = rig.start("apply", "--yes")
     assert second.stdout is not None
-    assert next(text for text in second.stdout if text.startswith("Plan:"))
+    assert next(text for text in second.stdout if ", group " in text)
     # nothing tells that it waits; it would for 15 s
     shown = time.monotonic()
     wait_until(lambda: time.monotonic() > shown + 3, what="it to find the other one")
@@ -110,6 +110,59 @@ def test_ctrl_c_ends_the_wait_for_the_lease(rig: Rig) -> None:
     assert "Traceback" not in stderr
     first.kill()
     first.communicate()
+
+
+def _waiting(rig: Rig, first: subprocess.Popen[str]) -> subprocess.Popen[str]:
+    """An apply that has said that it waits for the first one."""
+    second = rig.start("apply", "--yes", "--lock-timeout", "2m")
+    assert second.stderr is not None
+    said = next((text for text in second.stderr if "waiting up to" in text), "")
+    assert said.startswith(f"another apply is at work: {_user()}@")
+    assert f"pid {first.pid} since 20" in said
+    assert said.endswith("; waiting up to 2m for its end\n")
+    return second
+
+
+def test_one_that_has_time_waits_for_the_other(rig: Rig) -> None:
+    """What the other one did is not done again."""
+    first = _paused(rig, "before:done:ResetOffsets")
+    second = _waiting(rig, first)
+    os.kill(first.pid, signal.SIGUSR1)
+    _, stderr = first.communicate(timeout=60)
+    assert first.returncode == 0, stderr
+    stdout, stderr = second.communicate(timeout=60)
+    assert second.returncode == 0, stderr
+    assert "Applied: nothing to do" in stdout
+    assert "waiting up to" not in stderr
+    rig.assert_nothing_to_do()
+
+
+def test_ctrl_c_ends_the_wait_for_the_other(rig: Rig) -> None:
+    first = _paused(rig, "before:done:ResetOffsets")
+    second = _waiting(rig, first)
+    asked = time.monotonic()
+    second.send_signal(signal.SIGINT)
+    stdout, _ = second.communicate(timeout=60)
+    assert second.returncode == 130
+    assert time.monotonic() - asked < 25
+    assert "Applied" not in stdout
+    os.kill(first.pid, signal.SIGUSR1)
+    _, stderr = first.communicate(timeout=60)
+    assert first.returncode == 0, stderr
+
+
+def test_over_rest_alone_there_is_nobody_to_wait_for(rig: Rig) -> None:
+    config = (rig.folder / "connect.yaml").read_text().replace("  kafka:", "  # kafka:")
+    target = "cluster:\n  target: {rest: http://127.0.0.1:1}\n"
+    (rig.folder / "connect.yaml").write_text(config.replace("cluster:\n", target))
+    refused = rig("apply", "--yes", "--lock-timeout", "30s", expect=2)
+    assert "error[apply.no-lease]" in refused.stderr
+
+
+@pytest.mark.parametrize("wrong", ["soon", "-1", "5 m", "1d", ""])
+def test_a_duration_that_is_none(rig: Rig, wrong: str) -> None:
+    refused = rig("apply", "--yes", f"--lock-timeout={wrong}", expect=2)
+    assert "is no duration; write 90, 30s, 5m or 1h" in refused.stderr
 
 
 def _user() -> str:

@@ -17,9 +17,11 @@ from urllib.parse import urlsplit
 from connect_runtime.kafka.ports import LOOPBACK
 
 # The answer: the connection is closed in its place, it never comes, or it is a load balancer's 503.
-# Or the request is lost, or gets 503 and goes no further.
-Way = Literal["closed", "silent", "away", "request", "turned"]
+# Or the request is lost, or gets 503 and goes no further, or gets there when the test says so,
+# whoever waits for it.
+Way = Literal["closed", "silent", "away", "request", "turned", "late"]
 
+_LATE_S = 120
 _AWAY = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: text/html\r\n"
     b"Content-Length: 19\r\nConnection: close\r\n\r\n<h1>no server</h1>\n"
@@ -29,12 +31,14 @@ _AWAY = (
 @dataclass(slots=True)
 class LosingProxy:
     """`lose` holds, by method and end of the path, what is lost once; `passed` is every changing
-    request that reached the cluster, `lost` what was lost of them or before."""
+    request that reached the cluster, `lost` what was lost of them or before. `go` is set by the
+    test to let late ones pass."""
 
     url: str
     lose: dict[str, Way] = field(default_factory=dict)
     passed: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+    go: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
@@ -55,6 +59,8 @@ def losing(upstream: str) -> Iterator[LosingProxy]:
             if way is not None:
                 proxy.lost.append(line)
             answer = _AWAY
+            if way == "late":
+                proxy.go.wait(_LATE_S)
             if way not in ("request", "turned"):
                 found = _asked(address, head, content)
                 answer = answer if way == "away" else found

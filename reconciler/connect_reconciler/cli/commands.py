@@ -105,9 +105,7 @@ def command() -> Any:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from connect_reconciler.cli.verbs.version import version
-
-        version()
+        load("version").callback()
         raise typer.Exit
 
 

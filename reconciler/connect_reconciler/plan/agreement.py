@@ -89,10 +89,7 @@ def planned_again(
         told = tuple(each for each in plan.warnings if each.code != PARTIAL)
         return replace(plan, warnings=told)
 
-    now = made(desired)
-    numbered = _with_numbers(desired, saved, now, live, worker or {})
-    if numbered is not desired:
-        now = made(numbered)
+    now = with_numbers_of(saved, desired, live, worker or {}, made)
     if not now.errors:
         (agrees or ensure_same)(saved, now, live)
     return now
@@ -244,6 +241,20 @@ def _names(actions: tuple[Action, ...]) -> str:
 
 
 # --- the numbers of `to` ---
+
+
+def with_numbers_of(
+    then: Plan,
+    desired: Desired,
+    live: Live,
+    worker: Mapping[str, str],
+    made: Callable[[Desired], Plan],
+) -> Plan:
+    """What is `made` of the specs, where `to` leads to the offsets that an earlier plan named, as
+    long as those are on the way."""
+    now = made(desired)
+    numbered = _with_numbers(desired, then, now, live, worker)
+    return now if numbered is desired else made(numbered)
 
 
 def _with_numbers(

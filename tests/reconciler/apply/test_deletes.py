@@ -118,7 +118,7 @@ def killed_by(doom: Doom, world: Applying, desired: Desired) -> int:
 
 
 def test_a_delete_that_was_killed_comes_to_its_end_or_is_taken_back() -> None:
-    """Kills between the stop and the delete too: a spec that is back has its connector run again."""
+    """Kills between stop and delete too: a spec that is back has its connector run again."""
     back = DesiredConnector("a", CONFIG, Location("a.yaml", 1, 1))
     for at, before in kills():
         for specs in ((), (back,)):

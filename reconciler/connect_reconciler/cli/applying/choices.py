@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from connect_reconciler.cli.durations import duration
+
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Parallelism = Annotated[
     int, typer.Option(min=1, metavar="N", help="Connectors that are changed at a time.")
@@ -31,17 +33,26 @@ Settle = Annotated[
         help="Seconds after a change before a status over REST alone is taken for a new one.",
     ),
 ]
+LockTimeout = Annotated[
+    float,
+    typer.Option(
+        parser=duration,
+        metavar="DURATION",
+        help="How long to wait for another apply to end: 90, 30s, 5m, 1h.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """`health_timeout`, `healthy_for` and `settle` are in seconds."""
+    """`health_timeout`, `healthy_for`, `settle` and `lock_timeout` are in seconds."""
 
     parallelism: int = 8
     fail_fast: bool = False
     health_timeout: float = 60.0
     healthy_for: float = 2.0
     settle: float = 10.0
+    lock_timeout: float = 0.0
 
 
 DEFAULT = Choices()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
+from connect_reconciler.cli.durations import duration_text
 from connect_reconciler.cli.output import progress
-from connect_reconciler.ledger.lease import TAKES_OVER, Lease, identity
+from connect_reconciler.ledger.lease import TAKES_OVER, Lease, LeaseRefused, identity
 from connect_reconciler.ledger.ledger import PURPOSE
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.election import Election, find_leader, members_of
@@ -18,14 +19,18 @@ from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.names import ledger_group, ledger_transactional_id
 
 if TYPE_CHECKING:
+    from connect_reconciler.cli.signals import Told
     from connect_runtime.storage.log import Logs
     from connect_specs.desired import Project
+
+T = TypeVar("T")
 
 # One that was killed keeps its lease until Kafka notices, after 6 s.
 _LEASE_S = 12.0
 # One that is taken over may wait for the answer to a request that is in flight.
 _TAKEOVER_S = 150.0
 _HOLDER_S = 2.0
+_AGAIN_S = 1.0
 
 
 def who() -> str:
@@ -41,6 +46,42 @@ def check_lease_rights(project: Project, properties: Mapping[str, str]) -> None:
         topics={project.topics.ledger: (READ, WRITE)},
         groups={ledger_group(project.group_id): (READ,)},
     )
+
+
+def ensure_lease(project: Project, properties: Mapping[str, str]) -> None:
+    """Raises Invalid over REST alone, where nobody can be waited for or taken over from."""
+    if not properties:
+        what = "over REST alone there is no lease, and no other apply is known of"
+        hint = "leave out --takeover and --lock-timeout, or add cluster.kafka to connect.yaml"
+        raise Invalid(Diagnostic("apply.no-lease", what, str(project.file), hint=hint))
+
+
+@contextmanager
+def once_free(
+    opened: Callable[[], AbstractContextManager[T]], timeout_s: float, told: Told
+) -> Iterator[T]:
+    """What is opened, tried again for so long while another apply is at work.
+
+    Raises LeaseRefused, KeyboardInterrupt where the user was `told` to stop meanwhile.
+    """
+    deadline, said = time.monotonic() + timeout_s, False
+    with ExitStack() as stack:
+        found: T | None = None
+        while found is None:
+            try:
+                found = stack.enter_context(opened())
+            except LeaseRefused as refused:
+                if told.is_set():
+                    raise KeyboardInterrupt from None
+                if time.monotonic() >= deadline:
+                    raise
+                if not said:
+                    limit = duration_text(timeout_s)
+                    progress(f"{refused.diagnostics[0].what}; waiting up to {limit} for its end")
+                said = True
+                if told.wait(_AGAIN_S):
+                    raise KeyboardInterrupt from None
+        yield found
 
 
 def lease_for(
@@ -73,9 +114,7 @@ def taken_over(project: Project, properties: Mapping[str, str]) -> Iterator[Leas
 
     Raises Invalid over REST alone, LeaseRefused if it does not let go.
     """
-    if not properties:
-        what = "over REST alone there is no lease, and nothing to take over"
-        raise Invalid(Diagnostic("apply.no-lease", what, str(project.file)))
+    ensure_lease(project, properties)
     check_lease_rights(project, properties)
     logs = KafkaLogs(properties)
     try:

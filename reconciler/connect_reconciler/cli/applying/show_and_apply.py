@@ -10,6 +10,7 @@ import typer
 
 from connect_reconciler.cli.applying.choices import Choices
 from connect_reconciler.cli.applying.next_steps import Run
+from connect_reconciler.cli.applying.replanning import Moved
 from connect_reconciler.cli.output import progress, result, result_json
 from connect_reconciler.cli.plan_forms import Warned
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, NextStep
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from connect_reconciler.apply.report import ApplyReport
+    from connect_reconciler.cli.applying.replanning import Again
     from connect_reconciler.cli.applying.undo import Undo, Undone
     from connect_reconciler.ledger.lease import Lease
     from connect_reconciler.plan.live import Live
@@ -55,10 +57,13 @@ def show_and_apply(
     run: Run = _APPLY,
     lease: Lease | None = None,
     undo: Undo | None = None,
+    again: Again | None = None,
 ) -> int:
     """Shows the plan, asks, carries it out and tells what became of it; returns the exit code.
 
     What failed is led back from, where there is an `undo`: the exit code stays that of the failure.
+    With `again` the plan is made anew once nobody else can apply; what is new then is shown and
+    asked for, too. Raises Stale where nobody can be asked.
     """
     from connect_reconciler.apply.run import ensure_fresh
     from connect_reconciler.cli.applying.report import render_outcome, render_report
@@ -80,7 +85,29 @@ def show_and_apply(
     if plan.actions and not yes and not _agreed(plan):
         progress("not applied: nothing was changed")
         return ExitCode.FAILED
-    report = carry_out(plan, project, desired, live, properties, choices, lease)
+    try:
+        report = carry_out(plan, project, desired, live, properties, choices, lease, again)
+    except Moved as moved:
+        if yes:
+            if not as_json:
+                tell(moved.plan, warned=warned)
+            raise moved.stale() from None
+        progress("the cluster changed since the plan was shown; this is what there is to do now")
+        return show_and_apply(
+            moved.plan,
+            project,
+            desired,
+            moved.live,
+            properties,
+            choices,
+            yes=yes,
+            as_json=as_json,
+            warned=warned,
+            run=run,
+            lease=lease,
+            undo=undo,
+            again=again,
+        )
     undoing = undo is not None and undo.wanted(report)
     if not as_json:
         _tell(report, render_outcome if undoing else partial(render_report, run=run))
@@ -108,11 +135,17 @@ def carry_out(
     properties: Mapping[str, str],
     choices: Choices,
     lease: Lease | None,
+    again: Again | None = None,
 ) -> ApplyReport:
-    """Opens the cluster and the ledger, and applies the plan."""
+    """Opens the cluster and the ledger, and applies the plan, or with `again` what is left of it.
+
+    Raises LeaseRefused, Stale, Moved; nothing was touched then.
+    """
     from connect_reconciler.apply.rights import rights_to_move
     from connect_reconciler.apply.run import apply_plan
     from connect_reconciler.cli.applying.edges import edges_for
+    from connect_reconciler.cli.applying.leasing import once_free
+    from connect_reconciler.cli.applying.replanning import left_of
     from connect_reconciler.cli.interruption import may_change
     from connect_reconciler.cli.signals import told_to_stop
     from connect_reconciler.observe.observe import observe
@@ -121,8 +154,18 @@ def carry_out(
     may_change()
     with (
         told_to_stop() as told,
-        edges_for(project, desired, properties, told.is_set, choices, lease) as edges,
+        once_free(
+            lambda: edges_for(project, desired, properties, told.is_set, choices, lease),
+            choices.lock_timeout,
+            told,
+        ) as edges,
     ):
+        now: Live | None = None
+        if again is not None:
+            plan, now = left_of(plan, live, again)
+            # Nothing has begun that is to come to its end
+            if told.is_set():
+                raise KeyboardInterrupt
         if not edges.cluster.runs_tasks:
             topics, groups = rights_to_move(plan, desired, live, project)
             check_rights(properties, topics=topics, groups=groups)
@@ -131,7 +174,7 @@ def carry_out(
             desired,
             project,
             edges,
-            observe=lambda: observe(project, desired, properties),
+            observe=lambda: now or observe(project, desired, properties),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,7 @@ from connect_reconciler.cli.applying.choices import (
     FailFast,
     HealthTimeout,
     HealthyFor,
+    LockTimeout,
     Parallelism,
     Settle,
     TakeOver,
@@ -34,6 +35,9 @@ from connect_reconciler.cli.scoping import (
     scope_of,
     with_delete_limits,
 )
+
+if TYPE_CHECKING:
+    from connect_reconciler.cli.applying.replanning import Again
 
 
 def apply(
@@ -59,15 +63,16 @@ def apply(
     health_timeout: HealthTimeout = DEFAULT.health_timeout,
     healthy_for: HealthyFor = DEFAULT.healthy_for,
     settle: Settle = DEFAULT.settle,
+    lock_timeout: LockTimeout = DEFAULT.lock_timeout,
 ) -> int:
     """Make the cluster what the specs say: shows the plan, asks, and carries it out.
 
     Can be killed and run again: nothing is done twice, and no connector is left unfinished. With
     FILE it does what that plan says, if the specs here still give it, or nothing.
     """
-    from connect_reconciler.cli.applying.leasing import taken_over
+    from connect_reconciler.cli.applying.leasing import ensure_lease, taken_over
+    from connect_reconciler.cli.applying.replanning import FromFile, FromSpecs
     from connect_reconciler.cli.applying.running import advised, run_of
-    from connect_reconciler.cli.applying.saved import planned_as_saved
     from connect_reconciler.cli.applying.show_and_apply import need_someone_to_ask, show_and_apply
     from connect_reconciler.cli.connecting import client
     from connect_reconciler.cli.journals import ensure_journal
@@ -78,7 +83,7 @@ def apply(
     if takeover:
         # Before another apply is ended for this one
         need_someone_to_ask(yes=yes)
-    choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle)
+    choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle, lock_timeout)
     call = invocation(context)
     project = with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
     if rollback_on_failure:
@@ -90,13 +95,18 @@ def apply(
     saved = None if file is None else read_plan(call.path(file))
     run = run_of(call, project, scope, file)
     with advised(run), client(project) as properties, ExitStack() as stack:
+        if lock_timeout:
+            ensure_lease(project, properties)
         # Before the cluster is looked at: what the other one does last must not be missed
         lease = stack.enter_context(taken_over(project, properties)) if takeover else None
+        again: Again
         if saved is None:
+            again = FromSpecs(project, desired, policies, properties, scope)
             live = observed(project, desired, properties, scope)
             plan = planned(project, desired, live, policies, scope)
         else:
-            plan, live = planned_as_saved(saved, project, desired, policies, properties)
+            again = FromFile(saved, project, desired, policies, properties)
+            plan, live = again(saved)
         undo = None
         if rollback_on_failure:
             from connect_reconciler.cli.applying.undo import Undo
@@ -115,4 +125,5 @@ def apply(
             run=run,
             lease=lease,
             undo=undo,
+            again=again,
         )

@@ -15,6 +15,7 @@ from connect_reconciler.cli.applying.choices import (
     FailFast,
     HealthTimeout,
     HealthyFor,
+    LockTimeout,
     Parallelism,
     Settle,
     TakeOver,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from connect_reconciler.cli.applying.way_back import Found
+    from connect_reconciler.plan.live import Live
     from connect_reconciler.plan.plan import Plan
     from connect_reconciler.plan.scope import Scope
     from connect_specs.desired import Project
@@ -64,13 +66,14 @@ def rollback(
     health_timeout: HealthTimeout = DEFAULT.health_timeout,
     healthy_for: HealthyFor = DEFAULT.healthy_for,
     settle: Settle = DEFAULT.settle,
+    lock_timeout: LockTimeout = DEFAULT.lock_timeout,
 ) -> int:
     """Bring back config, state and offsets from before an apply: shows the plan, asks, applies it.
 
     Only connectors that the apply changed are touched, and offsets only where it moved them. Can be
     rolled back itself. With --out, --html or --markdown it only plans.
     """
-    from connect_reconciler.cli.applying.leasing import taken_over
+    from connect_reconciler.cli.applying.leasing import ensure_lease, taken_over
     from connect_reconciler.cli.applying.running import advised, run_of
     from connect_reconciler.cli.applying.show_and_apply import need_someone_to_ask, show_and_apply
     from connect_reconciler.cli.applying.way_back import find_way_back, specs_if_readable
@@ -84,7 +87,7 @@ def rollback(
     takes_over = takeover and not only_plan
     if takes_over:
         need_someone_to_ask(yes=yes)
-    choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle)
+    choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle, lock_timeout)
     call = invocation(context)
     project, scope = call.project(), scope_of(target, exclude)
     policies, saved, asked = policies_of(project), None, scope
@@ -94,12 +97,23 @@ def rollback(
         scope = _scope_of(saved)
     run = run_of(call, project, asked, file, ("rollback", apply_id))
     with advised(run), client(project) as properties, ExitStack() as stack:
+        if lock_timeout and not only_plan:
+            ensure_lease(project, properties)
         lease = stack.enter_context(taken_over(project, properties)) if takes_over else None
-        found = find_way_back(project, properties, apply_id, scope, specs_if_readable(project))
-        made = found.plan(project)
-        if saved is not None and not made.errors:
-            made = _as_saved(made, saved, found, project, properties)
-        plan = judged(made, policies, found.live)
+        files = specs_if_readable(project)
+
+        def way_back() -> tuple[Plan, Found]:
+            found = find_way_back(project, properties, apply_id, scope, files)
+            made = found.plan(project)
+            if saved is not None and not made.errors:
+                made = _as_saved(made, saved, found, project, properties)
+            return judged(made, policies, found.live), found
+
+        def again(shown: Plan) -> tuple[Plan, Live]:
+            plan, found = way_back()
+            return plan, found.live
+
+        plan, found = way_back()
         if only_plan:
             told_and_kept(plan, call, forms, found.live)
             return ExitCode.INVALID if plan.errors else ExitCode.OK
@@ -115,6 +129,7 @@ def rollback(
             warned=warnings,
             run=run,
             lease=lease,
+            again=again,
         )
     if code == ExitCode.OK and plan.actions:
         shown = run.command("plan")

@@ -1,0 +1,284 @@
+"""Which statuses count after a change, and what they say: pure, and over topics in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from connect_reconciler.apply.evidence import Evidence, Since, noted
+from connect_reconciler.apply.health import (
+    CONNECTOR,
+    Judged,
+    Look,
+    Periods,
+    Verdict,
+    Wanted,
+    Watch,
+    judge,
+    watch,
+)
+from connect_reconciler.cluster.readback import ConfigTopic
+from connect_reconciler.cluster.statuses import StatusTopic
+from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.storage import config_topic, status_topic
+from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.memory import MemoryLogs
+from connect_runtime.storage.snapshots import State, Status, TaskId
+from connect_specs.states import TargetState
+
+RUNNING, PAUSED, STOPPED, FAILED = State.RUNNING, State.PAUSED, State.STOPPED, State.FAILED
+TO_RUN, TO_PAUSE = Wanted(), Wanted(TargetState.PAUSED)
+TO_STOP, MAY_IDLE = Wanted(TargetState.STOPPED), Wanted(zero_tasks=True)
+WELL, NOT_YET = Verdict.WELL, Verdict.UNSETTLED
+LATE = frozenset({CONNECTOR})
+NO_TASKS = (
+    "it has no tasks; if it is to have none, its spec says so with health: {allow_zero_tasks: true}"
+)
+
+
+def seen(connector: State, *tasks: State, count: int | None = None, **more: object) -> Look:
+    parts = {number: InstanceStatus(state, "w", "boom") for number, state in enumerate(tasks)}
+    status = ConnectorStatus("a", InstanceStatus(connector, "w", "boom"), parts, "unknown")
+    return Look(status, len(tasks) if count is None else count, **more)  # type: ignore[arg-type]
+
+
+# What was seen, what is wanted, the verdict and its words
+LOOKS: Mapping[str, tuple[Look, Wanted, Verdict, str]] = {
+    "nothing was said": (Look(None, 0), TO_RUN, NOT_YET, "it has no status yet"),
+    "all run": (seen(RUNNING, RUNNING, RUNNING), TO_RUN, WELL, ""),
+    "one failed": (
+        seen(RUNNING, RUNNING, FAILED),
+        TO_RUN,
+        Verdict.FAILED,
+        "task 1 failed: boom",
+    ),
+    "the connector failed": (seen(FAILED), TO_RUN, Verdict.FAILED, "the connector failed: boom"),
+    "one that failed before": (
+        seen(RUNNING, FAILED, late=frozenset({0})),
+        TO_RUN,
+        Verdict.OLD_FAILURE,
+        "task 0 failed before: boom",
+    ),
+    "a new failure counts more than an old one": (
+        seen(RUNNING, FAILED, FAILED, late=frozenset({0})),
+        TO_RUN,
+        Verdict.FAILED,
+        "task 1 failed: boom",
+    ),
+    "the connector's word is old": (
+        seen(RUNNING, RUNNING, late=LATE),
+        TO_RUN,
+        NOT_YET,
+        "the connector has said nothing since the change; it was RUNNING before",
+    ),
+    "a task's word is old": (
+        seen(RUNNING, RUNNING, late=frozenset({0})),
+        TO_RUN,
+        NOT_YET,
+        "task 0 has said nothing since the change; it was RUNNING before",
+    ),
+    "its tasks are of the old config, and one of them failed": (
+        seen(RUNNING, FAILED, made=False),
+        TO_RUN,
+        NOT_YET,
+        "its tasks are not made from its new config yet",
+    ),
+    "a task has not begun": (
+        seen(RUNNING, RUNNING, count=2),
+        TO_RUN,
+        NOT_YET,
+        "task 1 has no status yet",
+    ),
+    "a task that is to be no more": (seen(RUNNING, RUNNING, FAILED, count=1), TO_RUN, WELL, ""),
+    "no tasks": (seen(RUNNING), TO_RUN, NOT_YET, NO_TASKS),
+    "no tasks, as its spec says": (seen(RUNNING), MAY_IDLE, WELL, "it has no tasks"),
+    "no tasks yet of a new config, as its spec says": (
+        seen(RUNNING, made=False),
+        MAY_IDLE,
+        NOT_YET,
+        "its tasks are not made from its new config yet",
+    ),
+    "paused": (seen(PAUSED, PAUSED), TO_PAUSE, WELL, ""),
+    "paused without tasks": (seen(PAUSED, made=False), TO_PAUSE, WELL, ""),
+    "a task is not paused": (seen(PAUSED, RUNNING), TO_PAUSE, NOT_YET, "task 0 is RUNNING"),
+    "the pause is of before": (
+        seen(PAUSED, late=LATE),
+        TO_PAUSE,
+        NOT_YET,
+        "the connector has said nothing since the change; it was PAUSED before",
+    ),
+    "stopped": (seen(STOPPED), TO_STOP, WELL, ""),
+    "stopped, and a task is left": (
+        seen(STOPPED, RUNNING),
+        TO_STOP,
+        NOT_YET,
+        "task 0 is RUNNING",
+    ),
+    "not stopped": (seen(RUNNING), TO_STOP, NOT_YET, "the connector is RUNNING"),
+}
+
+
+@pytest.mark.parametrize("case", LOOKS)
+def test_judge(case: str) -> None:
+    look, wanted, verdict, detail = LOOKS[case]
+    assert judge(look, wanted) == Judged(verdict, detail)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "now", "final"),
+    [
+        (Verdict.UNSETTLED, 1000, False),
+        (Verdict.FAILED, 0, True),
+        (Verdict.OLD_FAILURE, 9, False),
+        (Verdict.OLD_FAILURE, 10, True),
+        (Verdict.WELL, 4, False),
+        (Verdict.WELL, 5, True),
+    ],
+)
+def test_when_a_verdict_is_final(verdict: Verdict, now: float, final: bool) -> None:
+    """Well: for two seconds, and five after the change. An old failure: ten after it."""
+    state, _ = watch(Watch(), Judged(verdict), 0, Periods(2, 5, 10))
+    assert watch(state, Judged(verdict), now, Periods(2, 5, 10))[1] is final
+
+
+def test_task_configs_that_are_new_make_their_tasks_speak_anew() -> None:
+    since = noted(noted(None, 5, 3), 7, 3)
+    assert since == Since(5, 7, 3)
+    # they were not there when the statuses were read up to 7
+    since = noted(since, 9, 4)
+    assert since == Since(5, 9, 4, tasks=7)
+    assert noted(since, 12, 4) == Since(5, 12, 4, tasks=7)
+    assert noted(since, 12, 5) == Since(5, 12, 5, tasks=9)
+
+
+class World:
+    """A running connector with one task, on a cluster of Apache's or ours."""
+
+    def __init__(self, *, ours: bool = False, follow: bool = True) -> None:
+        self.logs = MemoryLogs()
+        for topic in ("configs", "status"):
+            self.logs.create_topic(topic)
+        self.writer = self.logs.writer("w")
+        self.config("1")
+        self.tasks(1)
+        self.says(RUNNING)
+        self.says(RUNNING, 0)
+        configs = ConfigTopic(self.logs.reader("configs"))
+        statuses = StatusTopic(self.logs.reader("status"))
+        self.evidence = Evidence(configs, statuses, ours=ours, tasks_follow=lambda: follow)
+
+    def write(self, *records: NewRecord) -> None:
+        self.writer.write(records)
+
+    def config(self, value: str) -> None:
+        self.write(config_topic.connector_record("configs", "a", {"v": value}))
+
+    def tasks(self, count: int) -> None:
+        self.write(
+            *config_topic.task_config_records("configs", "a", [{}] * count),
+            config_topic.commit_record("configs", "a", count),
+        )
+
+    def says(self, state: State, task: int | None = None) -> None:
+        status = Status(state, "w", 1, "boom" if state is FAILED else None)
+        record = status_topic.connector_record("status", "a", status)
+        if task is not None:
+            record = status_topic.task_record("status", TaskId("a", task), status)
+        self.write(record)
+
+    def judged(self, wanted: Wanted = TO_RUN, *, long_ago: bool = False) -> Verdict:
+        self.evidence.read()
+        return judge(self.evidence.look("a", long_ago=long_ago), wanted).verdict
+
+
+def test_a_new_config_needs_a_new_word_of_connector_and_tasks() -> None:
+    world = World()
+    world.evidence.note("a", speaks=True)
+    world.config("2")
+    assert world.judged() is NOT_YET
+    world.says(RUNNING)
+    assert world.judged() is NOT_YET
+    world.says(RUNNING, 0)  # it is of the old config still
+    assert world.judged() is NOT_YET
+    world.tasks(1)
+    assert world.judged() is NOT_YET
+    world.says(RUNNING, 0)
+    assert world.judged() is WELL
+
+
+def test_a_task_that_spoke_before_its_new_config_was_seen_counts() -> None:
+    """Both between two looks: it can only have been the new task."""
+    world = World()
+    world.evidence.note("a", speaks=True)
+    world.config("2")
+    world.says(RUNNING)
+    world.tasks(1)
+    world.says(FAILED, 0)
+    assert world.judged() is Verdict.FAILED
+
+
+def test_tasks_whose_configs_stayed_keep_their_status() -> None:
+    """A resume: they go on, and say so; nothing is made anew."""
+    world = World()
+    world.says(PAUSED)
+    world.says(PAUSED, 0)
+    world.evidence.note("a", speaks=True)
+    assert world.judged() is NOT_YET
+    world.says(RUNNING)
+    assert world.judged() is NOT_YET
+    world.says(RUNNING, 0)
+    assert world.judged() is WELL
+
+
+def test_a_restart_of_what_failed_says_nothing_of_the_rest() -> None:
+    world = World()
+    world.says(FAILED, 0)
+    world.evidence.note("a", speaks=False)
+    assert world.judged() is Verdict.OLD_FAILURE
+    world.says(RUNNING, 0)
+    assert world.judged() is WELL
+
+
+def test_before_connect_3_9_tasks_may_stay_as_they_are() -> None:
+    """A config that makes the same task configs: nothing tells, so it is waited for."""
+    world = World(follow=False)
+    world.evidence.note("a", speaks=True)
+    world.config("2")
+    world.says(RUNNING)
+    assert world.judged() is NOT_YET
+    assert world.judged(long_ago=True) is WELL
+    strict = World()
+    strict.evidence.note("a", speaks=True)
+    strict.config("2")
+    strict.says(RUNNING)
+    assert strict.judged(long_ago=True) is NOT_YET
+
+
+def test_our_runtime_does_not_repeat_what_it_said() -> None:
+    """It makes task configs only of a connector that runs with its config."""
+    world = World(ours=True)
+    world.evidence.note("a", speaks=True)
+    world.config("2")
+    assert world.judged() is NOT_YET
+    world.tasks(1)
+    assert world.judged() is NOT_YET
+    world.says(RUNNING, 0)
+    assert world.judged() is WELL
+
+
+def test_the_first_status_that_was_ever_written_counts() -> None:
+    """The topic is empty before the first change."""
+    world = World()
+    logs = MemoryLogs()
+    logs.create_topic("status")
+    statuses = StatusTopic(logs.reader("status"))
+    world.evidence.statuses = statuses
+    world.evidence.note("a", speaks=True)
+    logs.writer("x").write(
+        [
+            status_topic.connector_record("status", "a", Status(RUNNING, "w", 1)),
+            status_topic.task_record("status", TaskId("a", 0), Status(RUNNING, "w", 1)),
+        ]
+    )
+    assert world.judged() is WELL

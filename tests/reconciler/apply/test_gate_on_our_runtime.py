@@ -1,0 +1,150 @@
+"""The health gate on our own runtime, its tasks in threads: what it said before a change is no
+health, and no tasks are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from connect_reconciler.apply.edges import Edges, Settings
+from connect_reconciler.apply.evidence import Evidence
+from connect_reconciler.apply.report import ConnectorReport, Health
+from connect_reconciler.apply.run import apply_plan
+from connect_reconciler.apply.waiting import Limits
+from connect_reconciler.cluster.in_process import InProcessCluster
+from connect_reconciler.cluster.readback import ConfigTopic
+from connect_reconciler.cluster.statuses import StatusTopic
+from connect_reconciler.ledger.ledger import Ledger
+from connect_reconciler.observe.observe import observe
+from connect_reconciler.plan.live import Live
+from connect_reconciler.plan.planner import make_plan
+from connect_specs.desired import DesiredConnector, Project
+from connect_specs.diagnostics import ExitCode, Location
+from connect_specs.names import ClusterTopics
+from connect_specs.states import TargetState
+from support.applying import HeldLease, desired_of
+from support.broker import BrokerAddress, create_topic
+from support.connectors import SOURCE
+from support.thread_cluster import ThreadCluster, thread_cluster
+
+SOON = Limits(health_s=3, well_s=0.5, every_s=0.05)
+
+
+class WithTasks(InProcessCluster):
+    """A herder of this process that runs tasks."""
+
+    @property
+    def runs_tasks(self) -> bool:
+        return True
+
+
+@dataclass
+class Ours:
+    """A project on a runtime of ours."""
+
+    cluster: ThreadCluster
+    project: Project
+    kafka: dict[str, str]
+
+    def apply(self, spec: DesiredConnector, limits: Limits = SOON) -> tuple[ExitCode, Health, str]:
+        """The exit code, and what was seen of the connector."""
+        logs, topics, desired = self.cluster.logs, self.project.topics, desired_of(spec)
+        read_back = ConfigTopic(logs.reader(topics.config))
+        evidence = Evidence(
+            read_back,
+            StatusTopic(logs.reader(topics.status)),
+            ours=True,
+            tasks_follow=lambda: True,
+        )
+        edges = Edges(
+            WithTasks(self.cluster.verbs, lambda: None),
+            Ledger.open(logs, topics.ledger, self.project.group_id),
+            HeldLease(),
+            read_back,
+            Settings(by="test", limits=limits),
+            evidence=evidence,
+        )
+
+        def look() -> Live:
+            return observe(self.project, desired, self.kafka)
+
+        plan = make_plan(desired, look(), group_id=self.project.group_id)
+        report = apply_plan(plan, desired, self.project, edges, observe=look)
+        found: ConnectorReport = report.connectors[0]
+        return report.exit_code, found.health, found.health_detail
+
+
+@pytest.fixture
+def ours(broker: BrokerAddress, unique: str, tmp_path: Path) -> Iterator[Ours]:
+    kafka = {"bootstrap.servers": broker.bootstrap_servers}
+    create_topic(broker.bootstrap_servers, f"{unique}-out")
+    with thread_cluster(broker.bootstrap_servers, unique) as cluster:
+        topics = ClusterTopics.of(unique)
+        file = tmp_path / "connect.yaml"
+        project = Project("orders", file, unique, topics, kafka, None, {}, ())
+        yield Ours(cluster, project, kafka)
+
+
+@pytest.fixture
+def spec(unique: str) -> Callable[..., DesiredConnector]:
+    def made(**config: str) -> DesiredConnector:
+        common = {"name": "a", "connector.class": SOURCE, "topic": f"{unique}-out"}
+        common["tasks.max"] = "2"
+        return DesiredConnector("a", common | config, Location("a.yaml", 1, 1))
+
+    return made
+
+
+def test_every_change_is_seen_to_its_end(ours: Ours, spec: Callable[..., DesiredConnector]) -> None:
+    """Created, changed while it runs, paused, changed while paused, run again, stopped."""
+    paused = TargetState.PAUSED
+    changes = [
+        (spec(), Health.RUNNING),
+        (spec(tasks="2"), Health.RUNNING),
+        (spec(tasks="2", last="20"), Health.RUNNING),
+        (replace(spec(tasks="2", last="20"), state=paused), Health.PAUSED),
+        (replace(spec(tasks="1"), state=paused), Health.PAUSED),
+        (replace(spec(tasks="1"), state=TargetState.RUNNING), Health.RUNNING),
+        (replace(spec(tasks="2"), state=TargetState.STOPPED), Health.STOPPED),
+    ]
+    for number, (change, health) in enumerate(changes):
+        assert ours.apply(change, Limits(well_s=0.2)) == (ExitCode.OK, health, ""), number
+
+
+def test_a_connector_without_tasks_is_well_only_if_its_spec_says_so(
+    ours: Ours, spec: Callable[..., DesiredConnector]
+) -> None:
+    code, health, detail = ours.apply(spec(tasks="0"))
+    assert (code, health) == (ExitCode.FAILED, Health.TIMED_OUT)
+    assert detail.startswith(
+        "it has no tasks; if it is to have none, its spec says so with health:"
+    )
+    allowed = replace(spec(tasks="0", more="1"), allow_zero_tasks=True)
+    assert ours.apply(allowed) == (ExitCode.OK, Health.RUNNING, "it has no tasks")
+
+
+def test_what_ran_before_is_no_health(
+    ours: Ours, spec: Callable[..., DesiredConnector], tmp_path: Path
+) -> None:
+    """Its tasks of before run on, because the connector does not say what the new ones are."""
+    file, gate = tmp_path / "in.txt", tmp_path / "gate"
+    file.touch()
+    slow = {"connector.class": "support.gated.SlowToStart", "file": str(file), "gate": str(gate)}
+    gate.touch()
+    assert ours.apply(spec(**slow))[0] is ExitCode.OK
+    gate.unlink()
+    code, health, detail = ours.apply(spec(**slow, **{"batch.size": "7"}))
+    assert (code, health) == (ExitCode.FAILED, Health.TIMED_OUT)
+    assert detail == "its tasks are not made from its new config yet"
+    gate.touch()
+    assert ours.apply(spec(**slow, **{"batch.size": "8"}))[0] is ExitCode.OK
+
+
+def test_a_config_that_cannot_work_fails(ours: Ours, spec: Callable[..., DesiredConnector]) -> None:
+    assert ours.apply(spec())[0] is ExitCode.OK
+    code, health, detail = ours.apply(spec(fail="task_configs"))
+    assert (code, health) == (ExitCode.FAILED, Health.FAILED)
+    assert "task_configs throws" in detail
