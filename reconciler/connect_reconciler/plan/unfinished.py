@@ -43,9 +43,7 @@ def unfinished(live: Live, project: str) -> Iterator[Diagnostic]:
             yield Diagnostic(UNFINISHED, what)
         for step in found.steps:
             what = f"{who} ended in the middle of `{words(step.action)} {step.connector}`"
-            yield Diagnostic(
-                UNFINISHED, f"{what}: {_TOLD[took_place(step, live)]}", step.connector
-            )
+            yield Diagnostic(UNFINISHED, f"{what}: {_TOLD[took_place(step, live)]}", step.connector)
 
     for name, owned in sorted(live.ledger.connectors.items()):
         connector = live.connectors.get(name)
