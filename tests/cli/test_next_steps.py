@@ -165,6 +165,14 @@ def test_errors_before_anything_was_changed(
     assert [each.command for each in caught.value.next_steps] == commands
 
 
+def test_steps_stand_in_place_of_hints_that_say_no_more() -> None:
+    hints = ("make the plan again", "make the plan again, with the same key")
+    error = Stale(*(Diagnostic("stale.config", "what", hint=each) for each in hints))
+    with pytest.raises(Stale) as caught, advised(Run()):
+        raise error
+    assert [each.hint for each in caught.value.diagnostics] == ["", hints[1]]
+
+
 def test_every_command_exists_as_written(connect: Command) -> None:
     """Outside a project a verb that was written rightly looks for connect.yaml, and finds none."""
     steps = [step for done, _ in APPLIES.values() for step in after_apply(done, Run())]

@@ -25,7 +25,8 @@ def attributed(plan: Plan, changes: Iterable[Changes]) -> Plan:
         places={
             each.name: each.spec.where
             for each in found
-            if each.spec is not None and each.name in acting
+            # what a rollback wants stands in no file
+            if each.spec is not None and each.spec.where.line and each.name in acting
         },
         unchanged=tuple(each for each in plan.warnings if quiet.holds(each)),
     )

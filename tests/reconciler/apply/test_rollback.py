@@ -70,16 +70,17 @@ def test_there_and_back_and_there_again(world: Applying) -> None:
         "Resume moved",
         "Create deleted",
     ]
-    assert [action.reason.removeprefix(f"before apply {second} ") for action in plan.actions] == [
-        "it was not there",
-        "it was protected against deletion",
-        "it was paused",
-        "1 key was different",
+    assert [action.reason for action in plan.actions] == [
+        "it was not there before",
+        "it was protected against deletion before",
+        "state: running → paused",
+        "1 key was different before",
         "offsets move only while it is stopped",
-        "its offsets were others",
-        "it was running",
-        "it was there",
+        "its offsets were others before",
+        "it was running before",
+        "it was there before",
     ]
+    assert plan.places == {}
     assert [warning.code for warning in plan.warnings] == ["rollback.pin-used"]
     third = apply(world, way.desired, plan)
     assert picture(world, FIRST) == before

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.applying.next_steps import Run, after_error
-from connect_specs.diagnostics import ConnectError
+from connect_specs.diagnostics import ConnectError, Diagnostic
 
 if TYPE_CHECKING:
     from connect_reconciler.cli.invocation import Invocation
     from connect_reconciler.plan.scope import Scope
     from connect_specs.desired import Project
+
+_PLAN_AGAIN = "make the plan again"
 
 
 def run_of(
@@ -45,9 +48,15 @@ def base_of(call: Invocation) -> tuple[str, ...]:
 
 @contextmanager
 def advised(run: Run) -> Iterator[None]:
-    """Errors get what to do next."""
+    """Errors get what to do next, in place of hints that say the same without the commands."""
     try:
         yield
     except ConnectError as error:
         error.next_steps = error.next_steps or after_error(error, run)
+        if error.next_steps:
+            error.diagnostics = tuple(map(_without_bare_hint, error.diagnostics))
         raise
+
+
+def _without_bare_hint(diagnostic: Diagnostic) -> Diagnostic:
+    return replace(diagnostic, hint="") if diagnostic.hint == _PLAN_AGAIN else diagnostic
