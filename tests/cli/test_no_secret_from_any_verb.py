@@ -267,7 +267,7 @@ def test_of_a_cluster_that_says_all_it_knows(watched: Watched) -> None:
             ("restart", "a"),
             ("restart", "--failed"),
             ("stop", "a"),
-            ("delete", "a"),
+            ("delete", "a", "--yes"),
             ("offsets", "reset", "a"),
             ("import", "a", "--force"),
             ("export", "a", "--live"),

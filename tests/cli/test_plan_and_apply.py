@@ -242,7 +242,7 @@ def test_verbs_on_one_connector_without_a_runtime(project: Command) -> None:
     assert "error[connect.404]: none: " in unknown.stderr
     assert "hint: `connect status` lists the connectors" in unknown.stderr
     assert project("stop", "nobody").returncode == 1
-    assert project("delete", "lines").returncode == 0
+    assert project("delete", "lines", "--yes").returncode == 0
     assert json.loads(project("status", "--json").stdout)["connectors"] == []
 
 
@@ -255,11 +255,11 @@ def test_offsets_that_make_no_sense_are_refused_with_their_place(project: Comman
 def test_a_protected_connector_is_not_deleted_by_hand_either(project: Command) -> None:
     project.write("connectors/lines.yaml", SPEC + "lifecycle: {prevent_delete: true}\n")
     assert project("apply", "--yes").returncode == 0
-    refused = project("delete", "lines")
+    refused = project("delete", "lines", "--yes")
     assert refused.returncode == 1
     assert "error[delete.protected]: lines: it is protected against deletion" in refused.stderr
     assert len(json.loads(project("status", "--json").stdout)["connectors"]) == 1
 
     project.write("connectors/lines.yaml", SPEC + "lifecycle: {prevent_delete: false}\n")
     assert project("apply", "--yes").returncode == 0
-    assert project("delete", "lines").returncode == 0
+    assert project("delete", "lines", "--yes").returncode == 0

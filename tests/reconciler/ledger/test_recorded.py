@@ -208,6 +208,11 @@ def test_a_newer_kind_of_record_is_refused() -> None:
     assert "at least as new" in problem.hint
 
 
+def test_what_a_newer_version_recorded_and_forgot_again_is_ignored() -> None:
+    newer = LogRecord("ledger", 0, 3, 0, b"quota/a", None)
+    assert reduce_all(LedgerSnapshot(), [newer]) == LedgerSnapshot()
+
+
 def test_a_newer_config_key_is_refused() -> None:
     each = lines(CONFIG_KEYS[0])[0]
     text = each[LEDGER_KEY].replace('"v":1}', '"v":99}')

@@ -7,19 +7,22 @@ now. Connect refuses both changes unless the connector is stopped.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connect_reconciler.cli.guarding import Force
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import result, result_json, table
 from connect_reconciler.cli.verbs.states import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from connect_specs.desired import OffsetEntry
+    from connect_reconciler.cluster.port import Cluster
+    from connect_specs.desired import OffsetEntry, Project
 
 offsets = typer.Typer(
     add_completion=False,
@@ -55,28 +58,41 @@ def alter_offsets(
             help='JSON: {"offsets": [{"partition": {...}, "offset": {...}}]}; - is stdin.',
         ),
     ] = Path("-"),
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Set offsets of a stopped connector; null as an offset resets that partition."""
-    from connect_reconciler.cli.clusters import cluster_of
     from connect_reconciler.cli.offsets_file import STDIN, read_offsets
 
     call = invocation(context)
     project = call.project()
     entries = read_offsets(file if str(file) == STDIN else call.path(file))
-    with cluster_of(project, name) as cluster:
+    with _our_cluster(project, name, force=force) as cluster:
         message = cluster.alter_offsets(name, entries)
     _say(name, message, as_json=as_json)
 
 
 @offsets.command("reset")
-def reset_offsets(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
+def reset_offsets(
+    context: typer.Context, name: Name, force: Force = False, as_json: AsJson = False
+) -> None:
     """Forget all offsets of a stopped connector: it begins anew."""
-    from connect_reconciler.cli.clusters import cluster_of
-
-    with cluster_of(invocation(context).project(), name) as cluster:
+    with _our_cluster(invocation(context).project(), name, force=force) as cluster:
         message = cluster.reset_offsets(name)
     _say(name, message, as_json=as_json)
+
+
+@contextmanager
+def _our_cluster(project: Project, name: str, *, force: bool) -> Iterator[Cluster]:
+    """The cluster, for a change of a connector that no other project owns."""
+    from connect_reconciler.cli.clusters import cluster_at
+    from connect_reconciler.cli.connecting import client
+    from connect_reconciler.cli.guarding import ensure_ours
+
+    with client(project) as properties:
+        ensure_ours(project, properties, name, force=force)
+        with cluster_at(project, properties, name) as cluster:
+            yield cluster
 
 
 def _say(name: str, message: str, *, as_json: bool) -> None:

@@ -1,0 +1,203 @@
+"""Verbs on one connector: another project's is refused, and a delete asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from connect_reconciler.ledger.config_entry import Entry, dump_entry
+from connect_reconciler.observe.kafka_view import KafkaView
+from connect_reconciler.plan.live import Owned
+from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_runtime.storage import config_topic
+from connect_runtime.storage.snapshots import ConfigSnapshot
+from connect_specs.project import load_project
+from connect_specs.states import TargetState
+from support.broker import BrokerAddress
+from support.command import CONNECT, Command
+from support.fake_worker import FakeWorker, Stored
+from support.serving import serving
+
+SPEC = """\
+name: {name}
+state: stopped
+lifecycle: {{prevent_delete: {guard}}}
+config: {{connector.class: FileStreamSource, file: /dev/null, topic: lines}}
+"""
+CHANGES = (
+    ("stop", "theirs"),
+    ("pause", "theirs"),
+    ("resume", "theirs"),
+    ("delete", "theirs", "--yes"),
+    ("offsets", "reset", "theirs"),
+)
+OFFSETS = json.dumps({"offsets": [{"partition": {"filename": "f"}, "offset": {"position": 1}}]})
+
+
+@pytest.fixture
+def ours(tmp_path: Path, broker: BrokerAddress, unique: str) -> Command:
+    """A project with one connector, beside one with another."""
+    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
+    for project, name in (("orders", "theirs"), ("billing", "ours")):
+        (tmp_path / project).mkdir()
+        command = Command(tmp_path / project)
+        text = f"project: {project}\ncluster: {{group.id: {unique}, kafka: {kafka}}}\n"
+        command.write("connect.yaml", text)
+        command.write("connectors/a.yaml", SPEC.format(name=name, guard="false"))
+        assert command("apply", "--yes").returncode == 0
+    return command
+
+
+def states(project: Command) -> dict[str, str]:
+    """The target states of all connectors of the cluster."""
+    loaded = load_project(project.folder / "connect.yaml")
+    assert loaded.kafka is not None
+    records = KafkaView(loaded.kafka).records(loaded.topics.config)
+    found = config_topic.reduce_all(ConfigSnapshot(), records).connectors
+    return {name: each.target.value for name, each in found.items()}
+
+
+def answered(project: Command, answer: str, *words: str) -> tuple[int, str]:
+    """The verb at a terminal where somebody answers; its exit code and what it wrote."""
+    main, terminal = pty.openpty()
+    os.write(main, f"{answer}\n".encode())
+    done = subprocess.run(
+        [*CONNECT, *words],
+        cwd=project.folder,
+        stdin=terminal,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    os.close(terminal)
+    os.close(main)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_connector_of_another_project_is_refused(ours: Command) -> None:
+    before = states(ours)
+    for words in CHANGES:
+        refused = ours(*words)
+        assert refused.returncode == 2, words
+        assert "error[connector.owned-by-other]: theirs" in refused.stderr
+        assert "belongs to project orders" in refused.stderr
+    refused = ours("offsets", "alter", "theirs", given=OFFSETS)
+    assert (refused.returncode, "project orders" in refused.stderr) == (2, True)
+    assert states(ours) == before
+    assert ours("offsets", "list", "theirs").returncode == 0
+    assert ours("restart", "theirs").returncode in (0, 1), "a restart changes nothing"
+    assert "owned-by-other" not in ours("restart", "theirs").stderr
+
+
+def test_force_overrides_ownership(ours: Command) -> None:
+    assert ours("pause", "theirs", "--force").returncode == 0
+    assert states(ours)["theirs"] == "paused"
+    assert ours("stop", "theirs", "--force").returncode == 0
+    assert ours("offsets", "reset", "theirs", "--force").returncode == 0
+    assert ours("delete", "theirs", "--force", "--yes").returncode == 0
+    assert states(ours).keys() == {"ours"}
+
+
+def test_force_does_not_lift_a_guard(ours: Command) -> None:
+    theirs = Command(ours.folder.parent / "orders")
+    theirs.write("connectors/a.yaml", SPEC.format(name="theirs", guard="true"))
+    assert theirs("apply", "--yes").returncode == 0
+    refused = ours("delete", "theirs", "--force", "--yes")
+    assert refused.returncode == 1
+    assert "error[delete.protected]: theirs" in refused.stderr
+
+
+def test_a_delete_asks(ours: Command) -> None:
+    nobody = ours("delete", "ours")
+    assert nobody.returncode == 2
+    assert "error[delete.nobody-to-ask]: ours" in nobody.stderr
+    assert "--yes" in nobody.stderr
+    code, told = answered(ours, "n", "delete", "ours")
+    assert code == 1
+    assert "- ours: delete" in told and "project billing" in told
+    assert "its offsets stay" in told and "Delete ours? [y/N]" in told
+    assert "not deleted" in told
+    assert "ours" in states(ours)
+    code, told = answered(ours, "", "delete", "ours")
+    assert (code, "ours" in states(ours)) == (1, True)
+    code, told = answered(ours, "y", "delete", "ours")
+    assert code == 0, told
+    assert states(ours).keys() == {"theirs"}
+    # What is not there is not asked about
+    code, told = answered(ours, "y", "delete", "ours")
+    assert (code, "Delete ours?" in told) == (1, False)
+    assert "connect.404" in told
+
+
+# --- over REST alone: the config says who owns it ---
+
+
+@contextmanager
+def over_rest(folder: Path, worker: FakeWorker) -> Iterator[Command]:
+    async def answer(request: Request) -> Response:
+        url = httpx.URL(str(request.url))
+        asked = httpx.Request(request.method, url, content=await request.body())
+        found = worker.transport.handle_request(asked)
+        kind = {"content-type": "application/json"}
+        return Response(found.read(), found.status_code, kind)
+
+    methods = ["GET", "PUT", "POST", "PATCH", "DELETE"]
+    app = Starlette(routes=[Route("/{path:path}", answer, methods=methods)])
+    with serving(app) as address:
+        connect = Command(folder)
+        target = f"{{rest: 'http://{address}'}}"
+        connect.write("connect.yaml", f"project: p\ncluster: {{group.id: g, target: {target}}}\n")
+        (folder / "connectors").mkdir()
+        yield connect
+
+
+def stored(name: str, project: str) -> Stored:
+    owned = Owned(project, {"name": name}, None)
+    config = {"name": name, "connector.class": "C", LEDGER_KEY: dump_entry(Entry(owned, {}))}
+    return Stored(config, TargetState.RUNNING)
+
+
+def test_over_rest_alone_the_config_names_the_owner(tmp_path: Path) -> None:
+    worker = FakeWorker(
+        connectors={
+            "theirs": stored("theirs", "orders"),
+            "copied": stored("another", "orders"),
+            "ours": stored("ours", "p"),
+            "free": Stored({"name": "free", "connector.class": "C"}, TargetState.RUNNING),
+            "odd": Stored({"name": "odd", LEDGER_KEY: "?"}, TargetState.RUNNING),
+        }
+    )
+    with over_rest(tmp_path, worker) as connect:
+        for words in CHANGES:
+            refused = connect(*words)
+            assert refused.returncode == 2, refused.stderr
+            assert "belongs to project orders" in refused.stderr
+        assert worker.asked == []
+        unreadable = connect("stop", "odd")
+        assert unreadable.returncode == 1
+        assert "error[ledger.unreadable]: odd" in unreadable.stderr
+        assert worker.asked == []
+        for name in ("ours", "free", "copied"):
+            assert connect("stop", name).returncode == 0
+        for name in ("theirs", "odd"):
+            assert connect("stop", name, "--force").returncode == 0
+        assert {each.target for each in worker.connectors.values()} == {TargetState.STOPPED}
+        assert connect("delete", "ours", "--yes").returncode == 0
+        assert "ours" not in worker.connectors
+        code, told = answered(connect, "n", "delete", "free")
+        assert (code, "belongs to no project" in told) == (1, True)
+        assert "http://" in told
+        assert worker.asked[-1] == "DELETE /connectors/ours"
