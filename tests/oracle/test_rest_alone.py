@@ -99,7 +99,7 @@ def test_a_story(worker: Oracle, project: RestProject, topic: str, tmp_path: Pat
     assert lines(other) == []
 
     # Three records again, from a pin that is applied once
-    wait_until(lambda: project.observe().connectors[snk].offsets, what="committed offsets")
+    wait_until(lambda: project.offsets(snk), what="committed offsets")
     project.want(replace(sink(snk, other, topic), state=RUNNING, pin=pin_at("back", topic, 7)))
     project.settle()
     wait_until(lambda: lines(other) == ["7", "8", "9"], what="three records")
@@ -112,11 +112,11 @@ def test_a_story(worker: Oracle, project: RestProject, topic: str, tmp_path: Pat
     wait_until(lambda: len(lines(out)) == 20, what="ten records again")
 
     # The source from its second line, while it stays stopped
-    (entry,) = wait_until(lambda: project.observe().connectors[src].offsets, what="its offset")
+    (entry,) = wait_until(lambda: project.offsets(src), what="its offset")
     at = Pin("second", (replace(entry, offset={"position": 4}),))
     project.want(replace(source(src, into, f"{topic}-in"), state=STOPPED, pin=at))
     project.settle()
-    assert project.observe().connectors[src].offsets[0].offset == {"position": 4}
+    assert project.offsets(src)[0].offset == {"position": 4}
 
     # What the spec no longer names, and is ours, goes
     del project.specs[src]
@@ -162,7 +162,7 @@ def test_a_rename_where_nothing_can_be_created_stopped(
     project.settle()
     wait_until(lambda: len(lines(out)) == 10, what="ten records")
     for name in (snk.name, src.name):
-        wait_until(lambda name=name: project.observe().connectors[name].offsets, what="offsets")
+        wait_until(lambda name=name: project.offsets(name), what="offsets")
 
     stop = KeyedCluster.stop
 
@@ -275,7 +275,7 @@ def test_a_half_done_rewind_is_finished(
     out = tmp_path / "out.txt"
     project.want(sink(topic, out, topic))
     project.settle()
-    wait_until(lambda: project.observe().connectors[topic].offsets, what="committed offsets")
+    wait_until(lambda: project.offsets(topic), what="committed offsets")
     project.want(replace(sink(topic, out, topic), pin=pin_at("back", topic, 7)))
     with monkeypatch.context() as patched:
         patched.setattr(RestClient, "change", dying(Doom(last, before=False)))

@@ -97,7 +97,7 @@ def test_changes_through_rest(project: RestProject, topic: str, tmp_path: Path) 
     project.want(sink(topic, out, topic))
     project.settle()
     wait_until(lambda: len(lines(out)) == 10, what="ten records")
-    wait_until(lambda: project.observe().connectors[topic].offsets, what="committed offsets")
+    wait_until(lambda: project.offsets(topic), what="committed offsets")
     rewound = replace(
         sink(topic, out, topic, **{"tasks.max": "1"}), state=PAUSED, pin=pin_at("back", topic, 7)
     )
@@ -114,7 +114,7 @@ def test_a_rename_carries_the_offsets(project: RestProject, topic: str, tmp_path
     out, again = tmp_path / "out.txt", tmp_path / "again.txt"
     project.want(sink(old, out, topic))
     project.settle()
-    wait_until(lambda: project.observe().connectors[old].offsets, what="committed offsets")
+    wait_until(lambda: project.offsets(old), what="committed offsets")
     del project.specs[old]
     project.want(replace(sink(new, again, topic), renamed_from=old))
     assert [type(action).__name__ for action in project.plan().actions] == [
@@ -154,7 +154,7 @@ def test_a_rollback_brings_back_config_state_and_offsets(
     out = tmp_path / "out.txt"
     project.want(sink(topic, out, topic))
     project.settle()
-    wait_until(lambda: project.observe().connectors[topic].offsets, what="committed offsets")
+    wait_until(lambda: project.offsets(topic), what="committed offsets")
     before = project.observe().connectors[topic]
     rewound = replace(
         sink(topic, tmp_path / "other.txt", topic), state=STOPPED, pin=Pin("again", reset=True)
@@ -207,7 +207,7 @@ def rewind(project: RestProject, topic: str, out: Path) -> Plan:
     """The plan that takes a running sink three records back."""
     project.want(sink(topic, out, topic))
     project.settle()
-    wait_until(lambda: project.observe().connectors[topic].offsets, what="committed offsets")
+    wait_until(lambda: project.offsets(topic), what="committed offsets")
     project.want(replace(sink(topic, out, topic), pin=pin_at("back", topic, 7)))
     return project.plan()
 

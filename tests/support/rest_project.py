@@ -14,6 +14,8 @@ from connect_reconciler.apply.run import apply_plan
 from connect_reconciler.cli.applying.choices import Choices
 from connect_reconciler.cli.applying.edges import edges_for
 from connect_reconciler.cli.applying.way_back import find_way_back
+from connect_reconciler.cluster import shapes
+from connect_reconciler.cluster.rest_client import RestClient, connector_path
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import Drift
 from connect_reconciler.observe.history import observe_with_history
@@ -66,6 +68,14 @@ class RestProject:
 
     def observe(self) -> Live:
         return observe(self.project, self.desired, self.kafka)
+
+    def offsets(self, name: str) -> tuple[OffsetEntry, ...]:
+        """A connector's offsets as the cluster has them; a plan knows only those that it needs."""
+        with RestClient(self.reached or RestTarget(self.url)) as client:
+            found: tuple[OffsetEntry, ...] = client.must(
+                connector_path(name, "offsets"), shapes.offsets
+            )
+            return found
 
     def plan(self) -> Plan:
         return make_plan(self.desired, self.observe(), group_id=self.group_id)

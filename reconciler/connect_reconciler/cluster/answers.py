@@ -113,6 +113,15 @@ def decoded(response: httpx.Response) -> Any:
         return None
 
 
+def is_starting(response: httpx.Response) -> bool:
+    """Whether Jetty answers for a worker that has not registered its resources yet; what is not
+    there on one that has, Connect itself says."""
+    if response.status_code != 404 or connects_text(response) is not None:
+        return False
+    body = decoded(response)
+    return isinstance(body, dict) and {"message", "url", "status"} <= body.keys()
+
+
 def refused(request: Asked, response: httpx.Response, login_hint: str) -> Exception:
     """The error that an answer without success is."""
     status, text = response.status_code, connects_text(response)

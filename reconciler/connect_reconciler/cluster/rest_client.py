@@ -22,6 +22,7 @@ from connect_reconciler.cluster.answers import (
     connects_text,
     decoded,
     in_words,
+    is_starting,
     not_connect,
     refused,
 )
@@ -175,8 +176,8 @@ class RestClient:
         response = self._changed(request, again, seen)
         if response is None:
             return None
-        if is_turned_away(response.status_code):
-            if was_not_begun(response.status_code) or connects_text(response) is not None:
+        if _turned_away(response):
+            if _not_begun(response) or connects_text(response) is not None:
                 raise refused(request, response, self._login_hint)
             what = f"what stands before the cluster gave up on {method} {path}"
             why = in_words(request, response)
@@ -197,7 +198,7 @@ class RestClient:
             wait_s = wait
             try:
                 response = self._sent(request)
-                if is_turned_away(response.status_code):
+                if _turned_away(response):
                     wait_s = max(wait, retry_after_s(response.headers))
             except httpx.TransportError as error:
                 unanswered.append(error)
@@ -215,7 +216,7 @@ class RestClient:
         if response is None:
             return self._retries.read_s
         status = response.status_code
-        if is_turned_away(status):
+        if _turned_away(response):
             return self._retries.busy_s
         if status >= 500:
             return self._retries.read_s
@@ -234,8 +235,8 @@ class RestClient:
         begun, wait, unsure = self._clock(), self._retries.every_s, False
         while True:
             response = self._answer(request)
-            if is_turned_away(response.status_code):
-                unsure = unsure or not was_not_begun(response.status_code)
+            if _turned_away(response):
+                unsure = unsure or not _not_begun(response)
                 wait_s, limit = max(wait, retry_after_s(response.headers)), self._retries.busy_s
             else:
                 # The first of two requests may be what the second one is refused for
@@ -333,6 +334,14 @@ class RestClient:
 def connector_path(name: str, *rest: str) -> str:
     """Where a connector's part of the API is."""
     return "/".join(("/connectors", quote(name, safe=""), *rest))
+
+
+def _turned_away(response: httpx.Response) -> bool:
+    return is_turned_away(response.status_code) or is_starting(response)
+
+
+def _not_begun(response: httpx.Response) -> bool:
+    return was_not_begun(response.status_code) or is_starting(response)
 
 
 def _unasked() -> bool:

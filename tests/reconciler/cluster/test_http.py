@@ -342,6 +342,21 @@ def test_who_goes_on_turning_away_is_left_when_the_time_is_over(ask: Over, clock
     assert "--parallelism" in refused.value.diagnostics[0].hint
 
 
+def test_a_worker_that_is_starting_is_waited_for(ask: Over, clock: Clock) -> None:
+    """The trap: until its resources are there Jetty says 404, as if there were no connector."""
+    jetty = {"servlet": "-", "message": "Not Found", "url": "/connectors/a", "status": "404"}
+    starting = httpx.Response(404, json=jetty)
+    cluster, transport = ask(starting, starting, httpx.Response(204), starting, told(404, "gone"))
+    cluster.stop("a")
+    assert cluster.config("a") is None
+    assert len(transport.requests) == 5
+    cluster, _ = ask(starting)
+    for request in (cluster.config, cluster.stop):
+        with pytest.raises(NotConnect, match="not a Connect cluster"):
+            request("a")
+    assert clock.now > 15
+
+
 def test_retry_after_is_waited_for(ask: Over, clock: Clock) -> None:
     for text in ("4", format_datetime(datetime.now(UTC) + timedelta(seconds=5), usegmt=True)):
         begun = clock.now
