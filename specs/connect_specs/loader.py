@@ -18,7 +18,8 @@ from connect_specs.properties_documents import parse_properties
 from connect_specs.renames import check_renames
 from connect_specs.sources import Parse, Source, filled_in
 from connect_specs.spec_document import Format, read_document
-from connect_specs.spec_files import find_policy_files, find_spec_files, relative_name
+from connect_specs.spec_files import find_policy_files, find_spec_files
+from connect_specs.spec_folders import relative_name
 from connect_specs.text_files import read_text
 from connect_specs.value_secrets import (
     hide,

@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from connect_reconciler.cli.invocation import Invocation, invocation
 
 _ENV_HELP = "Read all files with the values of values/NAME.yaml."
+_VAR_HELP = "Set a value over those in values/; may be repeated."
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def load(name: str) -> Any:
     command = (
         typer.main.get_command(found) if isinstance(found, typer.Typer) else _alone(found, name)
     )
-    _take_env(command, _alone(_env, "env").params)
+    _take_options(command, _alone(_values, "values").params)
     return command
 
 
@@ -95,11 +96,11 @@ def _alone(function: Any, name: str) -> Any:
     return typer.main.get_command(app)
 
 
-def _take_env(command: Any, option: list[Any]) -> None:
-    """Lets `--env` stand after the verb, too."""
-    command.params += option
+def _take_options(command: Any, options: list[Any]) -> None:
+    """Lets `--env` and `--var` stand after the verb, too."""
+    command.params += options
     for part in getattr(command, "commands", {}).values():
-        _take_env(part, option)
+        _take_options(part, options)
 
 
 def _choose_env(context: typer.Context, env: str | None) -> None:
@@ -107,15 +108,27 @@ def _choose_env(context: typer.Context, env: str | None) -> None:
         context.obj = replace(invocation(context), env=env)
 
 
-def _env(
+def _give(context: typer.Context, given: list[str] | None) -> None:
+    if given:
+        found = invocation(context)
+        context.obj = replace(found, given=(*found.given, *given))
+
+
+def _values(
     env: Annotated[
         str | None,
         typer.Option(
             "--env", metavar="NAME", help=_ENV_HELP, callback=_choose_env, expose_value=False
         ),
     ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--var", metavar="NAME=VALUE", help=_VAR_HELP, callback=_give, expose_value=False
+        ),
+    ] = None,
 ) -> None:
-    """Only its option is used."""
+    """Only its options are used."""
 
 
 app = typer.Typer(
@@ -138,8 +151,12 @@ def root(
         str | None,
         typer.Option("--env", metavar="NAME", envvar="CONNECT_ENV", help=_ENV_HELP),
     ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--var", metavar="NAME=VALUE", help=_VAR_HELP),
+    ] = None,
 ) -> None:
     folder = Path.cwd() if project is None else project
     if not folder.is_dir():
         raise typer.BadParameter(f"{folder} is not a folder", param_hint="--project")
-    context.obj = Invocation(folder, env)
+    context.obj = Invocation(folder, env, tuple(given or ()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,17 +18,19 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON."
 class Invocation:
     """The folder that a verb runs in, and the environment whose values its files are read with.
 
-    A file that the user names is relative to the folder.
+    `given` are the values that `--var` sets over those of the environment. A file that the user
+    names is relative to the folder.
     """
 
     folder: Path
     env: str | None = None
+    given: tuple[str, ...] = field(default=(), repr=False)
 
     def project(self) -> Project:
         """The project of the nearest connect.yaml above. Raises Invalid."""
         from connect_specs.project import find_project, load_project
 
-        return load_project(find_project(self.folder), self.env)
+        return load_project(find_project(self.folder), self.env, given=self.given)
 
     def path(self, named: Path) -> Path:
         """Where a path that the user wrote leads."""

@@ -49,7 +49,7 @@ def import_(
     from connect_reconciler.importing import choose, importable, spec_of
     from connect_specs.loader import load_specs
     from connect_specs.sources import to_be_filled_in
-    from connect_specs.spec_files import relative_name
+    from connect_specs.spec_folders import relative_name
     from connect_specs.values import load_values
     from connect_specs.writing import spec_text
 

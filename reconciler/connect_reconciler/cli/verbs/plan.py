@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.plan_forms import AsMarkdown, Forms, PageFile
 from connect_reconciler.cli.scoping import Excludes, Targets, scope_of
+from connect_reconciler.cli.variables import ExplainVars, origins_of, origins_text
 from connect_specs.diagnostics import ExitCode
 
 
@@ -25,6 +27,7 @@ def plan(
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="End with 4 if there are changes.")
     ] = False,
+    explain_vars: ExplainVars = False,
     as_markdown: AsMarkdown = False,
     as_json: AsJson = False,
 ) -> int:
@@ -41,6 +44,8 @@ def plan(
     forms = Forms(out, html, as_markdown, as_json)
     call = invocation(context)
     project = call.project()
+    if explain_vars:
+        progress(origins_text(origins_of(project)).rstrip())
     scope = scope_of(target, exclude)
     desired, policies = specs_and_policies(project)
     with client(project) as properties:
