@@ -118,4 +118,5 @@ def _unknown(key: str, where: Location) -> tuple[Diagnostic, bool]:
     near = near_client_property(key)
     if near is not None:
         return Diagnostic(code, what, where, hint=f"did you mean {near!r}?"), True
-    return Diagnostic(code, f"{what}; it has no effect", where), False
+    hint = "remove it, or correct its name"
+    return Diagnostic(code, f"{what}; it has no effect", where, hint=hint), False

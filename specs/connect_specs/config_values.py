@@ -27,7 +27,8 @@ def read_config(node: Map, problems: list[Diagnostic]) -> ConfigValues:
     places: dict[str, Location] = {}
     for key, value in node.entries:
         if not key.text.strip():
-            problems.append(Diagnostic("config.empty-key", "a config key is empty", key.where))
+            what, hint = "a config key is empty", "write the key, or remove the line"
+            problems.append(Diagnostic("config.empty-key", what, key.where, hint=hint))
             continue
         places[key.text] = key.where
         text = _config_text(key.text, value, problems)

@@ -24,6 +24,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 def read_name(node: Node, problems: list[Diagnostic]) -> Scalar | None:
     """A name that Connect accepts and keeps as it is."""
+    hint = "give it a name without control characters, and without spaces at the ends"
     if not isinstance(node, Scalar) or is_null(node) or not node.text:
         what = "the name must be text, and not empty"
     elif _CONTROL.search(node.text):
@@ -36,7 +37,7 @@ def read_name(node: Node, problems: list[Diagnostic]) -> Scalar | None:
         what = f"the name is {node.text!r}, which no URL can hold"
     else:
         return node
-    problems.append(Diagnostic("spec.bad-name", what, node.where))
+    problems.append(Diagnostic("spec.bad-name", what, node.where, hint=hint))
     return None
 
 
@@ -65,7 +66,9 @@ def read_class(config: ConfigValues, where: Location, problems: list[Diagnostic]
         problems.append(Diagnostic("spec.missing-class", what, where, hint=hint))
     elif not config.values.get(CLASS_KEY, " "):
         what = f"{CLASS_KEY!r} is empty"
-        problems.append(Diagnostic("spec.missing-class", what, config.places[CLASS_KEY]))
+        hint = "write the connector's class or its short name"
+        where = config.places[CLASS_KEY]
+        problems.append(Diagnostic("spec.missing-class", what, where, hint=hint))
 
 
 def make_connector(

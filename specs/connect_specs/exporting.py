@@ -105,7 +105,7 @@ def _not_for_strimzi(connector: DesiredConnector) -> Iterator[Diagnostic]:
         yield Diagnostic("export.strimzi-name", what, name, hint=hint)
     if tasks is not None and not _WHOLE.fullmatch(tasks):
         what = f"{_TASKS_KEY!r} is no whole number, which tasksMax must be"
-        yield Diagnostic("export.strimzi-tasks", what, name)
+        yield Diagnostic("export.strimzi-tasks", what, name, hint="write a whole number")
 
 
 def _strimzi_lines(connector: DesiredConnector, cluster: str | None) -> Iterator[str]:

@@ -15,6 +15,9 @@ from connect_specs.text_files import Places
 
 DEPTH_MAX = 50
 
+_ONE = 'a file holds one value, such as {"name": "a", "config": {}}'
+_CLOSE = "close brackets and braces where they end: specs are not nested deeply"
+
 _SPACE = re.compile(r"[ \t\n\r]*")
 _LITERAL = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _CHARACTERS = re.compile(r'[^"\\\x00-\x1f]*')
@@ -50,7 +53,7 @@ def parse_json(text: str, file: str, lines: abc.Sequence[int] = ()) -> Parsed:
         node, end = reader.value(reader.skip(0), 1)
         end = reader.skip(end)
         if end < len(text):
-            raise _Stop("there is more after the end of the JSON value", end)
+            raise _Stop("there is more after the end of the JSON value", end, hint=_ONE)
     except _Stop as stop:
         where = places.at(stop.offset)
         problem = Diagnostic("file.syntax", stop.what, where, hint=stop.hint)
@@ -72,7 +75,7 @@ class _Reader:
 
     def value(self, offset: int, depth: int) -> tuple[Node, int]:
         if depth > DEPTH_MAX:
-            raise _Stop(f"nested deeper than {DEPTH_MAX}", offset)
+            raise _Stop(f"nested deeper than {DEPTH_MAX}", offset, hint=_CLOSE)
         start = self._text[offset : offset + 1]
         if start == "{":
             return self._map(offset, depth)
@@ -85,8 +88,8 @@ class _Reader:
         if match and not re.match(r"[\w.+-]", self._text[match.end() : match.end() + 1]):
             return Scalar(match[0], self._places.at(offset), plain=True), match.end()
         if not start:
-            raise _Stop("the text ends where a value should be", offset)
-        hint = self._no_json(offset, "]")
+            raise _Stop("the text ends where a value should be", offset, hint=_ONE)
+        hint = self._no_json(offset, "]", _ONE)
         if start == "'" or start.isalpha():
             hint = "strings need double quotes"
         raise _Stop("this is not a JSON value", offset, hint=hint)
@@ -99,7 +102,7 @@ class _Reader:
             return Map((), where), at + 1
         while True:
             if self._text[at : at + 1] != '"':
-                hint = self._no_json(at, "}")
+                hint = self._no_json(at, "}", 'write "name": value')
                 raise _Stop("a key in double quotes is expected here", at, hint=hint)
             key, at = self._string(at)
             at = self._expect(":", self.skip(at))
@@ -126,18 +129,19 @@ class _Reader:
                 return Sequence(tuple(items), where), at + 1
             at = self.skip(self._expect(",", at, closing="]"))
 
-    def _no_json(self, at: int, closing: str) -> str:
+    def _no_json(self, at: int, closing: str, otherwise: str) -> str:
         """What helps where other languages allow what stands here."""
         if self._text[at : at + 1] == closing and self._text[:at].rstrip().endswith(","):
             return "remove the comma before it"
         is_comment = self._text.startswith(("//", "/*", "#"), at)
-        return "JSON has no comments: remove it" if is_comment else ""
+        return "JSON has no comments: remove it" if is_comment else otherwise
 
     def _expect(self, mark: str, at: int, *, closing: str = "") -> int:
         if self._text[at : at + 1] == mark:
             return at + 1
         marks = f"'{mark}' or '{closing}'" if closing else f"'{mark}'"
-        raise _Stop(f"{marks} is expected here", at, hint=self._no_json(at, ""))
+        hint = self._no_json(at, "", f"write {marks} before this")
+        raise _Stop(f"{marks} is expected here", at, hint=hint)
 
     def _string(self, offset: int) -> tuple[Scalar, int]:
         parts: list[str] = []
@@ -151,14 +155,16 @@ class _Reader:
             if mark == '"':
                 break
             if not mark:
-                raise _Stop("the string has no end", offset)
+                raise _Stop("the string has no end", offset, hint='end it with "')
             if mark != "\\":
-                raise _Stop("a line break or control character inside a string", at)
+                hint = "write \\n for a line break, \\t for a tab"
+                raise _Stop("a line break or control character inside a string", at, hint=hint)
             escaped, at = self._escape(at)
             parts.append(escaped)
         text = _joined_surrogates("".join(parts))
         if _SURROGATE.search(text):
-            raise _Stop("half of a surrogate pair is not a character", offset)
+            hint = "write both halves, such as \\ud83d\\ude00, or the character itself"
+            raise _Stop("half of a surrogate pair is not a character", offset, hint=hint)
         return Scalar(text, self._places.at(offset)), at + 1
 
     def _escape(self, at: int) -> tuple[str, int]:
@@ -166,7 +172,8 @@ class _Reader:
         if letter == "u":
             digits = _HEX.match(self._text, at + 2)
             if not digits:
-                raise _Stop("\\u needs four hexadecimal digits", at)
+                hint = "write \\\\ for a backslash"
+                raise _Stop("\\u needs four hexadecimal digits", at, hint=hint)
             return chr(int(digits[0], 16)), at + 6
         if letter not in _ESCAPES:
             raise _Stop("there is no such escape in JSON", at, hint="write \\\\ for a backslash")

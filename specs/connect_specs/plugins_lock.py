@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
+from connect_specs.json_documents import parse_json
+from connect_specs.nodes import Map, Sequence
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
 from connect_specs.text_files import read_text
 
@@ -30,14 +32,34 @@ def load_lock(folder: Path) -> PluginSet | None:
         document = json.loads(text)
     except json.JSONDecodeError as error:
         where = Location(PLUGINS_LOCK, error.lineno, error.colno)
-        raise _invalid("this is not JSON", where) from error
+        raise _invalid("this is not JSON", where, error.msg) from error
+    except (RecursionError, ValueError) as error:
+        what = "this is not JSON that can be read"
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise _invalid(what, Location(PLUGINS_LOCK, 1, 1), why) from error
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise _invalid(f"this is no lock file of format {_FORMAT}", Location(PLUGINS_LOCK))
-    try:
-        return PluginSet(tuple(map(_plugin, document["plugins"])))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = "this lock file does not hold what it should"
-        raise _invalid(what, Location(PLUGINS_LOCK)) from error
+        what = f"this is no lock file of format {_FORMAT}"
+        raise _invalid(what, Location(PLUGINS_LOCK, 1, 1))
+    plugins = document.get("plugins")
+    if not isinstance(plugins, list):
+        raise _invalid("the lock file has no list 'plugins'", Location(PLUGINS_LOCK, 1, 1))
+    found: list[PluginDefinition] = []
+    for number, plugin in enumerate(plugins):
+        try:
+            found.append(_plugin(plugin))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            what = "this entry of the lock file does not hold what it should"
+            raise _invalid(what, _place(text, number)) from error
+    return PluginSet(tuple(found))
+
+
+def _place(text: str, number: int) -> Location:
+    """Where a plugin of a lock file begins, as far as the file can be read."""
+    (document, *_) = parse_json(text, PLUGINS_LOCK).documents or (None,)
+    plugins = document.get("plugins") if isinstance(document, Map) else None
+    if isinstance(plugins, Sequence) and number < len(plugins.items):
+        return plugins.items[number].where
+    return Location(PLUGINS_LOCK, 1, 1)
 
 
 def lock_text(plugins: PluginSet) -> str:
@@ -100,5 +122,5 @@ def _text(value: Any) -> str:
     return value
 
 
-def _invalid(what: str, where: Location) -> Invalid:
-    return Invalid(Diagnostic("plugins-lock.unreadable", what, where, hint=_HINT))
+def _invalid(what: str, where: Location, why: str = "") -> Invalid:
+    return Invalid(Diagnostic("plugins-lock.unreadable", what, where, why, _HINT))

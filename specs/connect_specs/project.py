@@ -79,7 +79,7 @@ def load_project(
     elif not problems:
         what = f"{file.name} must hold one map"
         hint = "begin with 'project:' and 'cluster:'; `connect init` writes an example"
-        problems.append(Diagnostic("project.not-a-map", what, Location(file.name), hint=hint))
+        problems.append(Diagnostic("project.not-a-map", what, Location(file.name, 1, 1), hint=hint))
     if problems or project is None:
         raise Invalid(*by_place(hide(problems, values) if values else problems))
     secrets = () if values is None else secret_texts(values)
@@ -184,7 +184,8 @@ def _asks_for_login(node: Node | None, problems: list[Diagnostic]) -> bool | Non
     text = given and as_text(given, "authentication", _CODE, problems)
     if given is not None and text and text not in ("none", "sasl"):
         what = "'authentication' of the embedded broker must be 'sasl' or 'none'"
-        problems.append(Diagnostic("project.bad-kafka", what, given.where))
+        hint = "write authentication: sasl, or leave it out"
+        problems.append(Diagnostic("project.bad-kafka", what, given.where, hint=hint))
     return text == "sasl"
 
 
@@ -245,7 +246,8 @@ def _topics(cluster: Map, group: str, problems: list[Diagnostic]) -> ClusterTopi
             problems.append(Diagnostic("project.bad-topic", what, places[kind], hint=hint))
         elif first != kind:
             what = f"the {first} topic and the {kind} topic have the same name"
-            problems.append(Diagnostic("project.same-topic", what, places[kind]))
+            hint = f"give the {kind} topic a name of its own under 'topics'"
+            problems.append(Diagnostic("project.same-topic", what, places[kind], hint=hint))
     return topics
 
 

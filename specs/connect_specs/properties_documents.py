@@ -33,7 +33,8 @@ def parse_properties(text: str, file: str, lines: Sequence[int] = ()) -> Parsed:
             try:
                 pair.append(Scalar(_unescaped(characters[start:end]), where))
             except ValueError as error:
-                problems.append(Diagnostic("file.syntax", str(error), where))
+                hint = "write \\\\ for a backslash, or \\u00e9 for a character such as é"
+                problems.append(Diagnostic("file.syntax", str(error), where, hint=hint))
         if len(pair) == 2:
             entries.append((pair[0], pair[1]))
     kept, duplicates = without_duplicates(entries)

@@ -96,7 +96,8 @@ def _login(
         problems.append(Diagnostic("project.two-logins", what, place_of(node, "rest"), hint=hint))
     if user and ":" in user:
         what = "'user' holds a colon, which basic authentication cannot carry"
-        problems.append(Diagnostic("project.bad-value", what, place_of(node, "user")))
+        hint = "name a user without a colon"
+        problems.append(Diagnostic("project.bad-value", what, place_of(node, "user"), hint=hint))
     return user, password
 
 
@@ -111,12 +112,14 @@ def _password_of_file(node: Map, folder: Path, problems: list[Diagnostic]) -> st
         what = "'password_file' cannot be read"
         why = "; ".join(each.why or each.what for each in invalid.diagnostics)
         where = place_of(node, "password_file")
-        problems.append(Diagnostic("file.unreadable", what, where, why=why))
+        hint = "the path is relative to connect.yaml; name a file that can be read"
+        problems.append(Diagnostic("file.unreadable", what, where, why, hint))
         return None
     password = re.sub(r"(?:\r\n|\n)\Z", "", text)
     if not password:
         what, where = "'password_file' is an empty file", place_of(node, "password_file")
-        problems.append(Diagnostic("project.bad-value", what, where))
+        hint = "write the password into it"
+        problems.append(Diagnostic("project.bad-value", what, where, hint=hint))
     return password or None
 
 
@@ -128,7 +131,8 @@ def _headers(node: Map, problems: list[Diagnostic]) -> dict[str, str]:
         text = as_text(value, key.text, _CODE, problems)
         if not _HEADER.fullmatch(key.text):
             what = f"{key.text!r} cannot be the name of a header"
-            problems.append(Diagnostic("project.bad-header", what, key.where))
+            hint = "use letters, digits and '-'"
+            problems.append(Diagnostic("project.bad-header", what, key.where, hint=hint))
         elif text is not None and not _HEADER_VALUE.fullmatch(text):
             what = f"the value of the header {key.text!r} is not one that HTTP allows"
             hint = "use printable ASCII characters, without a space at the ends"

@@ -97,7 +97,8 @@ def _read_entries(node: Node, problems: list[Diagnostic]) -> tuple[OffsetEntry, 
         if canonical in seen:
             what = "this partition is already in the set"
             why = f"it is first given at {seen[canonical]}"
-            problems.append(Diagnostic("offsets.same-partition", what, fields.where, why=why))
+            hint = "remove one of the two"
+            problems.append(Diagnostic("offsets.same-partition", what, fields.where, why, hint))
         seen.setdefault(canonical, fields.where)
     return tuple(found)
 
@@ -161,12 +162,14 @@ def _read_values(node: Map, problems: list[Diagnostic], *, is_sink: bool) -> dic
         elif not isinstance(value, Scalar):
             what = f"the value of {key.text!r} is {value_kind(value)}"
             why = "Connect's offsets hold text, numbers, true, false and null"
-            problems.append(Diagnostic("offsets.nested", what, value.where, why=why))
+            hint = "write one value, in quotes if it is text"
+            problems.append(Diagnostic("offsets.nested", what, value.where, why, hint))
         else:
             try:
                 values[key.text] = typed(value)
             except ValueError as error:
-                problems.append(Diagnostic("offsets.bad-number", str(error), value.where))
+                what, hint = str(error), "write a smaller number, or quote it if it is text"
+                problems.append(Diagnostic("offsets.bad-number", what, value.where, hint=hint))
     return values
 
 
@@ -182,7 +185,7 @@ def _read_count(key: str, node: Node, problems: list[Diagnostic]) -> int | None:
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= most:
         return number
     what = f"{key!r} must be a whole number from 0 to {most}"
-    hint = ""
+    hint = "write a whole number"
     if isinstance(node, Scalar) and not node.plain and node.text.isdecimal():
         hint = "remove the quotes"
     elif key == "kafka_offset":

@@ -165,11 +165,13 @@ def _problem(error: Exception, text: str, file: str, values: Values) -> Diagnost
         return Diagnostic("template.not-text", what, where, hint=hint)
     if isinstance(error, _TooLong):
         what = f"the template gives more than {BYTES_MAX // (1024 * 1024)} MiB"
-        return Diagnostic("template.too-large", what, Location(file))
+        hint = "look for a loop that is too long, or split the file"
+        return Diagnostic("template.too-large", what, Location(file), hint=hint)
     what, why = "the template cannot be rendered", type(error).__name__
+    hint = "check the types of the values that this line uses"
     if isinstance(error, SecurityError):
-        why = "templates may only read values"
-    return Diagnostic("template.failed", what, where, why=why)
+        why, hint = "templates may only read values", "remove what changes or calls something"
+    return Diagnostic("template.failed", what, where, why, hint)
 
 
 def _undefined(error: _Missing, text: str, file: str, line: int, values: Values) -> Diagnostic:
@@ -178,7 +180,7 @@ def _undefined(error: _Missing, text: str, file: str, line: int, values: Values)
     what = "a name is not defined" if name is None else f"{name!r} is not defined"
     owner = values.names if error.owner is missing else error.owner
     known = sorted(map(str, owner)) if isinstance(owner, Mapping) else []
-    hint = did_you_mean(name or "", known) if known else ""
+    hint = did_you_mean(name or "", known) if known else "add it to values/default.yaml"
     if values.env is None and values.environments:
         choose = f"choose an environment: --env {'|'.join(values.environments)}"
         hint = choose if name == ENV or not hint else f"{hint} or {choose}"

@@ -73,10 +73,11 @@ def _syntax_problem(
     problem = getattr(error, "problem", None) or "the text is not YAML"
     context = getattr(error, "context", None)
     if mark is None:
-        return Diagnostic("file.syntax", "this is not YAML", Location(file), why=problem)
+        what, hint = "this is not YAML", "save the file as YAML in UTF-8"
+        return Diagnostic("file.syntax", what, Location(file), problem, hint)
     written = text.splitlines()
     line = written[mark.line] if mark.line < len(written) else ""
-    hint = ""
+    hint = "check the indentation, and that each quote, bracket and brace is closed"
     if line[mark.column : mark.column + 1] == "\t":
         hint = "indent with spaces: YAML allows no tabs there"
     elif "mapping values are not allowed" in problem:
@@ -88,6 +89,11 @@ def _syntax_problem(
         why=f"{context}: {problem}" if context else problem,
         hint=hint,
     )
+
+
+def _too_deep(where: Location) -> Diagnostic:
+    hint = "close brackets and braces where they end: specs are not nested deeply"
+    return Diagnostic("file.too-deep", f"nested deeper than {DEPTH_MAX}", where, hint=hint)
 
 
 class _Reader:
@@ -111,11 +117,11 @@ class _Reader:
     def _build(self, event: yaml.Event, depth: int) -> _Built:
         where = self._where(event)
         if depth > DEPTH_MAX:
-            raise _Stop(Diagnostic("file.too-deep", f"nested deeper than {DEPTH_MAX}", where))
+            raise _Stop(_too_deep(where))
         if isinstance(event, yaml.AliasEvent):
             built = self._alias(event, where)
             if depth + built.depth - 1 > DEPTH_MAX:
-                raise _Stop(Diagnostic("file.too-deep", f"nested deeper than {DEPTH_MAX}", where))
+                raise _Stop(_too_deep(where))
             self._count(built.nodes, where)
             return built
         self._count(1, where)
@@ -176,24 +182,28 @@ class _Reader:
                     found.setdefault(key.text, (key, value))
             else:
                 what = "<< can merge only a map, or a list of maps"
-                self.problems.append(Diagnostic("file.merge", what, source.where))
+                hint = "write <<: *name, where &name is a map"
+                self.problems.append(Diagnostic("file.merge", what, source.where, hint=hint))
         return tuple(found.values())
 
     def _alias(self, event: yaml.AliasEvent, where: Location) -> _Built:
         if event.anchor not in self._anchors:
             what = f"no anchor &{event.anchor} comes before this alias"
-            raise _Stop(Diagnostic("file.alias", what, where))
+            hint = "quote a value that begins with '*'"
+            raise _Stop(Diagnostic("file.alias", what, where, hint=hint))
         built = self._anchors[event.anchor]
         if built is None:
             what = f"the alias *{event.anchor} is inside what it stands for"
-            raise _Stop(Diagnostic("file.alias", what, where))
+            hint = "write out what it is to stand for"
+            raise _Stop(Diagnostic("file.alias", what, where, hint=hint))
         return built
 
     def _count(self, nodes: int, where: Location) -> None:
         self._nodes += nodes
         if self._nodes > NODES_MAX:
             what = f"the document has more than {NODES_MAX} values when its aliases are expanded"
-            raise _Stop(Diagnostic("file.too-large", what, where))
+            hint = "use fewer aliases, or split the file"
+            raise _Stop(Diagnostic("file.too-large", what, where, hint=hint))
 
     def _check_tag(self, event: yaml.Event, where: Location) -> None:
         tag = getattr(event, "tag", None)

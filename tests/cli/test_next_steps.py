@@ -191,5 +191,13 @@ def test_the_text_is_a_table() -> None:
 
 
 def test_the_folder_is_named_only_if_it_is_another(tmp_path: Path) -> None:
-    assert base_of(Invocation(Path.cwd())) == ()
-    assert base_of(Invocation(tmp_path, "prod")) == ("-C", str(tmp_path), "--env", "prod")
+    assert base_of(Invocation(Path.cwd()), ()) == ()
+    assert base_of(Invocation(tmp_path, "prod"), ()) == ("-C", str(tmp_path), "--env", "prod")
+
+
+def test_commands_repeat_values_but_secrets() -> None:
+    given = ("tasks=4", "db_password=of-a-db", "owner=of-a-person", "empty=")
+    call = Invocation(Path.cwd(), given=given)
+    said = base_of(call, ["of-a-person"])
+    assert said[1::2] == ("tasks=4", "db_password=...", "owner=...", "empty=")
+    assert set(said[::2]) == {"--var"}

@@ -59,6 +59,7 @@ def test_case(folder: Path) -> None:
         with pytest.raises(Invalid) as caught:
             load_specs(project_of(folder))
         assert render_diagnostics(caught.value.diagnostics) == wrong.read_text()
+        assert [each for each in caught.value.diagnostics if not each.hint] == []
         return
     desired = load_specs(project_of(folder))
     expected = json.loads((folder / "expected.json").read_text())

@@ -45,6 +45,7 @@ def test_a_property_of_something_else_is_a_warning(tmp_path: Path) -> None:
     assert render_diagnostics(project.warnings, "warning") == (
         "warning[project.client-property]: connect.yaml:6:5: "
         "Kafka's clients have no property 'acme.interceptor.url'; it has no effect\n"
+        "  hint: remove it, or correct its name\n"
     )
 
 

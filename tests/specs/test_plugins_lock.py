@@ -47,11 +47,14 @@ def test_the_order_does_not_matter_and_a_key_is_a_line() -> None:
     ("text", "where"),
     [
         ('{\n  "format": 1,\n  oops', Location(PLUGINS_LOCK, 3, 3)),
-        ('{"format": 2, "plugins": []}', Location(PLUGINS_LOCK)),
-        ("[]", Location(PLUGINS_LOCK)),
-        ('{"format": 1}', Location(PLUGINS_LOCK)),
-        ('{"format": 1, "plugins": [{"class": "a", "type": "sink"}]}', Location(PLUGINS_LOCK)),
-        ('{"format": 1, "plugins": [1]}', Location(PLUGINS_LOCK)),
+        ('{"format": 2, "plugins": []}', Location(PLUGINS_LOCK, 1, 1)),
+        ("[]", Location(PLUGINS_LOCK, 1, 1)),
+        ('{"format": 1}', Location(PLUGINS_LOCK, 1, 1)),
+        (
+            '{"format": 1, "plugins": [{"class": "a", "type": "sink"}]}',
+            Location(PLUGINS_LOCK, 1, 27),
+        ),
+        ('{"format": 1, "plugins": [1]}', Location(PLUGINS_LOCK, 1, 27)),
     ],
 )
 def test_what_is_no_lock(tmp_path: Path, text: str, where: Location) -> None:

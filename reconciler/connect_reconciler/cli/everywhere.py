@@ -47,6 +47,12 @@ def _choose_env(context: typer.Context, env: str | None) -> None:
         _change(context, env=env)
 
 
+def _give(context: typer.Context, given: list[str] | None) -> None:
+    if given:
+        found = context.obj or Invocation(Path.cwd())
+        _change(context, given=(*found.given, *given))
+
+
 def _tell_asked(context: typer.Context, wanted: bool) -> None:
     tell(context, verbose=bool(wanted), file=None)
 
@@ -80,6 +86,16 @@ def _options(
             callback=_choose_env,
             expose_value=False,
             autocompletion=environments,
+        ),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--var",
+            metavar="NAME=VALUE",
+            help="Set a value over those in values/; may be repeated.",
+            callback=_give,
+            expose_value=False,
         ),
     ] = None,
     verbose: Annotated[

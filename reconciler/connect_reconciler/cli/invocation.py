@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
 
@@ -19,17 +19,19 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON."
 class Invocation:
     """The folder that a verb runs in, and the environment whose values its files are read with.
 
-    A file that the user names is relative to the folder.
+    `given` are the values that `--var` sets over those of the environment. A file that the user
+    names is relative to the folder.
     """
 
     folder: Path
     env: str | None = None
+    given: tuple[str, ...] = field(default=(), repr=False)
 
     def project(self) -> Project:
         """The project of the nearest connect.yaml above. Raises Invalid."""
         from connect_specs.project import find_project, load_project
 
-        return load_project(find_project(self.folder), self.env)
+        return load_project(find_project(self.folder), self.env, given=self.given)
 
     def in_environment(self, variables: Mapping[str, str]) -> Self:
         """The same; CONNECT_ENV says for which environment, where no option does."""

@@ -38,5 +38,5 @@ def _entries(documents: tuple[Node, ...], name: str, problems: list[Diagnostic])
     if found is None and not problems:
         what = "there is no 'offsets'"
         hint = 'write {"offsets": [{"partition": {...}, "offset": {...}}]}'
-        problems.append(Diagnostic("offsets.missing-field", what, Location(name), hint=hint))
+        problems.append(Diagnostic("offsets.missing-field", what, Location(name, 1, 1), hint=hint))
     return found

@@ -90,7 +90,7 @@ def save(plan: Plan, call: Invocation, file: Path) -> None:
 
     _write(call.path(file), dump_plan(plan))
     verb = ("rollback", plan.rolls_back) if plan.rolls_back else ("apply",)
-    apply = join(("connect", *base_of(call), *verb, str(file)))
+    apply = join(("connect", *base_of(call, call.project().secrets), *verb, str(file)))
     progress(f"saved: `{apply}` does exactly this, or refuses")
 
 

@@ -28,7 +28,8 @@ def check_project(project: Project) -> tuple[tuple[Diagnostic, ...], tuple[Diagn
 def _unheeded(project: Project) -> Iterator[Diagnostic]:
     for key, sentence in unheeded(project.worker):
         if project.target is None or not is_known(key):
-            yield Diagnostic("project.worker-key", sentence, _place(project, key))
+            hint = "remove it, or correct its name"
+            yield Diagnostic("project.worker-key", sentence, _place(project, key), hint=hint)
 
 
 def _wrong_values(project: Project) -> Iterator[Diagnostic]:
@@ -41,7 +42,8 @@ def _wrong_values(project: Project) -> Iterator[Diagnostic]:
             key = str(found.where)
             # A value that could not be parsed is then judged as null
             if project.worker.get(key) is None or not found.what.startswith(OF_NULL):
-                yield replace(found, where=_place(project, key))
+                hint = found.hint or f"correct {key} in connect.yaml, or remove it for its default"
+                yield replace(found, where=_place(project, key), hint=hint)
 
 
 def _place(project: Project, key: str) -> Location:

@@ -257,6 +257,7 @@ def _refusals(
         keys.add(problem.key)
         what = _hidden(each, answer, problem.error)
         hint = _class_meant(each, problem, plugins) or _recommendation(value, problem.recommended)
+        hint = hint or f"correct {problem.key} in the spec's config"
         hint = _hidden(each, answer, hint)
         place = each.place(problem.key)
         yield Diagnostic("config.refused", f"{each.spec.name}: {what}", place, hint=hint)
@@ -307,7 +308,8 @@ def _unread(
 def _slips(each: _Written, answer: Validation | None, plugins: Definitions) -> Iterator[Diagnostic]:
     for found in slips(each.config, is_sink=_kind(each.config, plugins) == "sink"):
         what = _hidden(each, answer, f"{each.spec.name}: {found.what}")
-        yield Diagnostic("config.slip", what, each.place(found.key), hint=found.hint)
+        hint = found.hint or f"correct {found.key}, or remove it"
+        yield Diagnostic("config.slip", what, each.place(found.key), hint=hint)
     for glob, near in sensitive_slips(each.spec.sensitive, each.config):
         what = f"{each.spec.name}: 'sensitive' names {glob!r}, which the config has not"
         yield Diagnostic("config.slip", what, each.spec.where, hint=f"did you mean {near!r}?")
@@ -317,7 +319,8 @@ def _without_effect(each: _Written, worker: Mapping[str, str]) -> Iterator[Diagn
     """What our runtime takes, and does not act on."""
     for what in without_effect(each.config, worker):
         place = each.place(what.partition(" ")[0])
-        yield Diagnostic("config.without-effect", f"{each.spec.name}: {what}", place)
+        what, hint = f"{each.spec.name}: {what}", "remove it, or run where it is followed"
+        yield Diagnostic("config.without-effect", what, place, hint=hint)
 
 
 def _unlisted(project: Project, each: _Written) -> Diagnostic | None:

@@ -40,7 +40,10 @@ from connect_specs.desired import DeleteLimits, Desired, OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Stale
 from connect_specs.offsets import canonical_partition
 
-_HINT = "plan again from these specs, and have that plan approved"
+_HINT = (
+    "give the --env and --var that it was planned with,"
+    " or plan again from these specs and have that plan approved"
+)
 _REST_HINT = "`connect plan` shows what is left to do, and `connect apply` without a file does it"
 
 

@@ -58,7 +58,8 @@ def _ask(policy: Policy, given: Facts, connector: str) -> Iterator[Diagnostic]:
         return
     if not isinstance(broken, bool):
         what = f"{of}policy {policy.name} answers with {type(broken).__name__}, not true or false"
-        yield Diagnostic("policy.failed", what, policy.where)
+        hint = "write a comparison, such as change.name == 'a'"
+        yield Diagnostic("policy.failed", what, policy.where, hint=hint)
     elif broken:
         says = policy.says or f"policy {policy.name} {verb} this"
         why = f"policy {policy.name}" if policy.says else ""

@@ -62,7 +62,8 @@ def load_policies(project: Project) -> tuple[Policy, ...]:
         if other is not policy:
             what = f"there is a policy {policy.name!r} already"
             why = f"it stands at {other.where}"
-            problems.append(Diagnostic("policy.duplicate-name", what, policy.where, why=why))
+            hint = "rename one of them"
+            problems.append(Diagnostic("policy.duplicate-name", what, policy.where, why, hint))
     if problems:
         raise Invalid(*by_place(problems))
     return tuple(found)
@@ -100,7 +101,8 @@ def _read_policy(node: Node, problems: list[Diagnostic]) -> Policy | None:
     rules = [key for key in ("deny", "warn") if node.get(key) is not None]
     if len(rules) != 1:
         what = "a policy needs either 'deny' or 'warn'"
-        problems.append(Diagnostic("policy.verdict", what, node.where))
+        hint = "write deny: or warn: with an expression, and not both"
+        problems.append(Diagnostic("policy.verdict", what, node.where, hint=hint))
         return None
     verdict: Verdict = "deny" if rules == ["deny"] else "warn"
     rule, name = node.get(verdict), texts.get("name")
@@ -128,7 +130,8 @@ def _compiled(expression: str, where: Location, problems: list[Diagnostic]) -> c
     """The expression if it can be asked, as far as that can be told before there is a plan."""
     if len(expression) > _LONGEST:
         what = f"the expression has more than {_LONGEST} characters"
-        problems.append(Diagnostic("policy.too-long", what, where))
+        hint = "make several policies of it"
+        problems.append(Diagnostic("policy.too-long", what, where, hint=hint))
         return None
     try:
         program = cel.compile(expression)
@@ -169,7 +172,8 @@ def _untyped(program: cel.Program, where: Location) -> Iterator[Diagnostic]:
     except Exception:
         return
     if what:
-        yield Diagnostic("policy.type", what, where, why=why)
+        hint = "docs/policies.md lists what an expression may use, and its types"
+        yield Diagnostic("policy.type", what, where, why, hint)
 
 
 def _zone_problem(zone: str | None, node: Map) -> Diagnostic | None:

@@ -58,7 +58,7 @@ def _refusal(text: str) -> Invalid:
     with pytest.raises(Invalid) as caught:
         load_plan(text, "my.plan")
     assert caught.value.exit_code is ExitCode.INVALID
-    assert all(each.where == "my.plan" for each in caught.value.diagnostics)
+    assert all(str(each.where).startswith("my.plan") for each in caught.value.diagnostics)
     return caught.value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.applying.next_steps import Run, after_error
 from connect_specs.diagnostics import ConnectError, Diagnostic
+from connect_specs.secret_values import is_sensitive
 
 if TYPE_CHECKING:
     from connect_reconciler.cli.invocation import Invocation
@@ -31,19 +32,26 @@ def run_of(
     words += [word for glob in scope.exclude for word in ("--exclude", glob)]
     return Run(
         tuple(verb),
-        base_of(call),
+        base_of(call, project.secrets),
         tuple(words),
         None if file is None else str(file),
         journal=project.target is None or bool(project.kafka),
     )
 
 
-def base_of(call: Invocation) -> tuple[str, ...]:
-    """The options -C and --env of every command for the same project."""
+def base_of(call: Invocation, secrets: Collection[str]) -> tuple[str, ...]:
+    """The options -C, --env and --var of every command for the same project; a value of --var that
+    is a secret is left out, for the reader to write."""
     base: tuple[str, ...] = ()
     if call.folder.resolve() != Path.cwd():
         base += ("-C", str(call.folder))
-    return base if call.env is None else (*base, "--env", call.env)
+    if call.env is not None:
+        base += ("--env", call.env)
+    for given in call.given:
+        name, _, value = given.partition("=")
+        hidden = value in secrets or is_sensitive(name, value)
+        base += ("--var", f"{name}=..." if hidden else given)
+    return base
 
 
 @contextmanager

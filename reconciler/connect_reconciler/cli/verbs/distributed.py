@@ -24,6 +24,9 @@ def distributed(
 
     Stays in the foreground until Ctrl-C. A key that has no effect here is a warning that names it.
     """
+    from connect_reconciler.cli.running.extra import ensure_runtime_installed
+
+    ensure_runtime_installed()
     from connect_reconciler.cli.running.foreground import run_until_told
     from connect_runtime.worker_config import from_properties
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.plan_forms import AsMarkdown, Forms, PageFile, Warned, Warnings
 from connect_reconciler.cli.scoping import (
     AllowEmpty,
@@ -17,6 +18,7 @@ from connect_reconciler.cli.scoping import (
     scope_of,
     with_delete_limits,
 )
+from connect_reconciler.cli.variables import ExplainVars, origins_of, origins_text
 from connect_specs.diagnostics import ExitCode
 
 
@@ -35,6 +37,7 @@ def plan(
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="End with 4 if there are changes.")
     ] = False,
+    explain_vars: ExplainVars = False,
     as_markdown: AsMarkdown = False,
     as_json: AsJson = False,
 ) -> int:
@@ -51,6 +54,8 @@ def plan(
     forms = Forms(out, html, as_markdown, as_json, warnings)
     call = invocation(context)
     project = with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
+    if explain_vars:
+        progress(origins_text(origins_of(project)).rstrip())
     scope = scope_of(target, exclude)
     desired, policies = specs_and_policies(project)
     with client(project) as properties:

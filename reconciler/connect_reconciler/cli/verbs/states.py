@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connect_reconciler.cli.applying.choices import Yes
-from connect_reconciler.cli.guarding import Force
 from connect_reconciler.cli.completing import connector_names
+from connect_reconciler.cli.guarding import Force
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import progress, result, result_json
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid

@@ -40,9 +40,12 @@ def up(
     Shows connectors, tasks and rates until Ctrl-C; then tasks flush and commit, Spark ends, and
     Kafka last. Everything stays in .connect/, and the next `up` resumes from it.
     """
+    from connect_reconciler.cli.running.extra import ensure_runtime_installed
+
     project = invocation(context).project()
     _refuse_rest_target(project)
     check_one_master(slots, master)
+    ensure_runtime_installed()
     rest, warnings = _check_reach(project)
     if detach:
         _detach(project, slots, master, as_json=as_json)

@@ -8,10 +8,18 @@ import typer
 
 from connect_reconciler.cli.invocation import AsJson, invocation
 from connect_reconciler.cli.output import result, result_json
+from connect_reconciler.cli.variables import (
+    ExplainVars,
+    origins_json,
+    origins_of,
+    origins_text,
+)
 from connect_specs.diagnostics import Invalid, by_place
 
 
-def validate(context: typer.Context, as_json: AsJson = False) -> None:
+def validate(
+    context: typer.Context, explain_vars: ExplainVars = False, as_json: AsJson = False
+) -> None:
     """Check connect.yaml, every spec and policy: all mistakes at once, with places and hints.
 
     Configs are checked against the plugins that are installed here, and those in
@@ -22,6 +30,10 @@ def validate(context: typer.Context, as_json: AsJson = False) -> None:
     from connect_specs.diagnostics_text import render_diagnostics
 
     project = invocation(context).project()
+    variables = origins_of(project) if explain_vars else None
+    if variables is not None and not as_json:
+        # Before what may be wrong: a value is often the reason
+        result(origins_text(variables))
     files = with_configs(project, read_files(project))
     desired = files.desired
     warnings = by_place((*desired.warnings, *files.warnings))
@@ -30,8 +42,14 @@ def validate(context: typer.Context, as_json: AsJson = False) -> None:
     if files.errors:
         raise Invalid(*files.errors)
     if as_json:
-        shown = {"project": desired.project, "connectors": list(desired.connectors)}
-        result_json(shown | {"warnings": to_json(warnings)})
+        shown: dict[str, object] = {
+            "project": desired.project,
+            "connectors": list(desired.connectors),
+            "warnings": to_json(warnings),
+        }
+        if variables is not None:
+            shown["variables"] = origins_json(variables)
+        result_json(shown)
         return
     number = len(desired.connectors)
     lines = [f"{desired.project}: {number} connector{'' if number == 1 else 's'}, no mistakes"]

@@ -27,7 +27,7 @@ from connect_reconciler.plan.plan_file.diagnostics import (
 )
 from connect_reconciler.plan.plan_file.versions import Document, raised
 from connect_reconciler.plan.values import Secret
-from connect_specs.diagnostics import Diagnostic, Invalid
+from connect_specs.diagnostics import Diagnostic, Invalid, Location
 
 _AGAIN = "make the plan again"
 # Names in one warning
@@ -67,11 +67,18 @@ def plan_hash(plan: Plan) -> str:
 
 def load_plan(text: str, file: str = "plan") -> Plan:
     """The plan in a plan file; `file` names it in errors. Raises Invalid."""
-    document = _document(text, file)
+    try:
+        return _loaded(_document(text, file), file)
+    except RecursionError:
+        what = "this is no plan: it is nested too deeply"
+        raise Invalid(Diagnostic("plan-file.too-deep", what, Location(file), hint=_AGAIN)) from None
+
+
+def _loaded(document: Document, file: str) -> Plan:
     _check_version(document, file)
     if document.get("hash") != _content_hash(document):
         what = "the plan is not as it was written: its content does not fit its hash"
-        raise Invalid(Diagnostic("plan-file.changed", what, file, hint=_AGAIN))
+        raise Invalid(Diagnostic("plan-file.changed", what, Location(file), hint=_AGAIN))
     try:
         model = models.PlanModel.model_validate_json(json.dumps(raised(document)))
     except ValidationError as error:
@@ -159,12 +166,14 @@ def _document(text: str, file: str) -> Document:
     try:
         document = json.loads(text)
     except ValueError as error:
-        what = f"this is no plan: it is not JSON ({error})"
-        raise Invalid(Diagnostic("plan-file.not-json", what, file)) from None
+        line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
+        what, why = "this is no plan: it is not JSON", getattr(error, "msg", str(error))
+        where, hint = Location(file, line, column), "`connect plan --out <file>` writes one"
+        raise Invalid(Diagnostic("plan-file.not-json", what, where, why, hint)) from None
     if not isinstance(document, dict) or document.get("format") != models.FORMAT:
         what = f'this is no plan: it has no "format": "{models.FORMAT}"'
         hint = "`connect plan --out <file>` writes one"
-        raise Invalid(Diagnostic("plan-file.not-a-plan", what, file, hint=hint))
+        raise Invalid(Diagnostic("plan-file.not-a-plan", what, Location(file), hint=hint))
     return document
 
 
@@ -177,7 +186,7 @@ def _check_version(document: Document, file: str) -> None:
                 "plan-file.version",
                 f"the plan has format version {version}, and this connect reads versions"
                 f" 1 to {models.FORMAT_VERSION}",
-                file,
+                Location(file),
                 hint=f"use the connect that wrote it, or {_AGAIN}",
             )
         )
@@ -189,7 +198,7 @@ def _field_problems(error: ValidationError, file: str) -> list[Diagnostic]:
         Diagnostic(
             "plan-file.field",
             f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}",
-            file,
+            Location(file),
             hint=_AGAIN,
         )
         for each in error.errors(include_url=False, include_input=False, include_context=False)
