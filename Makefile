@@ -68,6 +68,7 @@ lock: ## resolve the dependencies again into requirements/*.lock
 	build/lock/bin/python -m pip install -q uv==$(UV_VERSION)
 	build/lock/bin/uv pip compile -q $(LOCK_FLAGS) -o requirements/build.lock requirements/build.in
 	build/lock/bin/uv pip compile -q $(LOCK_FLAGS) --extra runtime --extra dev -o requirements/dev.lock pyproject.toml
+	build/lock/bin/uv pip compile -q $(LOCK_FLAGS) -c requirements/dev.lock -o requirements/cli.lock pyproject.toml
 
 clean: ## remove .venv, caches and build results
 	rm -rf .venv build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -429,8 +431,8 @@ def test_one_issue_says_that_there_is_drift(
     assert [each["state"] for each in github.issues] == ["open", "closed", "open"]
 
 
-def test_examples_have_the_least_permissions_and_drop_no_apply() -> None:
-    """GitHub cancels what waits in a concurrency group: a merge's apply must never be that."""
+def test_examples_have_the_least_permissions_and_apply_one_after_the_other() -> None:
+    """One group, and a queue in which no merge's apply is cancelled."""
     flows = {
         file.stem: yaml.safe_load(file.read_text())
         for file in (ACTIONS.parents[1] / "examples/github/.github/workflows").glob("*.yml")
@@ -442,8 +444,7 @@ def test_examples_have_the_least_permissions_and_drop_no_apply() -> None:
         "connect-drift": {"contents": "read", "issues": "write"},
     }
     apply = flows["connect-apply"]
-    assert "github.sha" in apply["concurrency"]["group"]
-    assert "cancel-in-progress" not in apply["concurrency"]
+    assert apply["concurrency"] == {"group": "connect-apply", "queue": "max"}
     # YAML 1.1 reads `on` as true; what may write is what main says, not the pull request
     assert apply[True].keys() == {"push", "workflow_dispatch"}
     for flow in flows.values():
@@ -453,6 +454,74 @@ def test_examples_have_the_least_permissions_and_drop_no_apply() -> None:
             (ACTIONS / uses["uses"].split("/")[-1].split("@")[0] / "action.yml").read_text()
         )
         assert uses.get("with", {}).keys() <= action["inputs"].keys()
+
+
+def test_whatever_jobs_with_credentials_use_is_pinned() -> None:
+    """Actions of others by their commits, ours by a release, which installs itself."""
+    root = ACTIONS.parents[1]
+    used = [
+        step["uses"]
+        for file in root.glob("examples/github/.github/workflows/*.yml")
+        for job in yaml.safe_load(file.read_text())["jobs"].values()
+        for step in job["steps"]
+    ]
+    for file in ACTIONS.glob("*/action.yml"):
+        action = yaml.safe_load(file.read_text())
+        used += [step["uses"] for step in action["runs"]["steps"] if "uses" in step]
+        assert action["inputs"]["install"]["default"] == ""
+        install = action["runs"]["steps"][0]
+        assert "$GITHUB_ACTION_PATH/../install.sh" in install["run"]
+        assert install["env"] == {"INSTALL": "${{ inputs.install }}"}
+    for each in used:
+        name, _, version = each.partition("@")
+        release = r"v\d+\.\d+\.\d+|[0-9a-f]{40}"
+        ours = name.startswith("connect-reconciler/")
+        assert re.fullmatch(release if ours else "[0-9a-f]{40}", version), each
+    assert "pip install" not in (root / "examples/gitlab/.gitlab-ci.yml").read_text()
+
+
+def test_an_action_installs_its_own_checkout_with_locked_dependencies(
+    tmp_path: Path, job: dict[str, str]
+) -> None:
+    """What pip is asked for, told by a Python that only writes it down."""
+    asked = tmp_path / "asked"
+    shim = tmp_path / "bin" / "python3"
+    shim.parent.mkdir()
+    shim.write_text(
+        f"""#!/bin/bash
+echo "$@" >>{asked}
+if [[ $2 == venv ]]; then mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; fi
+"""
+    )
+    shim.chmod(0o755)
+    job |= {"PATH": f"{shim.parent}:{job['PATH']}"}
+    done = step(job, tmp_path, "install.sh", str(tmp_path / "venv"))
+    assert done.returncode == 0, done.stderr
+    root = ACTIONS.parents[1]
+    pip = "-m pip --quiet --disable-pip-version-check install"
+    assert asked.read_text().splitlines() == [
+        f"-m venv {tmp_path}/venv",
+        f"{pip} --require-hashes -r {root}/requirements/build.lock",
+        f"{pip} --require-hashes --only-binary :all: -r {root}/requirements/cli.lock",
+        f"{pip} --no-deps --no-build-isolation {root}",
+    ]
+    asked.unlink()
+    done = step(job | {"INSTALL": "other==1"}, tmp_path, "install.sh", str(tmp_path / "venv"))
+    assert done.returncode == 0, done.stderr
+    assert asked.read_text().splitlines()[1:] == [f"{pip} other==1"]
+
+
+def test_the_lock_of_the_command_holds_its_dependencies_as_they_are_tested() -> None:
+    root = ACTIONS.parents[1]
+
+    def locked(name: str) -> dict[str, str]:
+        lines = (root / "requirements" / name).read_text().splitlines()
+        return dict(line.split(" ")[0].split("==") for line in lines if "==" in line)
+
+    command, tested = locked("cli.lock"), locked("dev.lock")
+    assert command.items() <= tested.items()
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    assert {re.split("[><=]", each)[0] for each in project["dependencies"]} <= command.keys()
 
 
 @pytest.mark.parametrize("name", ["connect-plan", "connect-apply", "connect-drift"])

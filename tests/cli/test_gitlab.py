@@ -146,3 +146,12 @@ def test_a_merge_by_any_method_is_known(
     gitlab.plans = {1: b"the plan"}
     found = run(variables | {"CONNECT_PLAN": "plan-prod"}, tmp_path, "approved", "plan.json")
     assert found.returncode == 0, found.stderr
+
+
+def test_applies_run_one_at_a_time_and_install_one_release() -> None:
+    jobs = yaml.safe_load((EXAMPLE / ".gitlab-ci.yml").read_text())
+    assert jobs["apply"]["resource_group"] == "connect-apply-$CONNECT_PLAN"
+    assert "resource_group" not in jobs["plan"]
+    lines = jobs[".connect"]["before_script"]
+    assert '"$CONNECT_RELEASE"' in lines[1]
+    assert lines[3].startswith("/tmp/connect/.github/actions/install.sh ")

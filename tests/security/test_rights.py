@@ -128,6 +128,27 @@ def site(
     return here
 
 
+def test_a_planner_saves_the_first_plan_of_all_and_touches_nothing(
+    guarded: GuardedBroker, unique: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a secret, on a cluster where nobody has made the key of fingerprints yet."""
+    group = f"r{unique[-8:]}"
+    new = Site(guarded, group, tmp_path, capsys)
+    create_topic(guarded.open["bootstrap.servers"], f"{group}.lines")
+    new.want("planner", 0)
+    with (new.project("planner") / "connectors" / "in.yaml").open("a") as spec:
+        spec.write("  some.password: hunter2\n")
+    topics, *rest = new.state()
+    with new.allowed("planner", new.rights("planner")):
+        code, shown, errors = new.run("planner", "plan", "--out", "first.plan")
+        assert code == 0, errors
+    assert "plan-file.key-to-come" in shown
+    assert "hunter2" not in (tmp_path / "planner" / "first.plan").read_text() + shown + errors
+    now, *rest_now = new.state()
+    # Kafka makes its own topic when it is asked where a group is
+    assert (now - {"__consumer_offsets"}, rest_now) == (topics - {"__consumer_offsets"}, rest)
+
+
 def test_the_lines_for_kafka_acls_are_the_table() -> None:
     table = [right.at("orders", "payments") for right in listed()]
     assert {right.login for right in table} == {*LOGINS, "first apply"}
