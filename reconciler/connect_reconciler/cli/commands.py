@@ -80,14 +80,17 @@ class Verbs(TyperGroup):
 
 def load(name: str) -> Any:
     """The command of one verb."""
-    verb = VERBS[name]
-    function = f"{name}_" if iskeyword(name) else name
-    found = getattr(import_module(f"connect_reconciler.cli.verbs.{verb.module}"), function)
+    found = _function(name)
     command = (
         typer.main.get_command(found) if isinstance(found, typer.Typer) else _alone(found, name)
     )
     take_everywhere(command)
     return command
+
+
+def _function(name: str) -> Any:
+    function = f"{name}_" if iskeyword(name) else name
+    return getattr(import_module(f"connect_reconciler.cli.verbs.{VERBS[name].module}"), function)
 
 
 def _alone(function: Any, name: str) -> Any:
@@ -105,9 +108,7 @@ def command() -> Any:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from connect_reconciler.cli.verbs.version import version
-
-        version()
+        _function("version")()
         raise typer.Exit
 
 
