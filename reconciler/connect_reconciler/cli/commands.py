@@ -80,17 +80,14 @@ class Verbs(TyperGroup):
 
 def load(name: str) -> Any:
     """The command of one verb."""
-    found = _function(name)
+    verb = VERBS[name]
+    function = f"{name}_" if iskeyword(name) else name
+    found = getattr(import_module(f"connect_reconciler.cli.verbs.{verb.module}"), function)
     command = (
         typer.main.get_command(found) if isinstance(found, typer.Typer) else _alone(found, name)
     )
     take_everywhere(command)
     return command
-
-
-def _function(name: str) -> Any:
-    function = f"{name}_" if iskeyword(name) else name
-    return getattr(import_module(f"connect_reconciler.cli.verbs.{VERBS[name].module}"), function)
 
 
 def _alone(function: Any, name: str) -> Any:
@@ -108,7 +105,7 @@ def command() -> Any:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        _function("version")()
+        load("version").callback()
         raise typer.Exit
 
 
