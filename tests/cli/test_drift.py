@@ -114,7 +114,35 @@ def test_what_hands_did(cluster: Cluster) -> None:
     shown = cluster.connect("drift")
     assert shown.returncode == 4
     assert "Changed by hand\n  lines: ~ db.password: (sensitive, changed)\n" in shown.stdout
+    assert "Connectors: 1 drifted\n" in shown.stdout
+    assert "      connectors/lines.yaml:7:3; since 20" in shown.stdout
+    assert shown.stdout.endswith("1 deleted connector left offsets (--all lists it)\n")
+    assert "  gone: source offsets of 1 partition" in cluster.connect("drift", "--all").stdout
     assert cluster.connect("drift", "--markdown").stdout.startswith("**Drift: 2 by hand")
+
+
+def test_the_report_as_a_file(cluster: Cluster) -> None:
+    assert cluster.connect("apply", "--yes").returncode == 0
+    cluster.config_by_hand("lines", file="/dev/zero")
+    file = cluster.connect.folder / "reports" / "drift.txt"
+    done = cluster.connect("drift", "--output", "reports/drift.txt")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert file.read_text() == cluster.connect("drift").stdout
+    assert file.stat().st_mode & 0o077 == 0
+    assert "written to" in done.stderr
+    assert cluster.connect("drift", "--json", "--output", "reports/drift.txt").returncode == 4
+    assert json.loads(file.read_text().splitlines()[-1])["type"] == "summary"
+    assert [each.name for each in file.parent.iterdir()] == ["drift.txt"]
+    refused = cluster.connect("drift", "--output", "reports")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "error[file.unwritable]" in refused.stderr
+    assert cluster.connect("drift", "--watch", "--output", "x").returncode == 2
+
+
+def test_it_is_over_after_the_next_apply(cluster: Cluster) -> None:
+    assert cluster.connect("apply", "--yes").returncode == 0
+    cluster.config_by_hand("lines", file="/dev/zero", **{"db.password": "hunter2"})
+    assert cluster.drift()[0] == 4
 
     assert cluster.connect("apply", "--yes").returncode == 0
     assert cluster.drift()[0] == 0

@@ -4,13 +4,16 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from support.broker import BrokerAddress
 from support.command import CONNECT, Command
+from support.own_broker import own_broker
 from support.silent import SilentPort, silent_port
 from support.wait import wait_until
 
@@ -150,6 +153,46 @@ def test_the_question_whether_to_apply(
     assert code == 130
     assert told.strip() == NOTHING.strip()
     assert connect("plan", "--detailed-exitcode").returncode == 4
+
+
+def test_a_kafka_that_falls_silent_under_a_verb(connect: Command, tmp_path: Path) -> None:
+    """Its clients are open, with requests under way: none of them may hold up the end."""
+    with own_broker(tmp_path / "broker") as own:
+        way = own.ways[0]
+        kafka = f"{{bootstrap.servers: '127.0.0.1:{way.port}'}}"
+        project(connect, f"{{group.id: g, kafka: {kafka}}}")
+        for waits_s in (0.2, 1.0, 3.0):
+            verb = started(connect, "drift", "--watch", "--every", "0.1s")
+            assert verb.stdout is not None
+            verb.stdout.readline()
+            with way.cut():
+                cut = time.monotonic()
+                wait_until(lambda: time.monotonic() > cut + waits_s, what="it to wait")  # noqa: B023
+                code, _, told = ended_by(signal.SIGINT, verb)
+            assert (code, told) == (130, NOTHING)
+
+
+def test_an_exception_that_is_lost_ends_the_verb_all_the_same(connect: Command) -> None:
+    """As in a destructor or a client's callback, where Python drops it."""
+    script = (
+        "import os, signal, sys, time\n"
+        "from connect_reconciler.cli import entry\n"
+        "class Lost:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        time.sleep(0)\n"
+        "def lost(argv):\n"
+        "    Lost()\n"
+        "    time.sleep(60)\n"
+        "entry._invoke = lost\n"
+        "sys.exit(entry.run(['plan']))\n"
+    )
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (130, NOTHING)
+    assert time.monotonic() - begun < AT_ONCE_S + 3
 
 
 def test_a_watch(connect: Command, broker: BrokerAddress, unique: str) -> None:

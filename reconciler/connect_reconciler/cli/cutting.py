@@ -11,6 +11,7 @@ import contextlib
 import os
 import select
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,7 +43,8 @@ def cut_short(last_words: Callable[[], None]) -> Iterator[None]:
     watch = threading.Thread(target=_watch, args=(told, last_words), name="signals", daemon=True)
     watch.start()
     try:
-        yield
+        with _lost_signals_untold():
+            yield
     finally:
         signal.set_wakeup_fd(before)
         os.close(tell)
@@ -79,6 +81,22 @@ def time_to_stop_kafka() -> Iterator[None]:
         yield
     finally:
         _Signals.patience_s = before
+
+
+@contextmanager
+def _lost_signals_untold() -> Iterator[None]:
+    """Where Python drops what a signal raised, in a destructor, its traceback is not shown."""
+    before = sys.unraisablehook
+
+    def tell(lost: sys.UnraisableHookArgs) -> None:
+        if issubclass(lost.exc_type, Exception):
+            before(lost)
+
+    sys.unraisablehook = tell
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _watch(told: int, last_words: Callable[[], None]) -> None:

@@ -22,7 +22,7 @@ _REASON_LINES = 3
 _INDENT = "    "
 # Tasks of one reason that are named
 _NAMED = 5
-_PACKAGE = re.compile(r"^(?:[A-Za-z_][\w$]*\.)+(?=[A-Z]\w*(?::|$))")
+_PACKAGE = re.compile(r"^(?:[A-Za-z_][\w$]*\.)+(?=[A-Z][\w$]*(?::|$))")
 
 
 @dataclass(frozen=True, slots=True)

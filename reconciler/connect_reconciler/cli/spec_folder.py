@@ -65,8 +65,9 @@ def written(
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             file = folder / name
-            before[file] = file.read_bytes() if file.exists() else None
+            content = file.read_bytes() if file.exists() else None
             _replace(file, text.encode(), mode)
+            before[file] = content
         yield
     except OSError as error:
         _restore(before)
@@ -90,6 +91,10 @@ def _replace(file: Path, content: bytes, mode: int) -> None:
     unfinished = file.with_name(f".{file.name}.new")
     unfinished.unlink(missing_ok=True)
     handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(handle, "wb") as out:
-        out.write(content)
-    unfinished.replace(file)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(content)
+        unfinished.replace(file)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise

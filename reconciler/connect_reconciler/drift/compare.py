@@ -17,6 +17,7 @@ from connect_reconciler.plan.reserved import without_reserved
 from connect_reconciler.plan.secrets.sensitive import Veil, fingerprint, is_mask
 from connect_reconciler.plan.values import Plain, Secret, Value
 from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.diagnostics import Location
 from connect_specs.secret_values import is_sensitive
 from connect_specs.states import TargetState
 
@@ -39,12 +40,26 @@ def compare(desired: Desired, seen: Seen) -> Drift:
         project=desired.project,
         now_ms=live.now_ms,
         findings=tuple(
-            replace(each, run=history.run_of(each.connector, each.since)) for each in found
+            replace(
+                each,
+                run=history.run_of(each.connector, each.since),
+                where=_where(each, desired.connectors.get(each.connector)),
+            )
+            for each in found
         ),
+        managed=frozenset(desired.connectors)
+        | {name for name, owned in ledger.items() if owned.project == desired.project},
         others=dict(sorted(others.items())),
         unfinished=tuple(each.id for each in live.ledger.unfinished),
         groups_hidden=seen.groups_hidden,
     )
+
+
+def _where(found: Finding, spec: DesiredConnector | None) -> Location | None:
+    """The place in the spec that a finding is about, as near as it is known."""
+    if spec is None:
+        return None
+    return spec.key_locations.get(found.key, spec.where) if found.key else spec.where
 
 
 def _renames(desired: Desired, live: Live) -> dict[str, str]:

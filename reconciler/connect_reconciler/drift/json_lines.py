@@ -31,6 +31,8 @@ def finding_line(finding: Finding, event: Event = "found") -> str:
             "desired": _value(finding.desired),
             "live": _value(finding.live),
             "what": sentence(finding),
+            "file": None if finding.where is None else finding.where.file,
+            "line": None if finding.where is None else finding.where.line,
             "since": None
             if since is None
             else {
@@ -56,6 +58,8 @@ def summary_line(drift: Drift) -> str:
             "ms": drift.now_ms,
             "drift": drift.drifted,
             "counts": drift.counts(),
+            "connectors": drift.connectors(),
+            "keys": drift.keys(),
             "other_projects": dict(drift.others),
             "unfinished_applies": list(drift.unfinished),
             "groups_hidden": drift.groups_hidden,

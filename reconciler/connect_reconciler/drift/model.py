@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -9,6 +10,7 @@ from enum import StrEnum
 from connect_reconciler.drift.history import History, Mark, Run
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.values import Value
+from connect_specs.diagnostics import Location
 
 
 class Kind(StrEnum):
@@ -59,7 +61,7 @@ class Finding:
 
     `applied`, `desired` and `live` are None where there is nothing. `key` is the config key or the
     pin. `detail` says what the three cannot. `since` is the record that live is so since, and `run`
-    the apply that did it.
+    the apply that did it. `where` is the spec's place that it is about, None without a spec.
     """
 
     kind: Kind
@@ -72,6 +74,7 @@ class Finding:
     detail: str = ""
     since: Mark | None = None
     run: Run | None = None
+    where: Location | None = None
 
     @property
     def drifted(self) -> bool:
@@ -81,13 +84,14 @@ class Finding:
     @property
     def identity(self) -> Finding:
         """What stays the same while the finding does."""
-        return replace(self, since=None, run=None)
+        return replace(self, since=None, run=None, where=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
     """All findings of one look at the cluster.
 
+    `managed` are the connectors that were compared: those of the specs, and what the project owns.
     `others` counts connectors by the project that owns them. `unfinished` are applies that are
     under way or ended early. `groups_hidden`: whether sinks' offsets moved could not be told.
     """
@@ -95,6 +99,7 @@ class Drift:
     project: str
     now_ms: int
     findings: tuple[Finding, ...] = ()
+    managed: frozenset[str] = frozenset()
     others: Mapping[str, int] = field(default_factory=dict)
     unfinished: tuple[str, ...] = ()
     groups_hidden: bool = False
@@ -103,6 +108,23 @@ class Drift:
     def drifted(self) -> bool:
         """Whether anything of this project was changed by hand, or may have been."""
         return any(finding.drifted for finding in self.findings)
+
+    def connectors(self) -> dict[str, int]:
+        """How many connectors are in sync, have drifted, or only wait for an apply."""
+        drifted = {each.connector for each in self.findings if each.drifted}
+        pending = {each.connector for each in self.findings if each.whose is Whose.OURS} - drifted
+        return {
+            "in_sync": len(self.managed - drifted - pending),
+            "drifted": len(drifted),
+            "pending": len(pending),
+        }
+
+    def keys(self) -> dict[str, int]:
+        """In how many connectors each config key has drifted, the most first."""
+        found = Counter(
+            each.key for each in self.findings if each.kind is Kind.CONFIG and each.drifted
+        )
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
     def counts(self) -> dict[str, int]:
         """How many findings there are of each sort."""

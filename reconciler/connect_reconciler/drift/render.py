@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator
 
 from connect_reconciler.drift.model import Drift, Finding
-from connect_reconciler.drift.words import SECTIONS, footnotes, headline, origin, sentence
+from connect_reconciler.drift.words import (
+    SECTIONS,
+    counted,
+    footnotes,
+    headline,
+    origin,
+    sentence,
+    shown,
+)
 from connect_reconciler.render.style import PLAIN, Style
 from connect_reconciler.render.texts import one_line
 
@@ -16,15 +24,15 @@ MARKDOWN_MAX = 60_000
 _BACKTICKS = re.compile("`+")
 
 
-def drift_text(drift: Drift, style: Style = PLAIN) -> str:
-    """The report as text that ends with a line break."""
-    blocks = [[style.paint("strong", headline(drift))]]
+def drift_text(drift: Drift, style: Style = PLAIN, *, whole: bool = False) -> str:
+    """The report as text that ends with a line break; `whole` lists all left offsets."""
+    blocks = [[style.paint("strong", headline(drift)), *counted(drift)]]
     for section in SECTIONS:
-        found = [each for each in drift.findings if section.holds(each)]
+        found = [each for each in shown(drift, whole=whole) if section.holds(each)]
         if found:
             lines = [line for each in found for line in finding_lines(each, style)]
             blocks.append([style.paint(section.role, section.title), *lines])
-    notes = [style.paint("note", note) for note in footnotes(drift)]
+    notes = [style.paint("note", note) for note in footnotes(drift, whole=whole)]
     blocks += [notes] if notes else []
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
@@ -37,14 +45,16 @@ def finding_lines(finding: Finding, style: Style = PLAIN) -> Iterator[str]:
         yield style.paint("note", f"      {since}")
 
 
-def drift_markdown(drift: Drift) -> str:
+def drift_markdown(drift: Drift, *, whole: bool = False) -> str:
     """The report for an issue, never longer than one may be."""
     lines = [f"**{headline(drift)}**"]
+    if rest := counted(drift):
+        lines += ["", "<br>".join(map(_code, rest))]
     for section in SECTIONS:
-        found = [each for each in drift.findings if section.holds(each)]
+        found = [each for each in shown(drift, whole=whole) if section.holds(each)]
         if found:
             lines += ["", f"### {section.title}", "", *map(_bullet, found)]
-    notes = footnotes(drift)
+    notes = footnotes(drift, whole=whole)
     if notes:
         lines += ["", *(f"- {_code(note)}" for note in notes)]
     return _cut(lines)

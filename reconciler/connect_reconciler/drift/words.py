@@ -23,6 +23,8 @@ class Section:
     holds: Callable[[Finding], bool]
 
 
+_KEYS_NAMED = 5
+
 SECTIONS = (
     Section("Changed by hand", "remove", lambda each: each.whose is Whose.THEIRS),
     Section("Changed by hand and in the specs", "risk", lambda each: each.whose is Whose.BOTH),
@@ -53,15 +55,36 @@ def headline(drift: Drift) -> str:
         "not applied yet": counts["ours"],
         "failed": counts["failed"],
         "unmanaged": counts["unmanaged"],
-        "with offsets left behind": counts["left_offsets"],
     }
     rest = ", ".join(f"{count} {what}" for what, count in beside.items() if count)
     return f"{head}; {rest}" if rest else head
 
 
-def footnotes(drift: Drift) -> list[str]:
+def counted(drift: Drift) -> list[str]:
+    """How many connectors are as they should be, and which keys drift in more than one."""
+    found = drift.connectors()
+    words = {"in sync": "in_sync", "drifted": "drifted", "not applied yet": "pending"}
+    parts = [f"{found[key]} {word}" for word, key in words.items() if found[key]]
+    lines = [f"Connectors: {', '.join(parts)}"] if parts else []
+    keys = {key: count for key, count in drift.keys().items() if count > 1}
+    named = [f"{one_line(key)} ({count})" for key, count in list(keys.items())[:_KEYS_NAMED]]
+    return [*lines, f"Keys that drift most: {', '.join(named)}"] if named else lines
+
+
+def shown(drift: Drift, *, whole: bool) -> tuple[Finding, ...]:
+    """The findings that a person wants to see one by one."""
+    if whole:
+        return drift.findings
+    return tuple(each for each in drift.findings if each.kind is not Kind.LEFT_OFFSETS)
+
+
+def footnotes(drift: Drift, *, whole: bool = False) -> list[str]:
     """What a reader should know about the report itself."""
     notes = []
+    left = drift.counts()["left_offsets"]
+    if left and not whole:
+        who, them = ("connector", "it") if left == 1 else ("connectors", "them")
+        notes.append(f"{left} deleted {who} left offsets (--all lists {them})")
     if drift.others:
         named = (f"{one_line(name)} {count}" for name, count in drift.others.items())
         notes.append(f"Connectors of other projects: {', '.join(named)}")
@@ -97,7 +120,13 @@ def sentence(finding: Finding) -> str:
 
 
 def origin(finding: Finding) -> str:
-    """Since when, told by which record, and whether an apply did it; empty where nothing tells."""
+    """The spec's place; since when, told by which record, and whether an apply did it. Empty where
+    nothing tells."""
+    place = "" if finding.where is None else one_line(str(finding.where))
+    return "; ".join(filter(None, (place, _since(finding))))
+
+
+def _since(finding: Finding) -> str:
     mark, run = finding.since, finding.run
     if mark is None:
         return ""

@@ -382,8 +382,43 @@ def test_what_belongs_to_nobody_any_more() -> None:
     ]
     assert not found.drifted
     assert found.others == {"other": 2}
-    assert "source offsets of 1 partition: /x at position 6" in drift_text(found)
-    assert "connect-sunk holds 2 partitions" in drift_text(found)
+    for report in (drift_text, drift_markdown):
+        assert "2 deleted connectors left offsets (--all lists them)" in report(found)
+        assert "position 6" not in report(found)
+        whole = report(found, whole=True)
+        assert "source offsets of 1 partition: /x at position 6" in whole
+        assert "connect-sunk holds 2 partitions" in whole
+        assert "left offsets (--all" not in whole
+
+
+def test_connectors_are_counted_and_keys_by_how_often_they_drift() -> None:
+    names = [f"c{number}" for number in range(6)]
+    place = Location("all.yaml", 7, 3)
+    specs = {name: replace(spec(k="1"), name=name, key_locations={"k": place}) for name in names}
+    live = {name: replace(there(k="1"), name=name) for name in names}
+    for name in names[:3]:
+        live[name] = replace(there(k="2", l="x"), name=name)
+    specs["c4"] = replace(spec(k="3"), name="c4")
+    ledger = LedgerState({name: owned(k="1") for name in (*names, "owned")})
+    live["owned"] = replace(there(k="1"), name="owned")
+    found = compare(Desired("orders", specs), Seen(Live(live, ledger=ledger)))
+    assert found.connectors() == {"in_sync": 2, "drifted": 3, "pending": 2}
+    assert found.keys() == {"k": 3, "l": 3}
+    text = drift_text(found)
+    assert text.startswith(
+        "Drift: 6 by hand; 2 not applied yet\n"
+        "Connectors: 2 in sync, 3 drifted, 2 not applied yet\n"
+        "Keys that drift most: k (3), l (3)\n"
+    )
+    assert "  c0: ~ k: 1 → 2\n      all.yaml:7:3\n" in text
+    assert "  owned: its spec is gone: apply deletes it\n  " not in text
+    assert json.loads(summary_line(found))["connectors"]["in_sync"] == 2
+
+
+def test_nothing_to_tell_is_said_with_how_much_was_compared() -> None:
+    found = World(owned(k="1"), spec(k="1"), there(k="1")).drift()
+    assert drift_text(found) == "No drift\nConnectors: 1 in sync\n"
+    assert drift_text(Drift("orders", 0)) == "No drift\n"
 
 
 def test_a_rename_that_is_pending_is_one_thing() -> None:
@@ -414,6 +449,8 @@ def test_json_lines_have_the_documented_fields() -> None:
         "desired": {"text": "2"},
         "live": {"text": "3"},
         "what": "~ k: 1 → 3; the spec wants 2",
+        "file": "a.yaml",
+        "line": 0,
         "since": None,
         "apply": None,
     }
@@ -428,6 +465,8 @@ def test_json_lines_have_the_documented_fields() -> None:
         "left_offsets": 0,
         "failed": 0,
     }
+    assert summary["connectors"] == {"in_sync": 0, "drifted": 1, "pending": 0}
+    assert summary["keys"] == {"k": 1}
 
 
 def test_what_is_new_and_what_is_gone() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from connect_reconciler.cli.every import Every, seconds, watch
 from connect_reconciler.cli.invocation import invocation
-from connect_reconciler.cli.output import colour, result
+from connect_reconciler.cli.output import colour, progress, result
+from connect_reconciler.render.style import PLAIN, Style, style
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
@@ -30,6 +33,12 @@ def drift(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Write Markdown, for an issue.")
     ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write it to FILE instead.")
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--all", help="List each deleted connector that left offsets.")
+    ] = False,
 ) -> int:
     """Show what was changed by hand: exit code 4 if anything was.
 
@@ -44,8 +53,11 @@ def drift(
     if markdown and (as_json or watch):
         what = "--markdown is one report, and goes with neither --json nor --watch"
         raise Invalid(Diagnostic("usage", what))
+    if output is not None and watch:
+        raise Invalid(Diagnostic("usage", "--output is one report, and does not go with --watch"))
     pause_s = seconds(every)
-    project = invocation(context).project()
+    call = invocation(context)
+    project = call.project()
 
     with client(project) as properties:
 
@@ -54,23 +66,34 @@ def drift(
             return compare(desired, observe_with_history(project, desired, properties))
 
         found = look()
-        _show(found, as_json=as_json, markdown=markdown)
+        shown = partial(_report, found, as_json=as_json, markdown=markdown, whole=whole)
+        if output is None:
+            result(shown(style(colour=colour(sys.stdout))))
+        else:
+            _write(call.path(output), shown(PLAIN), found)
         if watch:
             _go_on(found, look, pause_s, as_json=as_json)
     return ExitCode.CHANGES if found.drifted else ExitCode.OK
 
 
-def _show(found: Drift, *, as_json: bool, markdown: bool) -> None:
+def _report(found: Drift, paint: Style, *, as_json: bool, markdown: bool, whole: bool) -> str:
     from connect_reconciler.drift.json_lines import finding_line, summary_line
     from connect_reconciler.drift.render import drift_markdown, drift_text
-    from connect_reconciler.render.style import style
 
     if as_json:
-        result("\n".join([*map(finding_line, found.findings), summary_line(found)]))
-    elif markdown:
-        result(drift_markdown(found))
-    else:
-        result(drift_text(found, style(colour=colour(sys.stdout))))
+        return "\n".join([*map(finding_line, found.findings), summary_line(found)]) + "\n"
+    if markdown:
+        return drift_markdown(found, whole=whole)
+    return drift_text(found, paint, whole=whole)
+
+
+def _write(file: Path, text: str, found: Drift) -> None:
+    """The whole file or none, for its owner only: it holds parts of configs."""
+    from connect_reconciler.cli.spec_folder import written
+    from connect_reconciler.drift.words import headline
+
+    with written(file.parent, {file.name: text}, force=True, mode=0o600):
+        progress(f"{headline(found)}; written to {file}")
 
 
 def _go_on(found: Drift, look: Callable[[], Drift], pause_s: float, *, as_json: bool) -> None:
@@ -89,7 +112,6 @@ def _show_difference(before: Drift, now: Drift, *, as_json: bool) -> None:
     from connect_reconciler.drift.model import changes
     from connect_reconciler.drift.render import finding_lines
     from connect_reconciler.drift.words import headline, moment
-    from connect_reconciler.render.style import style
 
     new, gone = changes(before, now)
     if not new and not gone:

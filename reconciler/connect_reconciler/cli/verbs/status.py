@@ -59,10 +59,14 @@ def status(
         statuses = _statuses(view, names, project, properties)
     well = all(_is_well(view, name, leader, found) for name, found in statuses.items())
     left = len(configs) - len(ours)
+    if owners.unread:
+        progress(f"who owns connectors is told by specs and configs only: {owners.unread}")
+    if owners.specs is None:
+        progress("the specs cannot be read (`connect validate`): all connectors are shown")
     if as_json:
         _tell_json(project, owners, leader, view, statuses, left)
     else:
-        _tell(project, owners, leader, view, statuses, left)
+        _tell(project, leader, view, statuses, left)
     return ExitCode.FAILED if exit_code and not well else ExitCode.OK
 
 
@@ -81,7 +85,6 @@ def _is_well(view: View, name: str, leader: str | None, found: ConnectorStatus |
 
 def _tell(
     project: Project,
-    owners: Owners,
     leader: str | None,
     view: View,
     statuses: Mapping[str, ConnectorStatus | None],
@@ -91,10 +94,6 @@ def _tell(
 
     if leader is None:
         progress("no runtime is up: nothing runs now")
-    if owners.unread:
-        progress(f"who owns connectors is told by specs and configs only: {owners.unread}")
-    if owners.specs is None:
-        progress("the specs cannot be read (`connect validate`): all connectors are shown")
     ours = leader is not None and project.target is None
     waiting = _waiting(project, leader) if ours and leader else None
     rows = [_row(view, name, leader, waiting, found) for name, found in statuses.items()]
