@@ -48,9 +48,10 @@ def await_health(
             if state.wanted.target is TargetState.RUNNING:
                 found[name] = replace(found[name], health=Health.LATER)
         return found
+    if not pending:
+        return found
     waiting = _Waiting(edges, steps)
-    if pending:
-        edges.settings.progress(_waiting_for(pending))
+    edges.settings.progress(_waiting_for(pending))
 
     def look() -> bool:
         waiting.read()
@@ -67,7 +68,8 @@ def await_health(
         health, why = Health.TIMED_OUT, ""
         if edges.settings.stop():
             health = Health.NOT_AWAITED
-    except FATAL as error:
+    except ConnectError as error:
+        # All is done and recorded; whether it is well could not be seen
         health, why = Health.UNKNOWN, str(error)
     for name, state in pending.items():
         found[name] = _unfinished(found[name], state, steps, health, why)

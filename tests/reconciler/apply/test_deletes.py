@@ -101,9 +101,9 @@ def test_one_that_never_came_up_is_deleted() -> None:
     check_end(world, desired, [OWNED])
 
 
-def kills() -> Iterator[tuple[int, bool]]:
+def kills(case: Case) -> Iterator[tuple[int, bool]]:
     """Every call to cluster and ledger, before and after it took effect."""
-    world, desired = build([OWNED])
+    world, desired = build([case])
     doom = Doom(0, before=True)
     assert killed_by(doom, world, desired) == 0
     for at in range(1, doom.calls + 1):
@@ -120,7 +120,7 @@ def killed_by(doom: Doom, world: Applying, desired: Desired) -> int:
 def test_a_delete_that_was_killed_comes_to_its_end_or_is_taken_back() -> None:
     """Kills between stop and delete too: a spec that is back has its connector run again."""
     back = DesiredConnector("a", CONFIG, Location("a.yaml", 1, 1))
-    for at, before in kills():
+    for at, before in kills(OWNED):
         for specs in ((), (back,)):
             world, desired = build([OWNED])
             with pytest.raises(Killed):
@@ -129,3 +129,18 @@ def test_a_delete_that_was_killed_comes_to_its_end_or_is_taken_back() -> None:
             report = world.apply(again, cluster=FakeCluster(world.kafka, runs_tasks=True))
             assert report.exit_code == 0, (at, before, report)
             check_end(world, again, [Case("a", OWNED.live, specs[0] if specs else None)])
+
+
+def test_a_rename_that_was_killed_comes_to_its_end() -> None:
+    """The old one is stopped, its tasks are gone, and so is it in the end."""
+    spec = DesiredConnector(
+        "a", CONFIG, Location("a.yaml", 1, 1), TargetState.RUNNING, renamed_from="a-old"
+    )
+    renamed = Case("a", OWNED.live, spec)
+    for at, before in kills(renamed):
+        world, desired = build([renamed])
+        with pytest.raises(Killed):
+            killed_by(Doom(at, before), world, desired)
+        report = world.apply(desired, cluster=FakeCluster(world.kafka, runs_tasks=True))
+        assert report.exit_code == 0, (at, before, report)
+        check_end(world, desired, [renamed])

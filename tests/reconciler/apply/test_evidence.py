@@ -18,6 +18,8 @@ from connect_reconciler.apply.health import (
     judge,
     watch,
 )
+from connect_reconciler.apply.report import Health
+from connect_reconciler.apply.waiting import Limits
 from connect_reconciler.cluster.readback import ConfigTopic
 from connect_reconciler.cluster.statuses import StatusTopic
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
@@ -25,7 +27,11 @@ from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.memory import MemoryLogs
 from connect_runtime.storage.snapshots import State, Status, TaskId
+from connect_specs.desired import DesiredConnector
+from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
+from support.applying import Applying, desired_of
+from support.fake_cluster import FakeCluster
 
 RUNNING, PAUSED, STOPPED, FAILED = State.RUNNING, State.PAUSED, State.STOPPED, State.FAILED
 TO_RUN, TO_PAUSE = Wanted(), Wanted(TargetState.PAUSED)
@@ -265,6 +271,49 @@ def test_our_runtime_does_not_repeat_what_it_said() -> None:
     assert world.judged() is NOT_YET
     world.says(RUNNING, 0)
     assert world.judged() is WELL
+
+
+class Late(FakeCluster):
+    """Over REST its task goes on saying that it runs, until it says otherwise."""
+
+    def __init__(self, world: Applying, then: State, after_s: float) -> None:
+        super().__init__(world.kafka, runs_tasks=True)
+        self.world, self.then, self.after_s = world, then, after_s
+
+    def status(self, name: str) -> ConnectorStatus:
+        runs = InstanceStatus(RUNNING, "w")
+        task = InstanceStatus(self.then, "w", "boom") if self.passed else runs
+        return ConnectorStatus(name, runs, {0: task}, "sink")
+
+    @property
+    def passed(self) -> bool:
+        return self.world.time.at >= self.after_s
+
+
+@pytest.mark.parametrize(
+    ("settle_s", "health"), [(10, Health.FAILED), (0, Health.RUNNING)], ids=["settle", "at once"]
+)
+def test_over_rest_alone_a_status_counts_only_after_a_while(
+    settle_s: float, health: Health
+) -> None:
+    world = Applying(key=b"key", limits=Limits(settle_s=settle_s))
+    world.kafka.create_topics()
+    config = {"name": "a", "connector.class": "FileStreamSink", "topics": "t"}
+    spec = DesiredConnector("a", config, Location("a.yaml", 1, 1))
+    report = world.apply(desired_of(spec), cluster=Late(world, FAILED, 8))
+    assert report.connectors[0].health is health
+    assert world.time.at < 9
+
+
+def test_over_rest_alone_what_failed_before_counts_after_a_while() -> None:
+    world = Applying(key=b"key")
+    world.kafka.create_topics()
+    config = {"name": "a", "connector.class": "FileStreamSink", "topics": "t"}
+    spec = DesiredConnector("a", config, Location("a.yaml", 1, 1))
+    report = world.apply(desired_of(spec), cluster=Late(world, FAILED, 0))
+    assert report.connectors[0].health is Health.FAILED
+    assert report.connectors[0].health_detail == "task 0 failed before: boom"
+    assert 10 <= world.time.at < 11
 
 
 def test_the_first_status_that_was_ever_written_counts() -> None:

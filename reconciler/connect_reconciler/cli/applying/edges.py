@@ -100,7 +100,9 @@ def edges_for(
 def _evidence(
     project: Project, cluster: Cluster, logs: KafkaLogs, read_back: ConfigTopic
 ) -> Evidence | None:
-    """None where nobody has ever written a status to the topic that connect.yaml tells of."""
+    """None where no tasks run, or nobody has made the status topic that connect.yaml tells of."""
+    if not cluster.runs_tasks:
+        return None
     try:
         reader = logs.reader(project.topics.status)
     except Failed as error:
