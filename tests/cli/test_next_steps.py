@@ -56,7 +56,7 @@ APPLIES = {
     "health failed": (
         report(DONE, health=Health.FAILED),
         [
-            "connect status",
+            "connect status --target c",
             "connect apply",
             "connect restart --failed --target c",
             "connect rollback a1",
@@ -64,11 +64,11 @@ APPLIES = {
     ),
     "not running yet": (
         report(DONE, health=Health.TIMED_OUT),
-        ["connect status", "connect apply", "connect rollback a1"],
+        ["connect status --target c", "connect apply", "connect rollback a1"],
     ),
     "falls behind": (
         report(DONE, health=Health.FALLS_BEHIND),
-        ["connect status", "connect apply", "connect rollback a1"],
+        ["connect status --target c", "connect apply", "connect rollback a1"],
     ),
     "interrupted": (
         report(DONE, SKIPPED, interrupted=True),
@@ -149,7 +149,7 @@ def error_of(kind: type[ConnectError], code: str) -> ConnectError:
             PROD,
             [
                 "connect -C 'my folder' --env prod history",
-                "connect -C 'my folder' --env prod apply --target 'orders-*'",
+                "connect -C 'my folder' --env prod apply --target 'orders-*' --lock-timeout 10m",
                 "connect -C 'my folder' --env prod apply --target 'orders-*' --takeover",
             ],
         ),

@@ -25,14 +25,15 @@ def run_of(
     scope: Scope,
     file: Path | None,
     verb: Sequence[str] = ("apply",),
+    options: Sequence[str] = (),
 ) -> Run:
-    """The command as it would be written again."""
+    """The command as it would be written again, with further `options` that it needs then."""
     words = [word for glob in scope.targets for word in ("--target", glob)]
     words += [word for glob in scope.exclude for word in ("--exclude", glob)]
     return Run(
         tuple(verb),
         base_of(call),
-        tuple(words),
+        (*words, *options),
         None if file is None else str(file),
         journal=project.target is None or bool(project.kafka),
     )
