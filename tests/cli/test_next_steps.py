@@ -192,4 +192,14 @@ def test_the_text_is_a_table() -> None:
 
 def test_the_folder_is_named_only_if_it_is_another(tmp_path: Path) -> None:
     assert base_of(Invocation(Path.cwd())) == ()
+    assert base_of(Invocation(Path())) == ()
     assert base_of(Invocation(tmp_path, "prod")) == ("-C", str(tmp_path), "--env", "prod")
+
+
+def test_a_folder_that_is_gone_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone, project = tmp_path / "gone", tmp_path / "project"
+    gone.mkdir()
+    project.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert base_of(Invocation(project)) == ("-C", str(project))

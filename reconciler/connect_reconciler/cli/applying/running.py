@@ -41,10 +41,15 @@ def run_of(
 
 def base_of(call: Invocation) -> tuple[str, ...]:
     """The options -C and --env of every command for the same project."""
-    base: tuple[str, ...] = ()
-    if call.folder.resolve() != Path.cwd():
-        base += ("-C", str(call.folder))
+    base = () if _is_here(call.folder) else ("-C", str(call.folder))
     return base if call.env is None else (*base, "--env", call.env)
+
+
+def _is_here(folder: Path) -> bool:
+    try:
+        return folder.samefile(Path.cwd())
+    except OSError:
+        return False  # the folder that the process was started in is gone
 
 
 @contextmanager
