@@ -56,7 +56,7 @@ APPLIES = {
     "health failed": (
         report(DONE, health=Health.FAILED),
         [
-            "connect status",
+            "connect status --target c",
             "connect apply",
             "connect restart --failed --target c",
             "connect rollback a1",
@@ -64,11 +64,11 @@ APPLIES = {
     ),
     "not running yet": (
         report(DONE, health=Health.TIMED_OUT),
-        ["connect status", "connect apply", "connect rollback a1"],
+        ["connect status --target c", "connect apply", "connect rollback a1"],
     ),
     "falls behind": (
         report(DONE, health=Health.FALLS_BEHIND),
-        ["connect status", "connect apply", "connect rollback a1"],
+        ["connect status --target c", "connect apply", "connect rollback a1"],
     ),
     "interrupted": (
         report(DONE, SKIPPED, interrupted=True),
@@ -149,7 +149,7 @@ def error_of(kind: type[ConnectError], code: str) -> ConnectError:
             PROD,
             [
                 "connect -C 'my folder' --env prod history",
-                "connect -C 'my folder' --env prod apply --target 'orders-*'",
+                "connect -C 'my folder' --env prod apply --target 'orders-*' --lock-timeout 10m",
                 "connect -C 'my folder' --env prod apply --target 'orders-*' --takeover",
             ],
         ),
@@ -192,6 +192,7 @@ def test_the_text_is_a_table() -> None:
 
 def test_the_folder_is_named_only_if_it_is_another(tmp_path: Path) -> None:
     assert base_of(Invocation(Path.cwd()), ()) == ()
+    assert base_of(Invocation(Path()), ()) == ()
     assert base_of(Invocation(tmp_path, "prod"), ()) == ("-C", str(tmp_path), "--env", "prod")
 
 
@@ -201,3 +202,12 @@ def test_commands_repeat_values_but_secrets() -> None:
     said = base_of(call, ["of-a-person"])
     assert said[1::2] == ("tasks=4", "db_password=...", "owner=...", "empty=")
     assert set(said[::2]) == {"--var"}
+
+
+def test_a_folder_that_is_gone_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone, project = tmp_path / "gone", tmp_path / "project"
+    gone.mkdir()
+    project.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert base_of(Invocation(project), ()) == ("-C", str(project))

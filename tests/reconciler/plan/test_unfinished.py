@@ -73,6 +73,6 @@ def test_a_line_for_each() -> None:
         " place",
     ]
     assert [each.what for each in unfinished(live(STOPPED), "orders")] == [
-        "apply id-1 by alex@ci pid 7 since T is at work or ended early;"
-        " this plan goes on from there"
+        "apply id-1 by alex@ci pid 7 since T is at work or ended early; "
+        "this plan goes on from there"
     ]

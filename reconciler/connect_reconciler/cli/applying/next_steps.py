@@ -20,6 +20,8 @@ _LEASED = "apply.leased"
 _ELSEWHERE = ("stale.project", "stale.environment")
 # Of a line, with its end
 _WIDTH = 101
+# For another apply to end
+_WAIT = "10m"
 # Connectors that a command names
 _NAMED = 3
 
@@ -28,8 +30,8 @@ _NAMED = 3
 class Run:
     """The command that applies a plan now: `apply`, or `rollback ID`.
 
-    `base` holds its options -C and --env, `scope` --target and --exclude. `journal` is false where
-    applies are not written down, over REST alone: there is no rollback.
+    `base` holds its options -C and --env, `scope` those that say what it may do, as --target.
+    `journal` is false where applies are not written down, over REST alone: there is no rollback.
     """
 
     verb: tuple[str, ...] = ("apply",)
@@ -72,8 +74,8 @@ def after_error(error: ConnectError, run: Run) -> tuple[NextStep, ...]:
     if _LEASED in codes:
         return (
             NextStep(run.command("history"), "what the other apply does"),
-            NextStep(run.again(), "once it has ended"),
-            NextStep(run.again("--takeover"), "or end it, and go on after it"),
+            NextStep(run.again("--lock-timeout", _WAIT), "waits until it has ended"),
+            NextStep(run.again("--takeover"), "ends it, and goes on after it"),
         )
     if not isinstance(error, Stale) or codes.intersection(_ELSEWHERE):
         return ()
@@ -101,15 +103,14 @@ def steps_text(steps: Sequence[NextStep]) -> str:
 
 
 def _looking(report: ApplyReport, run: Run) -> Iterator[NextStep]:
-    unwell = {each.health for each in report.connectors} & set(UNWELL)
+    unwell = {each.name: each.health for each in report.connectors if each.health in UNWELL}
     if report.counts[Outcome.UNKNOWN]:
         yield NextStep(run.command("plan"), "whether what is unknown took place")
-    if Health.FAILED in unwell:
-        yield NextStep(run.command("status"), "what runs, and why the rest does not")
-    elif Health.FALLS_BEHIND in unwell:
-        yield NextStep(run.command("status"), "its tasks: a sink that falls behind needs more")
+    status = run.command("status", *_targets(unwell))
+    if set(unwell.values()) == {Health.FALLS_BEHIND}:
+        yield NextStep(status, "its tasks: a sink that falls behind needs more")
     elif unwell:
-        yield NextStep(run.command("status"), "what runs, and why the rest does not")
+        yield NextStep(status, "what runs, and why the rest does not")
 
 
 def _going_on(report: ApplyReport, run: Run) -> Iterator[NextStep]:

@@ -26,14 +26,15 @@ def run_of(
     scope: Scope,
     file: Path | None,
     verb: Sequence[str] = ("apply",),
+    options: Sequence[str] = (),
 ) -> Run:
-    """The command as it would be written again."""
+    """The command as it would be written again, with further `options` that it needs then."""
     words = [word for glob in scope.targets for word in ("--target", glob)]
     words += [word for glob in scope.exclude for word in ("--exclude", glob)]
     return Run(
         tuple(verb),
         base_of(call, project.secrets),
-        tuple(words),
+        (*words, *options),
         None if file is None else str(file),
         journal=project.target is None or bool(project.kafka),
     )
@@ -42,9 +43,7 @@ def run_of(
 def base_of(call: Invocation, secrets: Collection[str]) -> tuple[str, ...]:
     """The options -C, --env and --var of every command for the same project; a value of --var that
     is a secret is left out, for the reader to write."""
-    base: tuple[str, ...] = ()
-    if call.folder.resolve() != Path.cwd():
-        base += ("-C", str(call.folder))
+    base = () if _is_here(call.folder) else ("-C", str(call.folder))
     if call.env is not None:
         base += ("--env", call.env)
     for given in call.given:
@@ -52,6 +51,13 @@ def base_of(call: Invocation, secrets: Collection[str]) -> tuple[str, ...]:
         hidden = value in secrets or is_sensitive(name, value)
         base += ("--var", f"{name}=..." if hidden else given)
     return base
+
+
+def _is_here(folder: Path) -> bool:
+    try:
+        return folder.samefile(Path.cwd())
+    except OSError:
+        return False  # the folder that the process was started in is gone
 
 
 @contextmanager
