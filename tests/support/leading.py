@@ -19,14 +19,14 @@ from support.wait import wait_until
 
 
 @contextmanager
-def leading(project: Project, client: Mapping[str, str]) -> Iterator[str]:
-    """Its URL, for as long as it leads."""
+def leading(project: Project, client: Mapping[str, str], host: str = "127.0.0.1") -> Iterator[str]:
+    """Its URL, for as long as it leads; `host` is the one that it says it is on."""
     group_id, topics = project.group_id, project.topics
     logs = KafkaLogs(client)
     worker, _ = from_project(project, None)
     ensure_topics(worker, logs)
     bound = Bound.at("127.0.0.1", 0)
-    url = f"http://127.0.0.1:{bound.port}"
+    url = f"http://{host}:{bound.port}"
     herder = ConnectHerder(
         url,
         WorkerSettings(group_id, topics, url, worker.properties),

@@ -18,26 +18,23 @@ from connect_reconciler.cluster.answers import Asked, decoded
 
 _log = logging.getLogger("connect.asked.rest")
 
-# Fields of Connect's own whose texts are no secrets
+# Fields of Connect's own whose texts are no secrets, outside configs and in them
 _SHOWN: Final = frozenset(
     {
         "class",
         "commit",
         "connector",
-        "connector.class",
-        "group",
         "initial_state",
         "kafka_cluster_id",
         "name",
         "state",
-        "status",
-        "tasks.max",
-        "topics",
         "type",
         "version",
         "worker_id",
     }
 )
+_SHOWN_OF_CONFIGS: Final = frozenset({"connector.class", "name", "tasks.max"})
+_CONFIG_PATHS: Final = ("/config", "/config/validate")
 _MOST = 1000
 
 
@@ -49,7 +46,7 @@ def exchanged(request: Asked, send: Callable[[], httpx.Response]) -> httpx.Respo
     sent = len(request.content or b"")
     try:
         response = send()
-    except httpx.TransportError as error:
+    except httpx.RequestError as error:
         took = _ms(begun)
         _log.debug("%s: no answer after %s: %s", request, took, type(error).__name__)
         raise
@@ -61,40 +58,45 @@ def exchanged(request: Asked, send: Callable[[], httpx.Response]) -> httpx.Respo
         sent,
         len(response.content),
     )
-    for way, body in (("sent", _given(request.content)), ("got", _got(response))):
+    for way, body in (("sent", _given(request)), ("got", _got(request, response))):
         if body:
             _log.debug("%s %s: %s", request, way, body)
     return response
 
 
-def covered(body: object) -> object:
-    """A decoded body as the log may show it."""
+def covered(body: object, *, config: bool = False) -> object:
+    """A decoded body as the log may show it; of a `config` only what never is a secret."""
     match body:
         case dict():
-            return {key: _field(str(key), each) for key, each in body.items()}
+            return {key: _field(str(key), each, config=config) for key, each in body.items()}
         case list():
-            return [covered(each) for each in body]
+            return [covered(each, config=config) for each in body]
         case str():
             return f"({len(body)} characters)"
         case _:
             return body
 
 
-def _field(key: str, value: object) -> object:
-    shown = isinstance(value, str) and key in _SHOWN
-    return value if shown else covered(value)
+def _field(key: str, value: object, *, config: bool) -> object:
+    shown = _SHOWN_OF_CONFIGS if config else _SHOWN
+    if isinstance(value, str) and key in shown:
+        return value
+    return covered(value, config=config or key == "config")
 
 
-def _given(content: bytes | None) -> str:
-    return "" if content is None else _text(covered(orjson.loads(content)))
+def _given(request: Asked) -> str:
+    if request.content is None:
+        return ""
+    config = request.path.endswith(_CONFIG_PATHS)
+    return _text(covered(orjson.loads(request.content), config=config))
 
 
-def _got(response: httpx.Response) -> str:
+def _got(request: Asked, response: httpx.Response) -> str:
     body = decoded(response)
-    # A list of names, which is what Connect answers with plain texts
-    if isinstance(body, list) and all(isinstance(each, str) for each in body):
-        return _text(body)
-    return "" if body is None else _text(covered(body))
+    if request.path == "/connectors" and isinstance(body, list):
+        return _text([each if isinstance(each, str) else covered(each) for each in body])
+    config = request.method == "GET" and request.path.endswith("/config")
+    return "" if body is None else _text(covered(body, config=config))
 
 
 def _text(value: object) -> str:

@@ -274,6 +274,9 @@ class RestClient:
                         request.method, request.path, content=request.content, headers=headers
                     ),
                 )
+            except httpx.DecodingError as error:
+                # Something answered, and nobody knows what
+                raise httpx.RemoteProtocolError("its answer cannot be unpacked") from error
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
                 late = self._clock() - begun + wait > self._retries.connect_s
                 if late or _tls_refusal(error) is not None:

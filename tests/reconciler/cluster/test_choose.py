@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -77,6 +79,32 @@ def test_a_living_leader_is_asked_over_rest(
     cluster.create("a", SOURCE, TargetState.STOPPED)
     assert cluster.config("a") == SOURCE
     cluster.close()
+
+
+def test_our_own_runtime_is_asked_through_no_proxy(
+    client: dict[str, str], unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trap: HTTP_PROXY is set, and an apply through a runtime beside it goes astray."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    known = socket.getaddrinfo
+
+    def resolved(host: Any, *more: Any, **named: Any) -> Any:
+        return known("127.0.0.1" if host == "runtime.test" else host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    project = project_of(client, unique)
+    with leading(project, client, "runtime.test"):
+        cluster = open_cluster(project, client)
+        assert isinstance(cluster, HttpCluster)
+        cluster.create("a", SOURCE, TargetState.STOPPED)
+        cluster.close()
+        beside = choose.rest_client(project, client)
+        assert beside is not None
+        assert beside.about().commit == "c"
+        beside.close()
 
 
 def test_a_leader_that_does_not_answer_is_named(

@@ -13,6 +13,7 @@ import pytest
 
 from connect_reconciler.cluster import shapes
 from connect_reconciler.cluster.answers import NotConnect
+from connect_reconciler.cluster.exchange_log import covered
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.port import OutcomeUnknown
 from connect_reconciler.cluster.rest_client import RestClient
@@ -491,3 +492,37 @@ def test_what_is_not_connect_shows_no_secret_that_it_echoes() -> None:
         assert secret not in problem.why
     assert "text/html, Authorization: " in problem.why
     assert "\n" not in problem.why and len(problem.why) < 300
+
+
+def test_an_answer_that_cannot_be_unpacked_is_none() -> None:
+    class Broken(httpx.BaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            stream = httpx.ByteStream(b"no gzip")
+            return httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=stream)
+
+    with RestClient(
+        RestTarget("http://connect:8083"), transport=Broken(), retries=Retries(0, 0)
+    ) as client:
+        with pytest.raises(Unreachable):
+            client.read("/connectors")
+        with pytest.raises(OutcomeUnknown):
+            client.change("PUT", "/connectors/a/stop")
+
+
+# --- what the log is told of bodies ---
+
+
+def test_of_a_config_the_log_is_told_no_value_that_may_be_secret() -> None:
+    config = {"name": "a", "connector.class": "C", "tasks.max": "1", "topics": "t", "type": "zq9"}
+    shown = {**config, "topics": "(1 characters)", "type": "(3 characters)"}
+    assert covered(config, config=True) == shown
+    info = {"name": "a", "config": config, "tasks": [{"connector": "a", "task": 0}], "type": "sink"}
+    assert covered(info) == {**info, "config": shown}
+    part = {"state": "FAILED", "worker_id": "w", "trace": "zq9"}
+    assert covered({"connector": part}) == {"connector": {**part, "trace": "(3 characters)"}}
+    entry = {"partition": {"file": "zq9"}, "offset": {"position": 7, "last": None}}
+    assert covered([entry]) == [{**entry, "partition": {"file": "(3 characters)"}}]
+    assert covered({"error_code": 400, "message": "zq9"}) == {
+        "error_code": 400,
+        "message": "(3 characters)",
+    }
