@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from types import TracebackType
 from typing import Any
 
 from jinja2 import (
     StrictUndefined,
+    Template,
     TemplateRuntimeError,
     TemplateSyntaxError,
     Undefined,
@@ -130,6 +131,12 @@ def _sandbox(*, marking: bool = False) -> _Sandbox:
     )
 
 
+# A file is rendered again at once where values are secret, and compiling is the slow part
+@lru_cache(maxsize=4)
+def _compiled(text: str, *, marking: bool) -> Template:
+    return _sandbox(marking=marking).from_string(text)
+
+
 def _written(value: object) -> object:
     """What stands in the file for the value of an expression."""
     if isinstance(value, bool):
@@ -142,7 +149,7 @@ def _written(value: object) -> object:
 def _rendered(text: str, values: Values, *, marking: bool = False) -> str:
     parts: list[str] = []
     length = 0
-    for part in _sandbox(marking=marking).from_string(text).generate(values.names):
+    for part in _compiled(text, marking=marking).generate(values.names):
         length += len(part)
         if length > BYTES_MAX:
             raise _TooLong
@@ -180,7 +187,11 @@ def _undefined(error: _Missing, text: str, file: str, line: int, values: Values)
     what = "a name is not defined" if name is None else f"{name!r} is not defined"
     owner = values.names if error.owner is missing else error.owner
     known = sorted(map(str, owner)) if isinstance(owner, Mapping) else []
-    hint = did_you_mean(name or "", known) if known else "add it to values/default.yaml"
+    hint = (
+        did_you_mean(name or "", known)
+        if known
+        else "name a value of values/default.yaml, or add one"
+    )
     if values.env is None and values.environments:
         choose = f"choose an environment: --env {'|'.join(values.environments)}"
         hint = choose if name == ENV or not hint else f"{hint} or {choose}"

@@ -135,7 +135,11 @@ def test_an_unknown_environment(tmp_path: Path, write: Write) -> None:
         ),
         (
             "{{ db.host.x }}",
-            ["template.undefined 4:17", "'x' is not defined", ""],
+            [
+                "template.undefined 4:17",
+                "'x' is not defined",
+                "name a value of values/default.yaml, or add one",
+            ],
         ),
         (
             "{{ zzz }}",
