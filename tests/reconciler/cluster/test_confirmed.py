@@ -39,8 +39,9 @@ def cluster(topic: Topic, status: int = 204) -> ConfirmedCluster:
             return httpx.Response(200, json=about)
         if status == 404:
             return httpx.Response(404, json={"error_code": 404, "message": "not found"})
-        config = {"name": "a", "config": {}, "tasks": [], "type": "source"}
-        return httpx.Response(200, json=config) if request.content else httpx.Response(status)
+        config = {"name": "a", "config": {"name": "a"}, "tasks": [], "type": "source"}
+        done = 201 if request.method == "POST" else 200
+        return httpx.Response(done, json=config) if request.content else httpx.Response(status)
 
     target = RestTarget("http://connect:8083")
     client = RestClient(target, transport=httpx.MockTransport(answer))
