@@ -73,10 +73,7 @@ ROWS = {
         "consequences of each changed key",
         "a lock file of plugins' keys",
     ),
-    "What bkkt did better": (
-        "the cluster is known before anything is written to it",
-        "next steps after a failure, as commands",
-    ),
+    "What bkkt did better": ("the cluster is known before anything is written to it",),
     "What went wrong elsewhere": (
         "config and state change in one run",
         "FAILED to PAUSED by a pause",

@@ -33,7 +33,7 @@ def project_of(bootstrap: str, group_id: str) -> Project:
 def desired_of(topic: str, pin: str | None) -> Desired:
     """One source, with offsets pinned under this id."""
     config = {
-        "name": "a/b",
+        "name": "a b",
         "connector.class": "FileStreamSource",
         "file": "f",
         "topic": topic,
@@ -41,8 +41,8 @@ def desired_of(topic: str, pin: str | None) -> Desired:
     pinned = None
     if pin is not None:
         pinned = Pin(pin, (OffsetEntry({"filename": "f"}, {"position": len(pin)}),))
-    spec = DesiredConnector("a/b", config, Location("a.yaml", 1, 1), pin=pinned)
-    return Desired("orders", {"a/b": spec})
+    spec = DesiredConnector("a b", config, Location("a.yaml", 1, 1), pin=pinned)
+    return Desired("orders", {"a b": spec})
 
 
 def announce(event: Event) -> None:

@@ -6,7 +6,7 @@ Each has its own observation, plan, cluster, ledger and lease; only Kafka is sha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event as Flag
 
@@ -92,7 +92,7 @@ class Applying:
     standings: Callable[[str], Standings] | None = None
 
     def observe(self, desired: Desired) -> Live:
-        return observe_view(
+        seen = observe_view(
             PROJECT,
             desired,
             self.kafka,
@@ -100,6 +100,8 @@ class Applying:
             fingerprint_key=self.key,
             plugins=self.plugins,
         )
+        # The newest that address every name that the ledger can hold
+        return replace(seen, version="3.9.1")
 
     def plan(self, desired: Desired) -> Plan:
         return make_plan(desired, self.observe(desired), group_id=GROUP_ID)

@@ -77,14 +77,14 @@ def test_killed_at_every_turn_it_converges(applies: Applies) -> None:
     ):
         applies.run(topic, pin, kill_at=kill_at)
         live = observe(project, desired_of(topic, pin), client)
-        assert live.connectors["a/b"].target is TargetState.STOPPED
-        assert live.ledger.connectors["a/b"].held_from is TargetState.RUNNING
+        assert live.connectors["a b"].target is TargetState.STOPPED
+        assert live.ledger.connectors["a b"].held_from is TargetState.RUNNING
         assert len(live.ledger.unfinished) == 1
     # the pin was recorded before the resume that never came
     assert applies.run("u", "second") == ["Started Resume", "Performed Resume"]
     desired = desired_of("u", "second")
     live = observe(project, desired, client)
-    assert live.connectors["a/b"].target is TargetState.RUNNING
-    assert live.connectors["a/b"].offsets == (OffsetEntry({"filename": "f"}, {"position": 6}),)
+    assert live.connectors["a b"].target is TargetState.RUNNING
+    assert live.connectors["a b"].offsets == (OffsetEntry({"filename": "f"}, {"position": 6}),)
     assert live.ledger.unfinished == ()
     assert make_plan(desired, live, group_id=applies.group_id).actions == ()

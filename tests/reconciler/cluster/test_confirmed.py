@@ -35,11 +35,13 @@ class Topic:
 def cluster(topic: Topic, status: int = 204) -> ConfirmedCluster:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path == "/":
-            return httpx.Response(200, json={"version": "4.1.0"})
+            about = {"version": "4.1.0", "commit": "c", "kafka_cluster_id": "K"}
+            return httpx.Response(200, json=about)
         if status == 404:
             return httpx.Response(404, json={"error_code": 404, "message": "not found"})
-        config = {"name": "a", "config": {}, "tasks": [], "type": "source"}
-        return httpx.Response(200, json=config) if request.content else httpx.Response(status)
+        config = {"name": "a", "config": {"name": "a"}, "tasks": [], "type": "source"}
+        done = 201 if request.method == "POST" else 200
+        return httpx.Response(done, json=config) if request.content else httpx.Response(status)
 
     target = RestTarget("http://connect:8083")
     client = RestClient(target, transport=httpx.MockTransport(answer))
