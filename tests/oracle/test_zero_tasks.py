@@ -5,6 +5,7 @@ With Kafka and over REST alone.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from connect_specs.diagnostics import ExitCode, Location
 from connect_specs.states import TargetState
 from support import idle_source
 from support.broker import BrokerAddress
+from support.connect_jars import VERSIONS
 from support.oracle import Oracle
 from support.rest_project import RestProject
 
@@ -27,11 +29,15 @@ pytestmark = pytest.mark.oracle
 SOON = Choices(health_timeout=3, healthy_for=0.5, settle=2)
 
 
-@pytest.fixture(scope="module")
-def worker(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
+# The oldest one repeats no task configs that a new config leaves as they were
+@pytest.fixture(scope="module", params=[KAFKA_VERSION, VERSIONS[0]])
+def worker(
+    request: pytest.FixtureRequest, broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Oracle]:
     folder: Path = tmp_path_factory.mktemp("worker")
-    idle_source.install(folder / "plugins", KAFKA_VERSION)
-    started = Oracle.start(folder, broker.bootstrap_servers, group_id=folder.name)
+    idle_source.install(folder / "plugins", request.param)
+    group, servers = f"idle-{secrets.token_hex(4)}", broker.bootstrap_servers
+    started = Oracle.start(folder, servers, group_id=group, version=request.param)
     try:
         yield started
     finally:

@@ -54,6 +54,7 @@ _WHILE_STOPPED = (
 )
 
 
+_NOT_FOUND = 404
 _UNTOLD = "its status does not tell whether it is stopped"
 
 
@@ -118,7 +119,7 @@ class ConfigKeyLedger:
                 self._kept[step.connector] = dump_entry(self._entry(step.connector))
         for name in names:
             if self._owes(name) and self._can_be_written(name, step):
-                self._write(name, self._entry(name))
+                self._write(name, self._entry(name), may_be_gone=name != step.connector)
 
     def correct(self, records: Sequence[NewRecord]) -> None:
         """Takes note; it is written with the connector's next change."""
@@ -192,13 +193,16 @@ class ConfigKeyLedger:
         kept = self._kept.get(name)
         return kept is not None and load_entry(name, kept).owned.held_from is not None
 
-    def _write(self, name: str, entry: Entry | None) -> None:
+    def _write(self, name: str, entry: Entry | None, *, may_be_gone: bool = False) -> None:
+        """`may_be_gone`: another thread of this apply may delete it meanwhile."""
         text = dump_entry(entry)
         if not text or self._kept.get(name) == text:
             return
         try:
             self._keeper.keep(name, text)
         except RequestError as error:
+            if may_be_gone and error.status == _NOT_FOUND:
+                return
             raise _not_written(name, error.message) from error
         with self._lock:
             self._kept[name] = text

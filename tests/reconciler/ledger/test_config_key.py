@@ -52,6 +52,7 @@ class Cluster:
 
     at: TargetState | None = TargetState.RUNNING
     refuses: bool = False
+    gone: bool = False
     written: list[str] = field(default_factory=list)
 
     def target(self, name: str) -> TargetState | None:
@@ -63,6 +64,8 @@ class Cluster:
     def keep(self, name: str, entry: str) -> None:
         if self.refuses:
             raise RequestError(500, "no")
+        if self.gone:
+            raise RequestError(404, f"Connector {name} not found")
         self.written.append(entry)
 
     @property
@@ -84,6 +87,19 @@ def test_what_is_read_is_what_was_written() -> None:
     state = LedgerState({"a": OWNED}, {("a", "p"): PIN, ("b", "q"): PIN})
     assert load_entry("a", dump(state)) == Entry(OWNED, {"p": PIN})
     assert dump(state, "c") == ""
+
+
+def test_another_connector_that_is_deleted_meanwhile_keeps_nothing(cluster: Cluster) -> None:
+    """The old name of a rename is deleted, and by another thread the new one, which tells of it."""
+    owned = replace(OWNED, held_from=None)
+    state = LedgerState({"a": owned, "b": owned}, {("a", "p"): PIN})
+    ledger = ConfigKeyLedger(state, cluster, {"a": dump(state), "b": dump(state, "b")})
+    cluster.at, cluster.gone = TargetState.STOPPED, True
+    forgotten = (pin_record(LEDGER_KEY, "a", "p", None), owned_record(LEDGER_KEY, "b", None))
+    ledger.done(Step(1, "b", "Delete"), forgotten)
+    assert ledger.state == LedgerState({"a": owned})
+    with pytest.raises(Failed):
+        ledger.done(Step(2, "a", "Stop"), (pin_record(LEDGER_KEY, "a", "q", PIN),))
 
 
 def test_connect_finds_no_reference_in_an_entry() -> None:

@@ -39,6 +39,7 @@ LockTimeout = Annotated[
         parser=duration,
         metavar="DURATION",
         help="How long to wait for another apply to end: 90, 30s, 5m, 1h.",
+        show_default="0, which refuses at once",
     ),
 ]
 
