@@ -68,4 +68,4 @@ def test_the_first_apply_of_all_is_killed_and_goes_on_with_its_file(rig: Rig) ->
     second = rig("apply", "a.plan", "--yes", "--takeover")
     assert "did not end this plan" in second.stdout
     assert rig.states().keys() == {"a", "b"}
-    assert "No changes" in rig("plan").stdout
+    assert ": no changes, " in rig("plan").stdout

@@ -52,6 +52,12 @@ def with_delete_limits(project: Project, most: int | None, *, allow_empty: bool)
     return replace(project, deletes=limits)
 
 
+def delete_options(most: int | None, *, allow_empty: bool) -> tuple[str, ...]:
+    """The same on a command line."""
+    number = () if most is None else ("--max-deletes", str(most))
+    return (*(("--allow-empty",) if allow_empty else ()), *number)
+
+
 def scope_of(targets: list[str] | None, exclude: list[str] | None) -> Scope:
     """What the two options choose."""
     from connect_reconciler.plan.scope import Scope

@@ -43,7 +43,7 @@ def run_of(
 def base_of(call: Invocation, secrets: Collection[str]) -> tuple[str, ...]:
     """The options -C, --env and --var of every command for the same project; a value of --var that
     is a secret is left out, for the reader to write."""
-    base = () if _is_here(call.folder) else ("-C", str(call.folder))
+    base: tuple[str, ...] = () if _is_here(call.folder) else ("-C", str(call.folder))
     if call.env is not None:
         base += ("--env", call.env)
     for given in call.given:

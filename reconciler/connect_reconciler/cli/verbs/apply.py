@@ -31,6 +31,7 @@ from connect_reconciler.cli.scoping import (
     Excludes,
     MaxDeletes,
     Targets,
+    delete_options,
     ensure_whole,
     scope_of,
     with_delete_limits,
@@ -93,7 +94,8 @@ def apply(
     if file is not None:
         ensure_whole(scope)
     saved = None if file is None else read_plan(call.path(file))
-    run = run_of(call, project, scope, file)
+    limits = delete_options(max_deletes, allow_empty=allow_empty)
+    run = run_of(call, project, scope, file, options=limits)
     with advised(run), client(project) as properties, ExitStack() as stack:
         if lock_timeout:
             ensure_lease(project, properties)
