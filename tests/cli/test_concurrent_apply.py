@@ -109,7 +109,8 @@ def test_ctrl_c_ends_the_wait_for_the_lease(rig: Rig) -> None:
     second.send_signal(signal.SIGINT)
     _, stderr = second.communicate(timeout=60)
     assert time.monotonic() - begun < 6
-    assert (second.returncode, stderr.splitlines()[-1]) == (130, "interrupted")
+    said = stderr.splitlines()[-1]
+    assert (second.returncode, said) == (130, "interrupted: nothing was changed")
     assert "Traceback" not in stderr
     first.kill()
     first.communicate()

@@ -151,7 +151,6 @@ def carry_out(
     from connect_reconciler.observe.observe import observe
     from connect_runtime.kafka.rights import check_rights
 
-    may_change()
     with (
         told_to_stop() as told,
         once_free(
@@ -170,6 +169,7 @@ def carry_out(
             if not edges.cluster.runs_tasks:
                 topics, groups = rights_to_move(plan, desired, live, project)
                 check_rights(properties, topics=topics, groups=groups)
+        may_change()
         return apply_plan(
             plan,
             desired,
