@@ -53,6 +53,7 @@ def test_defaults(tmp_path: Path) -> None:
         target=None,
         worker={},
         specs=("connectors/",),
+        cluster_locations={"group.id": Location("connect.yaml", 2, 11)},
     )
 
 
