@@ -73,7 +73,17 @@ def test_what_is_left_of_the_plan_is_applied(
     assert live.connectors.keys() == {"a"} | {"b"} - {*left}
 
 
-@pytest.mark.parametrize("meanwhile", [deleted_by_hand])
+def changed_by_hand(world: Applying, desired: Desired) -> None:
+    """The same key: it would be overwritten, and nobody was shown that."""
+    FakeCluster(world.kafka).update_config("a", spec("a", "by hand").config)
+
+
+def key_added_by_hand(world: Applying, desired: Desired) -> None:
+    """A key that no spec has: the plan would remove it."""
+    FakeCluster(world.kafka).update_config("a", {**spec("a").config, "errors.tolerance": "all"})
+
+
+@pytest.mark.parametrize("meanwhile", [deleted_by_hand, changed_by_hand, key_added_by_hand])
 def test_what_was_not_shown_is_not_done(world: Applying, meanwhile: Changes) -> None:
     shown, before = world.plan(WANTED), world.observe(WANTED)
     meanwhile(world, WANTED)
