@@ -9,7 +9,7 @@ from connect_reconciler.cluster import shapes
 from connect_reconciler.cluster.answers import NotConnect
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
 from connect_reconciler.cluster.shapes import Expected
-from connect_reconciler.plan.secrets.masked import same_config
+from connect_reconciler.plan.secrets.masked import masked_keys, same_config
 from connect_reconciler.plan.versions import Feature, knows
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorStatus
@@ -80,7 +80,7 @@ class HttpCluster:
             body,
             expect=shapes.CREATED,
             final=lambda: self.config(name) is not None,
-            done=self._has(name, config),
+            done=self._has(name, config, created=True),
         )
         self._made.add(name)
 
@@ -97,13 +97,17 @@ class HttpCluster:
         path, exists = connector_path(name, *rest), name in self._made
         return self._client.change(method, path, body, expect=expect, done=done, exists=exists)
 
-    def _has(self, name: str, config: Mapping[str, str]) -> Callable[[], bool]:
-        """Whether this config is there now, as far as masks let it be seen."""
+    def _has(
+        self, name: str, config: Mapping[str, str], *, created: bool = False
+    ) -> Callable[[], bool]:
+        """Whether this config is there now. Of one that was `created` masks may stand for anything;
+        elsewhere they look the same before and after, and tell nothing."""
 
         def has() -> bool:
             found = self._look(name)
-            wanted = {**config, "name": name}
-            return found is not None and same_config({**found, "name": name}, wanted)
+            if found is None or (masked_keys(found) and not created):
+                return False
+            return same_config({**found, "name": name}, {**config, "name": name})
 
         return has
 
