@@ -16,7 +16,7 @@ from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
-from connect_specs.diagnostics import Diagnostic, Failed
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
 from connect_specs.states import TargetState
 
 _STOP_S = 60.0
@@ -50,6 +50,14 @@ class HttpCluster:
         if self._version is None:
             self._version = self._client.about().version
         return self._version
+
+    def is_ours(self) -> bool:
+        """Whether a runtime of ours answers: Apache's workers know nothing of slots. What does not
+        let that be asked is none."""
+        try:
+            return self._client.read("/runtime", shapes.a_map) is not None
+        except ConnectError:
+            return False
 
     def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
         body: dict[str, object] = {"name": name, "config": dict(config)}
