@@ -147,7 +147,7 @@ def carry_out(
     from connect_reconciler.cli.applying.leasing import once_free
     from connect_reconciler.cli.applying.replanning import left_of
     from connect_reconciler.cli.interruption import may_change
-    from connect_reconciler.cli.signals import told_to_stop
+    from connect_reconciler.cli.signals import at_once, told_to_stop
     from connect_reconciler.observe.observe import observe
     from connect_runtime.kafka.rights import check_rights
 
@@ -162,8 +162,9 @@ def carry_out(
     ):
         now: Live | None = None
         if again is not None:
-            plan, now = left_of(plan, live, again)
             # Nothing has begun that is to come to its end
+            with at_once():
+                plan, now = left_of(plan, live, again)
             if told.is_set():
                 raise KeyboardInterrupt
         if not edges.cluster.runs_tasks:
