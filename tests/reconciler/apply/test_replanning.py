@@ -166,3 +166,23 @@ def test_nobody_agreed_to_what_is_new(
         shown_and_applied(world, monkeypatch, yes=True)
     assert refused.value.diagnostics[0].code == "stale.moved"
     assert capsys.readouterr().out.count("~ a: ") == 1
+
+
+def test_what_is_new_after_a_killed_apply_needs_someone_to_ask(
+    world: Applying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There was nothing to do, so nobody had to agree; only the journal was to be closed."""
+    done, live = world.plan(desired_of(spec("a"))), world.observe(WANTED)
+    unfinished: Any = ("killed",)
+    live = replace(live, ledger=replace(live.ledger, unfinished=unfinished))
+    now = world.plan(WANTED)
+
+    def carry_out(plan: Plan, *more: Any) -> ApplyReport:
+        raise Moved(now, live)
+
+    monkeypatch.setattr(applying, "carry_out", carry_out)
+    monkeypatch.setattr(applying.sys.stdin, "isatty", lambda: False)
+    with pytest.raises(Stale):
+        applying.show_and_apply(
+            done, PROJECT, WANTED, live, {}, Choices(), yes=False, as_json=False
+        )
