@@ -195,6 +195,30 @@ def test_an_exception_that_is_lost_ends_the_verb_all_the_same(connect: Command) 
     assert time.monotonic() - begun < AT_ONCE_S + 3
 
 
+def test_a_second_look_at_a_cluster_that_has_fallen_silent() -> None:
+    """The lease is held by then, and no action has begun."""
+    script = (
+        "import contextlib, os, signal, sys, time\n"
+        "from connect_reconciler.cli import entry\n"
+        "from connect_reconciler.cli.applying import edges, show_and_apply\n"
+        "from connect_reconciler.cli.applying.choices import Choices\n"
+        "edges.edges_for = lambda *_: contextlib.nullcontext('edges')\n"
+        "def again(shown):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(60)\n"
+        "def apply(argv):\n"
+        "    show_and_apply.carry_out(None, None, None, None, {}, Choices(), None, again)\n"
+        "entry._invoke = apply\n"
+        "sys.exit(entry.run(['apply']))\n"
+    )
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    assert time.monotonic() - begun < AT_ONCE_S + 3
+
+
 def test_a_watch(connect: Command, broker: BrokerAddress, unique: str) -> None:
     kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
     project(connect, f"{{group.id: {unique}, kafka: {kafka}}}")

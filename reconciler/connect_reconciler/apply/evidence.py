@@ -80,7 +80,9 @@ class Evidence:
         status = ConnectorStatus(name, told.connector, told.tasks, "unknown")
         made = found.made or (long_ago and not self.tasks_follow())
         late = frozenset(self._late(name, since, told, later))
-        return Look(status, found.tasks, made=made, late=late)
+        # A task begins again with its new config, however long that takes
+        anew = frozenset() if since.tasks is None else late - {CONNECTOR}
+        return Look(status, found.tasks, made=made, late=late, anew=anew)
 
     def _noted(self, name: str, at: Position) -> Since:
         found: Found | None = self.configs.known(name)

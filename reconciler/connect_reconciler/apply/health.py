@@ -51,12 +51,13 @@ class Wanted:
 class Look:
     """What was seen of a connector at one time. `tasks` is how many it has; `made`: from the config
     that it has now. `late` holds the numbers of tasks, or CONNECTOR, whose status is from before
-    the change."""
+    the change; `anew` those of them that are certain to say something yet."""
 
     status: ConnectorStatus | None
     tasks: int
     made: bool = True
     late: frozenset[int] = field(default_factory=frozenset)
+    anew: frozenset[int] = field(default_factory=frozenset)
 
 
 def judge(look: Look, wanted: Wanted) -> Judged:
@@ -65,7 +66,8 @@ def judge(look: Look, wanted: Wanted) -> Judged:
     if status is None:
         return Judged(Verdict.UNSETTLED, "it has no status yet")
     parts = dict(_parts(look, status, wanted.target))
-    failed = [(number, part) for number, part in parts.items() if part.state is State.FAILED]
+    counting = {number: part for number, part in parts.items() if number not in look.anew}
+    failed = [(number, part) for number, part in counting.items() if part.state is State.FAILED]
     for number, part in sorted(failed, key=lambda each: each[0] in look.late):
         old = number in look.late
         what = f"{_who(number)} failed{' before' if old else ''}: {last_line(part.trace)}"

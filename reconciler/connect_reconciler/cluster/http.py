@@ -9,14 +9,14 @@ from connect_reconciler.cluster import shapes
 from connect_reconciler.cluster.answers import NotConnect
 from connect_reconciler.cluster.rest_client import RestClient, connector_path
 from connect_reconciler.cluster.shapes import Expected
-from connect_reconciler.plan.secrets.masked import same_config
+from connect_reconciler.plan.secrets.masked import masked_keys, same_config
 from connect_reconciler.plan.versions import Feature, knows
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
-from connect_specs.diagnostics import Diagnostic, Failed
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
 from connect_specs.states import TargetState
 
 _STOP_S = 60.0
@@ -51,6 +51,14 @@ class HttpCluster:
             self._version = self._client.about().version
         return self._version
 
+    def is_ours(self) -> bool:
+        """Whether a runtime of ours answers: Apache's workers know nothing of slots. What does not
+        let that be asked is none."""
+        try:
+            return self._client.read("/runtime", shapes.a_map) is not None
+        except ConnectError:
+            return False
+
     def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
         body: dict[str, object] = {"name": name, "config": dict(config)}
         # Running is what every version does by itself
@@ -80,7 +88,7 @@ class HttpCluster:
             body,
             expect=shapes.CREATED,
             final=lambda: self.config(name) is not None,
-            done=self._has(name, config),
+            done=self._has(name, config, created=True),
         )
         self._made.add(name)
 
@@ -97,13 +105,17 @@ class HttpCluster:
         path, exists = connector_path(name, *rest), name in self._made
         return self._client.change(method, path, body, expect=expect, done=done, exists=exists)
 
-    def _has(self, name: str, config: Mapping[str, str]) -> Callable[[], bool]:
-        """Whether this config is there now, as far as masks let it be seen."""
+    def _has(
+        self, name: str, config: Mapping[str, str], *, created: bool = False
+    ) -> Callable[[], bool]:
+        """Whether this config is there now. Of one that was `created` masks may stand for anything;
+        elsewhere they look the same before and after, and tell nothing."""
 
         def has() -> bool:
             found = self._look(name)
-            wanted = {**config, "name": name}
-            return found is not None and same_config({**found, "name": name}, wanted)
+            if found is None or (masked_keys(found) and not created):
+                return False
+            return same_config({**found, "name": name}, {**config, "name": name})
 
         return has
 

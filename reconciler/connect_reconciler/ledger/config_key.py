@@ -8,6 +8,7 @@ then, which tell whether it did. There is no journal and no lease. Implements `L
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from connect_reconciler.plan.actions import (
     AlterOffsets,
     CarryOffsets,
     Create,
+    Delete,
     Pause,
     ResetOffsets,
     Resume,
@@ -105,6 +107,10 @@ class ConfigKeyLedger:
         name = step.connector
         if step.action in _STOPS and self._held_from(name) is not None:
             self._write(name, self._entry(name))
+        elif step.action == Delete.__name__ and self._held_from(name) is not None:
+            # One that cannot be written goes all the same
+            with contextlib.suppress(Failed):
+                self._write(name, entry_of(name, self.state))
         elif step.action in _LETS_GO:
             told = any(map(_is_pin_or_rename, records))
             self._let_go(step, must=told or self._held_from(name) is not None)

@@ -131,6 +131,37 @@ def ensure_rest(saved: Plan, now: Plan, live: Live) -> None:
         raise Stale(*problems)
 
 
+def ensure_changes_shown(shown: Plan, now: Plan) -> None:
+    """Raises Stale where `now` changes keys of a config that `shown` does not, or from other
+    values: somebody wrote that config since, and nobody has seen that it is overwritten."""
+    seen = {each.connector: each for each in shown.actions if isinstance(each, UpdateConfig)}
+    problems = []
+    for action in now.actions:
+        if not isinstance(action, UpdateConfig):
+            continue
+        before = seen.get(action.connector)
+        then = {} if before is None else {each.key: each for each in before.changes}
+        keys = [
+            each.key
+            for each in action.changes
+            if each.key not in then
+            or not _same_value(then[each.key].old, each.old)
+            or not _same_value(then[each.key].new, each.new)
+        ]
+        if keys:
+            what = f"its config was changed since the plan was shown: {', '.join(keys)}"
+            problems.append(Diagnostic("stale.config", what, action.connector))
+    if problems:
+        raise Stale(*problems)
+
+
+def _same_value(then: Value | None, now: Value | None) -> bool:
+    """A secret that was shown before the project had a key may be any secret."""
+    if isinstance(then, Secret) and isinstance(now, Secret) and not then.fingerprint:
+        return True
+    return then == now
+
+
 def still_known(saved: Plan, desired: Desired, live: Live) -> Plan:
     """The plan without connectors that neither a spec nor the ledger has: their delete is done."""
     known = desired.connectors.keys() | live.ledger.connectors.keys()

@@ -66,6 +66,12 @@ LOOKS: Mapping[str, tuple[Look, Wanted, Verdict, str]] = {
         Verdict.OLD_FAILURE,
         "task 0 failed before: boom",
     ),
+    "one that failed before, and begins anew": (
+        seen(RUNNING, FAILED, late=frozenset({0}), anew=frozenset({0})),
+        TO_RUN,
+        NOT_YET,
+        "task 0 has said nothing since the change; it was FAILED before",
+    ),
     "a new failure counts more than an old one": (
         seen(RUNNING, FAILED, FAILED, late=frozenset({0})),
         TO_RUN,
@@ -222,6 +228,20 @@ def test_a_task_that_spoke_before_its_new_config_was_seen_counts() -> None:
     world.tasks(1)
     world.says(FAILED, 0)
     assert world.judged() is Verdict.FAILED
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_a_task_that_failed_before_its_new_config_is_waited_for(ours: bool) -> None:
+    """The trap: its start takes longer than a while, so what was mended counts as failed."""
+    world = World(ours=ours)
+    world.says(FAILED, 0)
+    world.evidence.note("a", speaks=True)
+    world.config("2")
+    world.says(RUNNING)
+    world.tasks(1)
+    assert world.judged(long_ago=True) is NOT_YET
+    world.says(RUNNING, 0)
+    assert world.judged(long_ago=True) is WELL
 
 
 def test_tasks_whose_configs_stayed_keep_their_status() -> None:

@@ -14,6 +14,7 @@ from connect_reconciler.apply.evidence import Evidence
 from connect_reconciler.apply.report import ConnectorReport, Health
 from connect_reconciler.apply.run import apply_plan
 from connect_reconciler.apply.waiting import Limits
+from connect_reconciler.cli.applying.choices import Choices
 from connect_reconciler.cluster.in_process import InProcessCluster
 from connect_reconciler.cluster.readback import ConfigTopic
 from connect_reconciler.cluster.statuses import StatusTopic
@@ -21,6 +22,7 @@ from connect_reconciler.ledger.ledger import Ledger
 from connect_reconciler.observe.observe import observe
 from connect_reconciler.plan.live import Live
 from connect_reconciler.plan.planner import make_plan
+from connect_runtime.rest.app import create_app
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import ExitCode, Location
 from connect_specs.names import ClusterTopics
@@ -28,6 +30,8 @@ from connect_specs.states import TargetState
 from support.applying import HeldLease, desired_of
 from support.broker import BrokerAddress, create_topic
 from support.connectors import SOURCE
+from support.rest_project import RestProject
+from support.serving import serving
 from support.thread_cluster import ThreadCluster, thread_cluster
 
 SOON = Limits(health_s=3, well_s=0.5, every_s=0.05)
@@ -148,3 +152,23 @@ def test_a_config_that_cannot_work_fails(ours: Ours, spec: Callable[..., Desired
     code, health, detail = ours.apply(spec(fail="task_configs"))
     assert (code, health) == (ExitCode.FAILED, Health.FAILED)
     assert "task_configs throws" in detail
+
+
+def test_a_runtime_that_is_named_as_the_target(
+    ours: Ours, spec: Callable[..., DesiredConnector], broker: BrokerAddress
+) -> None:
+    """The trap: it is taken for Apache's workers, which repeat what they said, and times out."""
+    app = create_app(
+        lambda: ours.cluster.verbs, {}, cluster_id=lambda: broker.cluster_id, commit="c"
+    )
+    with serving(app) as address:
+        choices = Choices(settle=0.5, healthy_for=0.5, health_timeout=5)
+        project = RestProject(
+            f"http://{address}", ours.project.group_id, ours.kafka, choices=choices
+        )
+        for number, change in enumerate((spec(), spec(last="20"), spec(tasks="2", last="30"))):
+            project.want(change)
+            report = project.apply()
+            assert report.exit_code == 0, (number, report)
+        project.specs = {}
+        assert project.apply().exit_code == 0

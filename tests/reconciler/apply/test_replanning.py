@@ -73,7 +73,17 @@ def test_what_is_left_of_the_plan_is_applied(
     assert live.connectors.keys() == {"a"} | {"b"} - {*left}
 
 
-@pytest.mark.parametrize("meanwhile", [deleted_by_hand])
+def changed_by_hand(world: Applying, desired: Desired) -> None:
+    """The same key: it would be overwritten, and nobody was shown that."""
+    FakeCluster(world.kafka).update_config("a", spec("a", "by hand").config)
+
+
+def key_added_by_hand(world: Applying, desired: Desired) -> None:
+    """A key that no spec has: the plan would remove it."""
+    FakeCluster(world.kafka).update_config("a", {**spec("a").config, "errors.tolerance": "all"})
+
+
+@pytest.mark.parametrize("meanwhile", [deleted_by_hand, changed_by_hand, key_added_by_hand])
 def test_what_was_not_shown_is_not_done(world: Applying, meanwhile: Changes) -> None:
     shown, before = world.plan(WANTED), world.observe(WANTED)
     meanwhile(world, WANTED)
@@ -156,3 +166,23 @@ def test_nobody_agreed_to_what_is_new(
         shown_and_applied(world, monkeypatch, yes=True)
     assert refused.value.diagnostics[0].code == "stale.moved"
     assert capsys.readouterr().out.count("~ a: ") == 1
+
+
+def test_what_is_new_after_a_killed_apply_needs_someone_to_ask(
+    world: Applying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There was nothing to do, so nobody had to agree; only the journal was to be closed."""
+    done, live = world.plan(desired_of(spec("a"))), world.observe(WANTED)
+    unfinished: Any = ("killed",)
+    live = replace(live, ledger=replace(live.ledger, unfinished=unfinished))
+    now = world.plan(WANTED)
+
+    def carry_out(plan: Plan, *more: Any) -> ApplyReport:
+        raise Moved(now, live)
+
+    monkeypatch.setattr(applying, "carry_out", carry_out)
+    monkeypatch.setattr(applying.sys.stdin, "isatty", lambda: False)
+    with pytest.raises(Stale):
+        applying.show_and_apply(
+            done, PROJECT, WANTED, live, {}, Choices(), yes=False, as_json=False
+        )

@@ -321,3 +321,27 @@ def test_an_apply_whose_update_creates_fails() -> None:
     assert (report.exit_code, result.outcome) == (1, Outcome.FAILED)
     assert "was not there when its config was to be updated" in result.detail
     assert "PUT http://connect.test/connectors/a/config answered 201 Created" in result.detail
+
+
+@pytest.mark.parametrize("version", ["4.1.0", "3.7.2"])
+def test_a_delete_that_was_killed_is_taken_back(version: str) -> None:
+    """A spec that is back finds a connector that only the delete has stopped."""
+    back, change = desired_of(spec("a", "Sink")), SINK["delete"]
+    alone, gone = begun(change, "Sink", version, busy=False)
+    assert alone.apply(gone).exit_code == 0
+    for at in range(1, len(alone.worker.asked) + 1):
+        killed, gone = begun(change, "Sink", version, busy=False)
+        killed.worker.doom = Doom(at, before=False)
+        with pytest.raises(Killed):
+            killed.apply(gone)
+        killed.worker.doom = None
+        assert killed.apply(back).exit_code == 0
+        assert killed.worker.connectors["a"].target is RUNNING, (at, killed.worker.asked)
+        assert killed.plan(back).actions == ()
+
+
+def test_a_delete_needs_no_note_in_a_config_that_cannot_be_written() -> None:
+    alone, gone = begun(SINK["delete"], "Sink", "3.7.2", busy=False)
+    alone.worker.connectors["a"].config["password"] = "********"
+    assert alone.apply(gone).exit_code == 0
+    assert alone.worker.asked == ["PUT /connectors/a/stop", "DELETE /connectors/a"]

@@ -327,6 +327,17 @@ def test_a_config_that_was_turned_away_is_read_back(ask: Over) -> None:
     assert [request.method for request in transport.requests] == ["PUT", "GET", "PUT"]
 
 
+def test_a_mask_does_not_tell_that_a_config_was_written(ask: Over) -> None:
+    """The trap: the old secret is masked, too, so the change counts as done and never is."""
+    masked = httpx.Response(200, json={"name": "a", "password": "********"})
+    cluster, transport = ask(AWAY, masked, httpx.Response(200, json=INFO))
+    cluster.update_config("a", {"name": "a", "password": "new"})
+    assert [request.method for request in transport.requests] == ["PUT", "GET", "PUT"]
+    # of a name that was free, it does
+    cluster, _ = ask(AWAY, masked)
+    cluster.create("a", {"password": "new"}, TargetState.RUNNING)
+
+
 def test_who_goes_on_turning_away_is_left_when_the_time_is_over(ask: Over, clock: Clock) -> None:
     cluster, _ = ask(AWAY)
     with pytest.raises(OutcomeUnknown) as unknown:

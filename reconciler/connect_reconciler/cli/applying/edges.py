@@ -113,7 +113,8 @@ def _evidence(
     def follow() -> bool:
         return not isinstance(cluster, UnkeyedCluster) or tasks_follow(cluster.version)
 
-    ours = project.target is None
+    # A runtime of ours may be named as the target, too
+    ours = not isinstance(cluster, UnkeyedCluster) or cluster.is_ours()
     return Evidence(read_back, StatusTopic(reader), ours=ours, tasks_follow=follow)
 
 

@@ -99,11 +99,12 @@ def left_of(shown: Plan, before: Live, again: Again) -> tuple[Plan, Live]:
 
     Raises Moved where that is not some of what was shown, Stale.
     """
-    from connect_reconciler.plan.agreement import ensure_rest
+    from connect_reconciler.plan.agreement import ensure_changes_shown, ensure_rest
 
     now, live = again(shown)
     try:
         ensure_rest(shown, now, live)
+        ensure_changes_shown(shown, now)
     except Stale:
         raise Moved(now, live) from None
     if now.errors:

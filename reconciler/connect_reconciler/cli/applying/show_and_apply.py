@@ -88,7 +88,7 @@ def show_and_apply(
     try:
         report = carry_out(plan, project, desired, live, properties, choices, lease, again)
     except Moved as moved:
-        if yes:
+        if yes or not sys.stdin.isatty():
             if not as_json:
                 tell(moved.plan, warned=warned)
             raise moved.stale() from None
