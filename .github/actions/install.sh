@@ -6,8 +6,9 @@ set -euo pipefail
 folder=$1
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
-python3 -m venv "$folder"
-pip() { "$folder/bin/python" -m pip --quiet --disable-pip-version-check install "$@"; }
+# Isolated: Python would import what lies in the current folder, which is a pull request's
+python3 -I -m venv "$folder"
+pip() { "$folder/bin/python" -I -m pip --quiet --disable-pip-version-check install "$@"; }
 
 if [[ -n ${INSTALL:-} ]]; then
     pip "$INSTALL"

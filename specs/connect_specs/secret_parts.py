@@ -38,7 +38,8 @@ _SECRET = re.compile(
     r"|(?<![\w-])(?P<token>(?-i:eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
     r"|(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])(?:[\s:/,;|]{1,4}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+]))?"
     r"|(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|[sr]k_live_|sk-(?:ant|proj)-|AIza|ya29\."
-    r"|hvs\.|dapi|SG\.)[\w.-]{16,}))",
+    r"|hvs\.)[\w.-]{16,}|dapi[0-9a-f]{32}(?:-[0-9]{1,4})?(?![\w-])"
+    r"|SG\.[\w-]{22}\.[\w-]{43}(?![\w-])))",
     re.IGNORECASE,
 )
 # What separates the pieces of a secret: a path's parts, a key's id from the key, and lines, of

@@ -24,8 +24,10 @@ def real_path(path: Path) -> Path:
 
 
 def relative_name(path: Path, folder: Path) -> str:
-    """How diagnostics call a file: by its path from the project's folder, with slashes."""
-    return Path(os.path.relpath(path.absolute(), folder.absolute())).as_posix()
+    """How diagnostics call a file: by its path from the project's folder, with slashes; bytes that
+    are no UTF-8 are escaped."""
+    name = Path(os.path.relpath(path.absolute(), folder.absolute())).as_posix()
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 class Folders:

@@ -15,7 +15,7 @@ from connect_specs.diagnostics import Diagnostic, Invalid, Location
 BYTES_MAX = 16 * 1024 * 1024
 
 LINE_END = re.compile(r"\r\n|\r|\n")
-_CONFLICT = re.compile(r"^<{7} .*?^={7}\r?$.*?^>{7} ", re.MULTILINE | re.DOTALL)
+_CONFLICT = tuple(re.compile(mark, re.MULTILINE) for mark in (r"^<{7} ", r"^={7}\r?$", r"^>{7} "))
 
 
 class Places:
@@ -69,12 +69,23 @@ def read_text(path: Path, file: str, *, latin1_fallback: bool = False) -> str:
         hint = "save the file as UTF-8"
         problem = Diagnostic("file.encoding", "the file is not UTF-8", where, hint=hint)
         raise Invalid(problem) from error
-    conflict = _CONFLICT.search(text)
-    if conflict:
-        where = Places(text, file).at(conflict.start())
+    conflict = _conflict(text)
+    if conflict is not None:
+        where = Places(text, file).at(conflict)
         what, hint = "a merge conflict was left in the file", "keep one of its two sides"
         raise Invalid(Diagnostic("file.conflict", what, where, hint=hint))
     return text
+
+
+def _conflict(text: str) -> int | None:
+    """Where the marks of a merge begin, if all three are there in their order."""
+    offsets: list[int] = []
+    for mark in _CONFLICT:
+        found = mark.search(text, offsets[-1] if offsets else 0)
+        if found is None:
+            return None
+        offsets.append(found.start())
+    return offsets[0]
 
 
 def _unread_hint(path: Path, error: OSError) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from connect_specs.diagnostics import Location
-from connect_specs.secret_parts import without_references
 from connect_specs.secret_values import is_sensitive
 from connect_specs.value_nodes import Value, flat
-from connect_specs.value_secrets import is_secret_value
+from connect_specs.value_secrets import holds_secret_value
 from connect_specs.values import ENV, Values
 
 
@@ -41,7 +40,4 @@ def _at(layer: Mapping[str, Location], name: str) -> list[Location]:
 
 def _shown(name: str, value: Value, listed: tuple[str, ...]) -> str | None:
     text = "true" if value is True else "false" if value is False else str(value)
-    is_secret = is_secret_value(name, listed) and not isinstance(value, bool)
-    if (is_secret and without_references(text).strip()) or is_sensitive("", text):
-        return None
-    return text
+    return None if holds_secret_value(value, name, listed) or is_sensitive("", text) else text

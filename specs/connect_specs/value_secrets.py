@@ -10,17 +10,19 @@ secrets: what differs then holds one, whatever filters made of it and however sh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Diagnostic
+from connect_specs.given_values import OPTION
 from connect_specs.redaction import Redactor
 from connect_specs.secret_names import is_secret_name
 from connect_specs.secret_parts import secret_parts, without_references
-from connect_specs.value_nodes import Value
+from connect_specs.value_nodes import Value, value_of
 from connect_specs.values import Values
+from connect_specs.yaml_documents import parse_yaml
 
 HIDDEN = "(hidden)"
 
@@ -38,6 +40,19 @@ def is_secret_value(name: str, listed: Iterable[str]) -> bool:
     above = [".".join(parts[: end + 1]) for end in range(len(parts))]
     return any(is_secret_name(part) for part in parts) or any(
         fnmatchcase(each, glob) for each in above for glob in listed
+    )
+
+
+def holds_secret_value(value: Value, name: str, listed: Iterable[str]) -> bool:
+    """Whether the value of a dotted name is secret, or one inside it is."""
+    return any(True for _ in _texts(value, name, listed))
+
+
+def gives_secret(text: str, secrets: Collection[str]) -> bool:
+    """Whether what `--var` gives, as a text or as a list or map in YAML, holds one of `secrets`."""
+    values = (value_of(node, []) for node in parse_yaml(text, OPTION).documents)
+    return holds_text(text, secrets) or any(
+        holds_text(each, secrets) for value in values for each in _leaves(value)
     )
 
 
@@ -129,6 +144,14 @@ def _texts(value: Value | Mapping[str, Value], name: str, listed: Iterable[str])
     elif _is_secret(value, name, listed):
         text = str(value)
         yield from (text, text.strip(), repr(text)[1:-1], *secret_parts(text))
+
+
+def _leaves(value: Value) -> Iterator[str]:
+    if isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
+    else:
+        yield str(value)
 
 
 def _stand_ins(value: Mapping[str, Value], name: str, listed: Iterable[str]) -> dict[str, Value]:

@@ -490,7 +490,7 @@ def test_an_action_installs_its_own_checkout_with_locked_dependencies(
     shim.write_text(
         f"""#!/bin/bash
 echo "$@" >>{asked}
-if [[ $2 == venv ]]; then mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; fi
+if [[ $3 == venv ]]; then mkdir -p "$4/bin" && cp "$0" "$4/bin/python"; fi
 """
     )
     shim.chmod(0o755)
@@ -498,9 +498,9 @@ if [[ $2 == venv ]]; then mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; fi
     done = step(job, tmp_path, "install.sh", str(tmp_path / "venv"))
     assert done.returncode == 0, done.stderr
     root = ACTIONS.parents[1]
-    pip = "-m pip --quiet --disable-pip-version-check install"
+    pip = "-I -m pip --quiet --disable-pip-version-check install"
     assert asked.read_text().splitlines() == [
-        f"-m venv {tmp_path}/venv",
+        f"-I -m venv {tmp_path}/venv",
         f"{pip} --require-hashes -r {root}/requirements/build.lock",
         f"{pip} --require-hashes --only-binary :all: -r {root}/requirements/cli.lock",
         f"{pip} --no-deps --no-build-isolation {root}",
@@ -509,6 +509,27 @@ if [[ $2 == venv ]]; then mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; fi
     done = step(job | {"INSTALL": "other==1"}, tmp_path, "install.sh", str(tmp_path / "venv"))
     assert done.returncode == 0, done.stderr
     assert asked.read_text().splitlines()[1:] == [f"{pip} other==1"]
+
+
+def test_to_install_runs_nothing_that_the_repository_holds(
+    tmp_path: Path, job: dict[str, str]
+) -> None:
+    """Python would import from the folder that it is started in: that of a pull request."""
+    for name in ("venv", "pip", "logging", "subprocess"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()\n")
+    done = step(job | {"INSTALL": "./no/such"}, tmp_path, "install.sh", str(tmp_path / "made"))
+    assert not (tmp_path / "ran").exists()
+    assert (tmp_path / "made" / "bin" / "python").exists(), done.stderr
+
+
+def test_arguments_may_stand_on_several_lines(
+    project: Command, job: dict[str, str], github: FakeGitHub
+) -> None:
+    """As YAML's `|` gives them: an option that is dropped could be the one that protects."""
+    job |= {"CONNECT_ARGUMENTS": "--exclude lines\n  --exclude more\n"}
+    project.write("connectors/more.yaml", SPEC.replace("lines", "more"))
+    step(job, project.folder, "connect-plan/plan.sh")
+    assert outputs(job)["exit-code"] == "0", Path(outputs(job)["comment-file"]).read_text()
 
 
 def test_the_lock_of_the_command_holds_its_dependencies_as_they_are_tested() -> None:

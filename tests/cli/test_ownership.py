@@ -17,12 +17,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from connect_reconciler.cli.guarding import Known
+from connect_reconciler.cli.verbs.states import _agreed as delete_agreed
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
 from connect_reconciler.observe.kafka_view import KafkaView
 from connect_reconciler.plan.live import Owned
 from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot
+from connect_specs.desired import Project, RestTarget
+from connect_specs.names import ClusterTopics
 from connect_specs.project import load_project
 from connect_specs.states import TargetState
 from support.broker import BrokerAddress
@@ -118,6 +122,17 @@ def test_force_does_not_lift_a_guard(ours: Command) -> None:
     refused = ours("delete", "theirs", "--force", "--yes")
     assert refused.returncode == 1
     assert "error[delete.protected]: theirs" in refused.stderr
+
+
+def test_the_question_tells_no_login(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
+    target = RestTarget("https://me:zq9@connect.test:8083/x")
+    project = Project("p", Path("connect.yaml"), "g", ClusterTopics.of("g"), None, target, {}, ())
+    assert not delete_agreed(Known("c", {}, None), project)
+    told = capsys.readouterr().err
+    assert "zq9" not in told and "https://connect.test:8083/x" in told
 
 
 def test_a_delete_asks(ours: Command) -> None:

@@ -107,6 +107,43 @@ def test_where_each_value_comes_from(project: Command) -> None:
     }
 
 
+def test_secrets_inside_lists_are_not_shown(connect: Command) -> None:
+    connect.write("connect.yaml", "project: p\ncluster: {group.id: g, kafka: embedded}\n")
+    connect.write(
+        "values/default.yaml",
+        "sensitive: [pins.pin]\n"
+        "logins: [{user: u, credentials: zq9-a}]\n"
+        "pins: [{pin: zq9-b}]\n"
+        "hosts: [one, two]\n",
+    )
+    connect.write("connectors/a.yaml", "name: a\nconfig: {connector.class: C}\n")
+    for words in ([], ["--json"]):
+        done = connect("validate", "--explain-vars", *words)
+        assert "zq9" not in done.stdout + done.stderr
+        assert "['one', 'two']" in done.stdout
+
+
+def test_commands_to_copy_leave_out_secrets_in_maps_and_lists(project: Command) -> None:
+    project.write(
+        "values/default.yaml",
+        "topic: t\nteam: a\nsensitive: [pins, ports]\n"
+        "db: {host: h, port: 1, password: x}\nregions: [eu]\npins: [1]\nports: {a: 1}\n",
+    )
+    given = {
+        "db": '{host: h, port: 1, password: "zq9\\u0039"}',
+        "pins": "[7391]",
+        "ports": "{a: 7392}",
+        "regions": "[eu, us]",
+    }
+    words = [word for name, value in given.items() for word in ("--var", f"{name}={value}")]
+    done = project("plan", "--out", "saved.plan", *words)
+    (saved,) = (line for line in done.stderr.splitlines() if line.startswith("saved: "))
+    for name in ("db", "pins", "ports"):
+        assert f"--var {name}=... " in saved
+    assert "'regions=[eu, us]'" in saved
+    assert "zq9" not in saved and "739" not in saved
+
+
 def test_plan_explains_them_beside_the_plan(project: Command) -> None:
     done = project("plan", "--explain-vars", "--json")
     assert "topic = here  (values/default.yaml:2:1)" in done.stderr

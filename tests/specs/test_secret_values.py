@@ -65,7 +65,8 @@ SECRETS = [
     ("any", "-----BEGIN PGP PRIVATE KEY BLOCK-----\nlQVYBGZ1a\n", "lQVYBGZ1a"),
     ("any", JWT, JWT),
     ("any", "ghp_abcdefghijklmnopqrst", "ghp_abcdefghijklmnopqrst"),
-    ("any", "dapi0123456789abcdef", "dapi0123456789abcdef"),
+    ("any", f"dapi{'0123456789abcdef' * 2}-2", f"dapi{'0123456789abcdef' * 2}-2"),
+    ("any", f"SG.{'a' * 22}.{'b' * 43}", f"SG.{'a' * 22}.{'b' * 43}"),
 ]
 
 SHOWN = [
@@ -87,6 +88,8 @@ SHOWN = [
     ("s3.bucket.name", "logs"),
     ("s3.object.tagging", "true"),
     ("topics", "orders,sk-orders-of-the-whole-company,token-events"),
+    ("topics", "SG.payments.transactions.v1,SG.orders_of_all_the_customers.of_the_whole_company"),
+    ("topics", "dapi-orders-of-the-company,dapi.orders.of.the.company"),
     ("topics.regex", "acme\\.(orders|basic-data)\\..*"),
     ("header.converter", "org.apache.kafka.connect.storage.SimpleHeaderConverter"),
     ("errors.deadletterqueue.context.headers.enable", "true"),

@@ -5,7 +5,7 @@ shared=$(dirname "${BASH_SOURCE[0]}")/..
 # shellcheck source=.github/actions/steps.sh
 . "$shared/steps.sh"
 
-read -r -a more <<<"${CONNECT_ARGUMENTS:-}"
+read -r -d "" -a more <<<"${CONNECT_ARGUMENTS:-}"
 report=$RUNNER_TEMP/connect-drift.md
 told=$RUNNER_TEMP/connect-drift.txt
 

@@ -8,7 +8,7 @@ shared=$(dirname "${BASH_SOURCE[0]}")/..
 
 folder=$RUNNER_TEMP/connect-plan
 rm -rf "$folder" && mkdir -p "$folder"
-read -r -a more <<<"${CONNECT_ARGUMENTS:-}"
+read -r -d "" -a more <<<"${CONNECT_ARGUMENTS:-}"
 name=$(plan_name)
 
 connect plan --detailed-exitcode --markdown \

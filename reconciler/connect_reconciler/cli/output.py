@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import os
 import shutil
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import TextIO
+
+from connect_specs.printable import lines_of, one_line
+
+_ESCAPED = "connect-escaped"
 
 
 def result(text: str) -> None:
@@ -22,11 +28,18 @@ def result_json(value: object) -> None:
     result(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def show_what_can_be_shown() -> None:
+    """Makes stdout escape what its encoding does not have, as JSON does, instead of failing."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        codecs.register_error(_ESCAPED, _escaped)
+        sys.stdout.reconfigure(errors=_ESCAPED)
+
+
 def progress(text: str) -> None:
     """What is happening, for whoever watches; never the answer. If nobody does, that is no
     failure."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{lines_of(text)}\n")
         sys.stderr.flush()
 
 
@@ -40,8 +53,15 @@ def width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns of text, as wide as they need to be."""
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in [head, *rows])
+    """Columns of text, as wide as they need to be; control characters are escaped."""
+    cells = [[one_line(cell) for cell in row] for row in [head, *rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
     return "".join(f"{line}\n" for line in lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING
@@ -29,15 +30,18 @@ if TYPE_CHECKING:
     from connect_reconciler.plan.plan import Plan
 
 
-def told_and_kept(plan: Plan, call: Invocation, forms: Forms, live: Live) -> None:
-    """The plan as a verb's result, and in the files that it is to go to. Raises Invalid."""
+def told_and_kept(
+    plan: Plan, call: Invocation, forms: Forms, live: Live, options: Sequence[str] = ()
+) -> None:
+    """The plan as a verb's result, and in the files that it is to go to; `options` are those that
+    an apply of such a file needs. Raises Invalid."""
     if forms.out is not None and not plan.errors:
         ensure_secrets_can_be_told_apart(plan, live)
         plan = without_key_yet(plan)
     if forms.html is not None:
         write_page(plan, call.path(forms.html))
     if forms.out is not None and not plan.errors:
-        save(plan, call, forms.out)
+        save(plan, call, forms.out, options)
     whole = where_whole(forms.out, forms.html)
     tell(
         plan,
@@ -84,13 +88,13 @@ def write_page(plan: Plan, file: Path) -> None:
     progress(f"page written to {file}")
 
 
-def save(plan: Plan, call: Invocation, file: Path) -> None:
-    """Writes a plan file. Raises Invalid."""
+def save(plan: Plan, call: Invocation, file: Path, options: Sequence[str] = ()) -> None:
+    """Writes a plan file, and tells the command that applies it. Raises Invalid."""
     from connect_reconciler.cli.applying.running import base_of
 
     _write(call.path(file), dump_plan(plan))
     verb = ("rollback", plan.rolls_back) if plan.rolls_back else ("apply",)
-    apply = join(("connect", *base_of(call, call.project().secrets), *verb, str(file)))
+    apply = join(("connect", *base_of(call, call.project().secrets), *verb, str(file), *options))
     progress(f"saved: `{apply}` does exactly this, or refuses")
 
 

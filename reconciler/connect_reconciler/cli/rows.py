@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from connect_reconciler.apply.health import last_line
 from connect_reconciler.cli.output import table
-from connect_reconciler.render.texts import one_line
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.storage.snapshots import State, TaskId
+from connect_specs.printable import one_line
 
 _UNKNOWN = "-"
 _REASON = "REASON"

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from connect_specs.printable import one_line
+
 if TYPE_CHECKING:
     from connect_specs.desired import Project
     from connect_specs.value_origins import Origin
@@ -33,7 +35,7 @@ def origins_text(found: tuple[Origin, ...]) -> str:
         line = f"{each.name} = {_SENSITIVE if each.text is None else each.text}  ({each.where}"
         if each.overrides:
             line += f", overrides {', '.join(map(str, each.overrides))}"
-        lines.append(f"{line})\n")
+        lines.append(f"{one_line(line)})\n")
     return "".join(lines) or "there are no values: this project has no values/\n"
 
 

@@ -29,7 +29,8 @@ LOGIN_HINT: Final = "give the target a user and password, or headers, that may d
 _NOT_ALLOWED = (401, 403, 407)
 _SHOWN = 160
 _READ = 65_536
-_TAGS = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>")
+# What has no end goes to the end: to look for it again and again would take long
+_TAGS = re.compile(r"(?is)<(script|style)\b(?:.*?</\1\s*>|.*)|<!--(?:.*?-->|.*)|<[^<>]*>")
 _SCHEME_SECRET = re.compile(r"(?i)\b(bearer|basic|digest|negotiate)\s+[\w.~+/=-]{6,}")
 # These say which connector it is about, and are no secrets
 _PLAIN_KEYS = frozenset({"name", "connector.class", "initial_state"})

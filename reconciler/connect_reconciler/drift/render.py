@@ -16,7 +16,7 @@ from connect_reconciler.drift.words import (
     shown,
 )
 from connect_reconciler.render.style import PLAIN, Style
-from connect_reconciler.render.texts import one_line
+from connect_specs.printable import one_line
 
 # GitHub takes 65,536 characters.
 MARKDOWN_MAX = 60_000

@@ -11,7 +11,8 @@ from connect_reconciler.drift.model import Drift, Finding, Kind, Whose
 from connect_reconciler.plan.actions import FieldChange
 from connect_reconciler.plan.values import Plain
 from connect_reconciler.render.style import Role
-from connect_reconciler.render.texts import change_text, one_line, value_text
+from connect_reconciler.render.texts import change_text, value_text
+from connect_specs.printable import one_line
 
 
 @dataclass(frozen=True, slots=True)

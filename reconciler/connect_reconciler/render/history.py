@@ -9,6 +9,7 @@ from typing import Any
 
 from connect_reconciler.ledger.journal import Journal, Step
 from connect_reconciler.plan.action_words import words
+from connect_specs.printable import lines_of
 
 
 def ending(journal: Journal) -> str:
@@ -92,7 +93,7 @@ def detail_head(journal: Journal, steps: Sequence[Step]) -> str:
     ]
     if journal.rolls_back:
         lines.append(f"  rollback of: apply {journal.rolls_back}")
-    return "\n".join(lines) + "\n"
+    return lines_of("\n".join(lines)) + "\n"
 
 
 def step_row(step: Step) -> tuple[str, str, str, str, str]:

@@ -20,8 +20,9 @@ from connect_reconciler.plan.summary import summarize
 from connect_reconciler.plan.values import Plain, Value
 from connect_reconciler.render import words
 from connect_reconciler.render.blocks import blocks, titles
-from connect_reconciler.render.texts import VALUE_LENGTH_MAX, one_line, sides, sign
+from connect_reconciler.render.texts import VALUE_LENGTH_MAX, sides, sign
 from connect_reconciler.render.warnings import set_aside, told
+from connect_specs.printable import lines_of, one_line
 
 
 def render_html(plan: Plan) -> str:
@@ -53,7 +54,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(line=one_line, text=_text)
+    environment.filters.update(line=one_line, text=lines_of)
     environment.globals.update(
         consequences=words.CONSEQUENCES,
         details=words.details,
@@ -83,8 +84,3 @@ def _long(value: Value | None) -> str:
     """All of a value that is shown cut elsewhere; empty for others."""
     shown = isinstance(value, Plain) and len(value.text) > VALUE_LENGTH_MAX
     return value.text if shown and isinstance(value, Plain) else ""
-
-
-def _text(text: str) -> str:
-    """Lines stay lines; all else that cannot be seen is escaped."""
-    return "\n".join(one_line(line) for line in text.split("\n"))

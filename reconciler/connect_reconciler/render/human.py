@@ -12,7 +12,7 @@ from connect_reconciler.plan.actions import Action, FieldChange
 from connect_reconciler.plan.plan import Plan
 from connect_reconciler.render.blocks import Block, Mark, blocks
 from connect_reconciler.render.style import PLAIN, Role, Style
-from connect_reconciler.render.texts import change_text, one_line, sign
+from connect_reconciler.render.texts import change_text, sign
 from connect_reconciler.render.warnings import Group, grouped, place_in_file, told, untold
 from connect_reconciler.render.words import (
     CONSEQUENCES,
@@ -22,6 +22,7 @@ from connect_reconciler.render.words import (
     summary_line,
 )
 from connect_specs.diagnostics import Diagnostic
+from connect_specs.printable import one_line
 
 _ROLES: Mapping[Mark, Role] = {"-": "remove", "+": "add", "!": "risk", "~": "change"}
 _FIELD_ROLES: Mapping[str, Role] = {"+": "add", "-": "remove", "~": "change"}

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-from connect_reconciler.render.texts import long_text, one_line
+from connect_reconciler.render.texts import long_text
+from connect_specs.printable import one_line
 
 PROSE_LENGTH_MAX = 600
 CODE_LENGTH_MAX = 160

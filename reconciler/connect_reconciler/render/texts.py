@@ -8,6 +8,7 @@ import json
 from connect_reconciler.plan.actions import FieldChange
 from connect_reconciler.plan.secrets.sensitive import SENSITIVE
 from connect_reconciler.plan.values import Secret, Value
+from connect_specs.printable import one_line
 
 VALUE_LENGTH_MAX = 80
 _SHOWN = 48
@@ -61,19 +62,8 @@ def change_text(change: FieldChange) -> str:
     return f"{start}: {old}{between}{new}"
 
 
-def one_line(text: str) -> str:
-    """The text with control characters escaped: what others named must not steer a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
-
-
 def _quoted(text: str) -> str:
     """As it is, or in quotes where its ends or its characters could not be seen."""
     if text and text.isprintable() and text.strip() == text and '"' not in (text[0], text[-1]):
         return text
     return one_line(json.dumps(text, ensure_ascii=False))
-
-
-def _escaped(char: str) -> str:
-    return json.dumps(char)[1:-1]

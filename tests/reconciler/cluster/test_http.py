@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -12,7 +13,7 @@ import httpx
 import pytest
 
 from connect_reconciler.cluster import shapes
-from connect_reconciler.cluster.answers import NotConnect
+from connect_reconciler.cluster.answers import NotConnect, short
 from connect_reconciler.cluster.exchange_log import covered
 from connect_reconciler.cluster.http import HttpCluster
 from connect_reconciler.cluster.port import OutcomeUnknown
@@ -21,6 +22,7 @@ from connect_reconciler.cluster.retries import Retries, retry_after_s
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Failed, Unreachable
+from connect_specs.redaction import Redactor
 from connect_specs.states import TargetState
 
 Answer = httpx.Response | Exception
@@ -537,3 +539,15 @@ def test_of_a_config_the_log_is_told_no_value_that_may_be_secret() -> None:
         "error_code": 400,
         "message": "(3 characters)",
     }
+
+
+@pytest.mark.parametrize("piece", ["<", "<!--", "<script ", "<style>a", "</script", "&lt;!--"])
+def test_a_page_that_is_broken_is_read_at_once(piece: str) -> None:
+    begun = time.process_time()
+    short(piece * (70_000 // len(piece)), Redactor())
+    assert time.process_time() - begun < 1
+
+
+def test_of_a_page_its_text_is_shown() -> None:
+    page = "<!-- a > b --><style>x</style><p class='>'>Sorry, <b>no</b> server</p><script>cut"
+    assert short(page, Redactor()) == "'>Sorry, no server"

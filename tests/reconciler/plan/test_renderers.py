@@ -25,8 +25,9 @@ from connect_reconciler.plan.values import Plain, Secret
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_json import render_plan_json
 from connect_reconciler.render.style import COLOUR, PLAIN, style
-from connect_reconciler.render.texts import change_text, one_line, value_text
+from connect_reconciler.render.texts import change_text, value_text
 from connect_reconciler.render.words import NO_CHANGES, summary_line
+from connect_specs.printable import one_line
 from support.plans import plan_with_everything
 
 EMPTY = Plan("orders", "orders", "c", 0)

@@ -12,6 +12,7 @@ from shlex import join
 
 from connect_reconciler.apply.report import UNWELL, ApplyReport, Health, Outcome
 from connect_specs.diagnostics import ConnectError, NextStep, Stale
+from connect_specs.printable import lines_of
 
 # What ended an apply, where another one has the cluster now
 _OTHERS = ("apply.taken-over", "apply.lease-lost")
@@ -99,7 +100,7 @@ def steps_text(steps: Sequence[NextStep]) -> str:
     lines = [f"  {each.command.ljust(width)}   {each.why}\n" for each in steps]
     if max(map(len, lines), default=0) > _WIDTH:
         lines = [f"  {each.command}\n      {each.why}\n" for each in steps]
-    return "".join(["Next:\n", *lines]) if lines else ""
+    return lines_of("".join(["Next:\n", *lines])) if lines else ""
 
 
 def _looking(report: ApplyReport, run: Run) -> Iterator[NextStep]:

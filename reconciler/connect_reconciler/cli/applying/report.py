@@ -16,6 +16,7 @@ from connect_reconciler.apply.report import (
 )
 from connect_reconciler.cli.applying.next_steps import Run, after_apply, steps_text
 from connect_reconciler.plan.action_words import verb
+from connect_specs.printable import lines_of
 
 _APPLY = Run()
 # Of the connectors that were not begun; --json names all
@@ -50,7 +51,7 @@ def render_outcome(report: ApplyReport) -> str:
         if not each.not_begun:
             lines += _connector(each)
     lines += _not_begun(each for each in report.connectors if each.not_begun)
-    return "\n".join(lines) + "\n"
+    return lines_of("\n".join(lines)) + "\n"
 
 
 def report_json(report: ApplyReport, run: Run = _APPLY) -> dict[str, Any]:

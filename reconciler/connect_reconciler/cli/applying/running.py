@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from connect_reconciler.cli.applying.next_steps import Run, after_error
 from connect_specs.diagnostics import ConnectError, Diagnostic
 from connect_specs.secret_values import is_sensitive
+from connect_specs.value_secrets import gives_secret
 
 if TYPE_CHECKING:
     from connect_reconciler.cli.invocation import Invocation
@@ -48,7 +49,7 @@ def base_of(call: Invocation, secrets: Collection[str]) -> tuple[str, ...]:
         base += ("--env", call.env)
     for given in call.given:
         name, _, value = given.partition("=")
-        hidden = value in secrets or is_sensitive(name, value)
+        hidden = is_sensitive(name, value) or gives_secret(value, secrets)
         base += ("--var", f"{name}=..." if hidden else given)
     return base
 

@@ -120,8 +120,8 @@ def show_and_apply(
 
 
 def _agreed(plan: Plan) -> bool:
-    from connect_reconciler.render.texts import one_line
     from connect_reconciler.render.words import question
+    from connect_specs.printable import one_line
 
     # On stderr, like all that is not the result: the question must be seen when stdout is a file.
     return typer.confirm(one_line(question(plan)), default=False, err=True)

@@ -15,6 +15,7 @@ from connect_reconciler.cli.scoping import (
     Excludes,
     MaxDeletes,
     Targets,
+    delete_options,
     scope_of,
     with_delete_limits,
 )
@@ -61,7 +62,8 @@ def plan(
     with client(project) as properties:
         live = observed(project, desired, properties, scope)
         made = planned(project, desired, live, policies, scope)
-    told_and_kept(made, call, forms, live)
+    limits = delete_options(max_deletes, allow_empty=allow_empty)
+    told_and_kept(made, call, forms, live, limits)
     if made.errors:
         return ExitCode.INVALID
     return ExitCode.CHANGES if detailed_exitcode and not made.empty else ExitCode.OK

@@ -102,7 +102,9 @@ def _nobody_to_ask(name: str) -> Diagnostic:
 
 
 def _agreed(found: Known, project: Project) -> bool:
-    where = f"group {project.group_id}" if project.target is None else project.target.url
+    from connect_reconciler.cluster.connection import shown_url
+
+    where = f"group {project.group_id}" if project.target is None else shown_url(project.target)
     owner = "no project" if found.owned is None else f"project {found.owned.project}"
     progress(f"- {found.name}: delete, from {where}; it belongs to {owner}")
     progress("    → its tasks end")

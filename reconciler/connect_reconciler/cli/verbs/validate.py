@@ -15,6 +15,7 @@ from connect_reconciler.cli.variables import (
     origins_text,
 )
 from connect_specs.diagnostics import Invalid, by_place
+from connect_specs.printable import one_line
 
 
 def validate(
@@ -54,4 +55,4 @@ def validate(
     number = len(desired.connectors)
     lines = [f"{desired.project}: {number} connector{'' if number == 1 else 's'}, no mistakes"]
     lines += [f"  {name}  {spec.where}" for name, spec in desired.connectors.items()]
-    result("\n".join(lines))
+    result("\n".join(map(one_line, lines)))

@@ -1,0 +1,86 @@
+"""Names, values and texts of others never steer a terminal, and never keep a result from it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from connect_reconciler.apply.report import (
+    ActionResult,
+    ApplyReport,
+    ConnectorReport,
+    Health,
+    Outcome,
+)
+from connect_reconciler.cli.applying.report import render_report
+from connect_reconciler.cli.output import progress, table
+from connect_reconciler.plan.actions import Delete
+from connect_specs.diagnostics import Diagnostic, ExitCode, Location
+from connect_specs.diagnostics_text import render_diagnostics
+from support.command import Command
+
+ODD = "a\x1b]0;b\x07\x9b31m\r"
+SPEC = "name: {name}\nconfig: {{connector.class: FileStreamSource, file: x, topic: t}}\n"
+
+
+@pytest.fixture
+def project(connect: Command) -> Command:
+    connect.write("connect.yaml", "project: p\ncluster: {group.id: g, kafka: embedded}\n")
+    return connect
+
+
+def test_diagnostics_show_them_escaped() -> None:
+    found = Diagnostic("c", f"{ODD}\nwarning[x]: y", Location(ODD, 1, 1), f"{ODD}\n{ODD}", ODD)
+    shown = render_diagnostics([found])
+    assert all(line.isprintable() for line in shown.splitlines()), shown
+    assert len(shown.splitlines()) == 4
+
+
+def test_reports_tables_and_progress_show_them_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    done = ActionResult(Delete(connector=ODD, reason=""), Outcome.FAILED, f"{ODD}\nsecond")
+    connector = ConnectorReport(ODD, (done,), health=Health.FAILED, health_detail=ODD)
+    report = ApplyReport("a1", (connector,), False, (), ExitCode.FAILED)
+    progress(f"{ODD}\nsecond")
+    shown = render_report(report) + table(("A",), [(ODD,)]) + capsys.readouterr().err
+    assert all(line.isprintable() for line in shown.split("\n")), shown
+
+
+def test_files_and_values_show_them_escaped(project: Command) -> None:
+    project.write("values/default.yaml", 'a: "x\\e]0;y\\a\\nz"\nb: ["\\e[1m"]\n')
+    project.write("connectors/c\x1b[31m.yaml", SPEC.format(name="c") + "foo: 1\n")
+    project.write("connectors/d\n.yaml", SPEC.format(name="d"))
+    for words in (["validate", "--explain-vars"], ["validate"]):
+        done = project(*words)
+        assert done.returncode == 2
+        assert "\x1b" not in done.stdout + done.stderr
+    (project.folder / "connectors/c\x1b[31m.yaml").unlink()
+    done = project("validate")
+    assert "d\\n.yaml" in done.stdout, done.stdout
+
+
+def test_a_file_whose_name_is_no_text(project: Command) -> None:
+    name = os.fsdecode(b"connectors/\xff.yaml")
+    file = Path(project.folder, name)
+    file.parent.mkdir()
+    file.write_text(SPEC.format(name="b"))
+    planned = project("plan", "--json", "--out", "p.json")
+    assert planned.returncode == 0, planned.stderr
+    assert json.loads(planned.stdout)["plan"]["places"]["b"]["file"] == "connectors/\\xff.yaml"
+    assert (project.folder / "p.json").exists()
+    assert "internal" not in project("validate").stderr
+
+
+@pytest.mark.parametrize("encoding", ["latin1", "ascii", "utf-8:strict"])
+def test_a_terminal_that_cannot_show_all(
+    project: Command, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    project.write("connectors/a.yaml", SPEC.format(name="\U0001f600→"))
+    planned = project("plan")
+    assert planned.returncode == 0, planned.stderr
+    assert "1 to create" in planned.stdout
+    shown = json.loads(project("validate", "--json").stdout)
+    assert shown["connectors"] == ["\U0001f600→"]
