@@ -161,7 +161,10 @@ def _holds_something(node: Node) -> bool:
 
 
 def _none(project: Project) -> Diagnostic:
-    where = project.specs_locations.get(project.specs[0], Location(project.file.name))
+    named = (
+        project.specs_locations[each] for each in project.specs if each in project.specs_locations
+    )
+    where = next(named, Location(project.file.name))
     hint = "specs are files named *.yaml, *.yml, *.json or *.properties"
     return Diagnostic("project.no-specs", "there is no spec where 'specs' says", where, hint=hint)
 

@@ -115,6 +115,33 @@ def test_the_next_plan_is_empty(cluster: Cluster) -> None:
     assert (value["topic"], value["db.password"]) == ("others", "hunter2")
 
 
+def test_a_first_import_creates_the_folder_of_specs(cluster: Cluster) -> None:
+    folder = cluster.connect.folder / "connectors"
+    folder.rmdir()
+    cluster.create("a")
+    cluster.create("b")
+    refused = cluster.connect("import", "nobody")
+    assert "error[import.missing]: nobody" in refused.stderr
+    assert not folder.exists()
+
+    done = cluster.connect("import", "a")
+    assert done.returncode == 0, done.stderr
+    assert "a: wrote connectors/a.yaml" in done.stdout
+    assert "not imported: b (`connect import --all` imports them)" in done.stderr
+    assert cluster.no_changes()
+
+
+def test_specs_that_name_nothing_else_stay_an_error(cluster: Cluster) -> None:
+    project = cluster.connect.folder / "connect.yaml"
+    cluster.create("a")
+    project.write_text(f"{project.read_text()}specs: [connectors/, gone/]\n")
+    refused = cluster.connect("import", "a")
+    assert (refused.returncode, "'gone/' does not exist" in refused.stderr) == (2, True)
+    project.write_text(project.read_text().replace("[connectors/, gone/]", "['connectors/*.yaml']"))
+    refused = cluster.connect("import", "a")
+    assert "error[specs.no-folder]" in refused.stderr
+
+
 def test_what_is_refused_leaves_no_file(cluster: Cluster) -> None:
     cluster.create("a")
     cluster.create("b")
@@ -127,7 +154,7 @@ def test_what_is_refused_leaves_no_file(cluster: Cluster) -> None:
     assert elsewhere.returncode == 2
     assert "error[import.not-read]: a" in elsewhere.stderr
     assert not list(folder.iterdir())
-    assert not list((cluster.connect.folder / "elsewhere").iterdir())
+    assert not (cluster.connect.folder / "elsewhere").exists()
 
     cluster.connect.write("connectors/a.yaml", "# mine\n")
     there = cluster.connect("import", "a", "b")

@@ -34,8 +34,10 @@ OVER_REST = [
     ["export", "--live"],
     ["plugins", "list"],
     ["restart", "--failed"],
+    ["stop", "a"],
+    ["delete", "a", "--yes"],
 ]
-OVER_KAFKA = [*OVER_REST, ["history"], ["rollback", "some-apply"], ["stop", "a"]]
+OVER_KAFKA = [*OVER_REST, ["history"], ["rollback", "some-apply"]]
 
 
 @pytest.fixture
@@ -106,6 +108,7 @@ def test_a_request_that_changes_something_may_have_taken_place(
         project(connect, f"{{group.id: g, target: {{rest: 'http://{silent.address}'}}}}"),
         "stop",
         "a",
+        "--force",
     )
     when_it_waits(silent, verb)
     assert ended_by(signal.SIGINT, verb) == (130, "", "interrupted\n")

@@ -130,6 +130,26 @@ def test_the_exit_code_tells_only_when_asked(project: Command) -> None:
     assert project("status", "--exit-code", "--json", "--all").returncode == 1
 
 
+def test_what_a_spec_names_and_the_cluster_lost_is_missing(project: Command) -> None:
+    project.write("connectors/c.yaml", "name: c\nstate: stopped\nconfig: {connector.class: C}\n")
+    asked = ("status", "--target", "b", "--target", "c")
+    assert project(*asked).stdout == (
+        "CONNECTOR  TARGET   TYPE  STATE    TASKS  REASON\n"
+        "b          running  sink  RUNNING  2/2\n"
+        "c          stopped  -     MISSING  -      not applied yet\n"
+    )
+    assert project(*asked, "--exit-code").returncode == 1
+    told = json.loads(project(*asked, "--json").stdout)["connectors"][1]
+    assert (told["state"], told["why"]) == ("MISSING", ["not applied yet"])
+
+
+def test_all_says_whose_each_connector_is(project: Command) -> None:
+    lines = project("status", "--all").stdout.splitlines()
+    assert lines[0].split()[:6] == ["CONNECTOR", "TARGET", "TYPE", "STATE", "TASKS", "PROJECT"]
+    owners = [(line.split()[0], line.split()[5]) for line in lines[1:]]
+    assert owners == [("a", "-"), ("b", "-"), ("gone", "p"), ("theirs", "q"), ("wild", "-")]
+
+
 def test_json_is_complete(project: Command) -> None:
     told = json.loads(project("status", "--json").stdout)
     assert told["not_shown"] == 2

@@ -78,7 +78,7 @@ def _config(project: Project, properties: Mapping[str, str], name: str) -> Mappi
     from connect_runtime.storage.snapshots import ConfigSnapshot
 
     if project.target is not None:
-        with cluster_at(project, properties, name) as cluster:
+        with cluster_at(project, properties, name, reads=True) as cluster:
             return cluster.config(name)
     check_reachable(properties)
     records = KafkaView(properties).records(project.topics.config)

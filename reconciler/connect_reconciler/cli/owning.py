@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from connect_specs.desired import Project
+    from connect_specs.states import TargetState
 
 # Beside what is asked over REST: without Kafka the configs and the specs still tell
 _KAFKA_S = 3.0
@@ -18,19 +19,24 @@ _KAFKA_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """By connector the project that owns it, and the names that the specs of this one have.
+    """By connector the project that owns it, and by name in the specs of this one the state that
+    they ask for.
 
     `specs` None: they cannot be read. `unread` is why the ledger could not be, if so.
     """
 
     project: str
     by_name: Mapping[str, str]
-    specs: frozenset[str] | None
+    specs: Mapping[str, TargetState] | None
     unread: str = ""
 
     def holds(self, name: str) -> bool:
         """Whether the connector is this project's, or to become so. All are while nobody knows."""
-        return self.specs is None or name in self.specs or self.by_name.get(name) == self.project
+        return self.specs is None or name in self.specs or self.owns(name)
+
+    def owns(self, name: str) -> bool:
+        """Whether an apply recorded the connector as this project's."""
+        return self.by_name.get(name) == self.project
 
 
 def owners_of(
@@ -52,13 +58,15 @@ def owners_of(
             unread = str(error)
     owned = with_configs(ledger, configs).connectors
     by_name = {name: each.project for name, each in owned.items()}
-    return Owners(project.name, by_name, _names(project), unread)
+    return Owners(project.name, by_name, _asked_for(project), unread)
 
 
-def _names(project: Project) -> frozenset[str] | None:
+def _asked_for(project: Project) -> Mapping[str, TargetState] | None:
     from connect_specs.loader import load_specs
+    from connect_specs.states import TargetState
 
     try:
-        return frozenset(load_specs(project).connectors)
+        specs = load_specs(project).connectors
     except ConnectError:
         return None
+    return {name: each.state or TargetState.RUNNING for name, each in specs.items()}

@@ -15,6 +15,8 @@ from connect_specs.printable import one_line
 
 _UNKNOWN = "-"
 _REASON = "REASON"
+# The state of a connector that a spec names, and that is not on the cluster
+MISSING = "MISSING"
 _GAP = 2
 # A reason that has less room stands below its row
 _REASON_LEAST = 24
@@ -30,8 +32,8 @@ class Row:
     """One connector. `short` counts tasks that wait for a slot, None where nothing tells; `why` is
     why it or its tasks do not run. It is FAILED if one of its tasks is.
 
-    `running` None: no runtime is up, so nothing runs. `target` is what was asked of it, where that
-    is shown.
+    `running` None: no runtime is up, so nothing runs. `target` is what was asked of it, and
+    `project` who owns it, where that is shown.
     """
 
     name: str
@@ -42,6 +44,12 @@ class Row:
     short: int | None
     why: tuple[str, ...] = ()
     target: str = ""
+    project: str = ""
+
+
+def missing(name: str, why: str, *, target: str) -> Row:
+    """The row of a connector that should be on the cluster, and is not."""
+    return Row(name, _UNKNOWN, MISSING, 0, None, None, (why,), target)
 
 
 def row_of(status: ConnectorStatus, waiting: Sequence[TaskId] = (), *, target: str = "") -> Row:
@@ -92,6 +100,8 @@ def draw(
         columns["SLOTS SHORT"] = lambda row: _number(row.short)
     if any(row.target for row in rows):
         columns = {"CONNECTOR": columns["CONNECTOR"], "TARGET": lambda row: row.target} | columns
+    if any(row.project for row in rows):
+        columns["PROJECT"] = lambda row: one_line(row.project)
     if rates is not None:
         columns["RATE"] = lambda row: rates.get(row.name, _UNKNOWN)
     head = list(columns)
@@ -158,7 +168,7 @@ def _wrapped(text: str, room: int | None) -> Iterator[str]:
 
 
 def _tasks(row: Row) -> str:
-    return f"{_number(row.running)}/{row.tasks}"
+    return _UNKNOWN if row.state == MISSING else f"{_number(row.running)}/{row.tasks}"
 
 
 def _number(value: int | None) -> str:

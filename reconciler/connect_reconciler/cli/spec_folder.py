@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,14 +19,32 @@ if TYPE_CHECKING:
 
 
 def first_folder(project: Project) -> Path:
-    """The first folder that connect.yaml's `specs` names. Raises Invalid."""
-    for entry in project.specs:
-        folder = project.folder / entry
+    """The first folder that connect.yaml's `specs` names; one that does not exist only where none
+    does. Raises Invalid."""
+    folders = [project.folder / entry for entry in project.specs]
+    for folder in folders:
         if folder.is_dir():
             return folder
-    what = "connect.yaml's 'specs' names no folder that is there"
-    hint = "make the folder, or name one with --out"
+    for folder in folders:
+        if _may_be_created(folder):
+            return folder
+    what = "connect.yaml's 'specs' names no folder"
+    hint = "name one there, such as connectors/, or with --out"
     raise Invalid(Diagnostic("specs.no-folder", what, str(project.file), hint=hint))
+
+
+def _may_be_created(folder: Path) -> bool:
+    is_glob = any(mark in str(folder) for mark in "*?[")
+    return not (is_glob or folder.suffix or folder.exists() or folder.is_symlink())
+
+
+def before_creating(folder: Path, project: Project) -> Project:
+    """The project without the entries of `specs` that name this folder, as long as it does not
+    exist: for all other verbs, that would be an error."""
+    if not _may_be_created(folder):
+        return project
+    left = tuple(each for each in project.specs if project.folder / each != folder)
+    return replace(project, specs=left)
 
 
 def file_names(connectors: Mapping[str, object], ending: str) -> dict[str, str]:
@@ -60,6 +79,7 @@ def written(
             )
         )
     before: dict[Path, bytes | None] = {}
+    created = [each for each in (folder, *folder.parents) if not each.exists()]
     may_change()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,21 +90,25 @@ def written(
             before[file] = content
         yield
     except OSError as error:
-        _restore(before)
+        _restore(before, created)
         what, why = "the file cannot be written", error.strerror or type(error).__name__
         where = Location(str(error.filename or folder))
         raise Invalid(Diagnostic("file.unwritable", what, where, why)) from error
     except BaseException:
-        _restore(before)
+        _restore(before, created)
         raise
 
 
-def _restore(before: Mapping[Path, bytes | None]) -> None:
+def _restore(before: Mapping[Path, bytes | None], created: Sequence[Path]) -> None:
+    """`created` are folders that did not exist, the innermost first."""
     for file, content in before.items():
         if content is None:
             file.unlink(missing_ok=True)
         else:
             _replace(file, content, 0o666)
+    with suppress(OSError):
+        for folder in created:
+            folder.rmdir()
 
 
 def _replace(file: Path, content: bytes, mode: int) -> None:

@@ -45,7 +45,12 @@ def import_(
     """
     from connect_reconciler.cli.connecting import client
     from connect_reconciler.cli.planning import observed
-    from connect_reconciler.cli.spec_folder import file_names, first_folder, written
+    from connect_reconciler.cli.spec_folder import (
+        before_creating,
+        file_names,
+        first_folder,
+        written,
+    )
     from connect_reconciler.importing import choose, importable, spec_of
     from connect_specs.loader import load_specs
     from connect_specs.sources import to_be_filled_in
@@ -58,7 +63,8 @@ def import_(
         raise Invalid(Diagnostic("usage", "name connectors, or write --all", hint=hint))
     call = invocation(context)
     project = call.project()
-    before = load_specs(project)
+    folder = first_folder(project) if out is None else call.path(out)
+    before = load_specs(before_creating(folder, project))
     with client(project) as properties:
         live = observed(project, before, properties)
         wanted = importable(live, before) if everything else names or ()
@@ -66,7 +72,6 @@ def import_(
             each.name: spec_of(each, live, before.connectors.get(each.name))
             for each in choose(wanted, live, before, again=force)
         }
-        folder = first_folder(project) if out is None else call.path(out)
         files = file_names(found, ".yaml")
         values = load_values(project.folder, project.env, project.given)
         texts = {
@@ -190,4 +195,4 @@ def _tell(
     else:
         result("nothing to import: each connector has a spec or a project")
     if left:
-        progress(f"of no spec and no project: {', '.join(left)}")
+        progress(f"not imported: {', '.join(left)} (`connect import --all` imports them)")

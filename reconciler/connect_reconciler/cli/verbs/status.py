@@ -17,7 +17,7 @@ from connect_reconciler.cli.scoping import Targets
 from connect_specs.diagnostics import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from connect_reconciler.cli.owning import Owners
     from connect_reconciler.cli.rows import Row
@@ -43,7 +43,8 @@ def status(
     """Show connectors: target state, state, tasks, slots that are short, and why one failed.
 
     Those of this project: named by its specs, or recorded as its own. One is FAILED if one of its
-    tasks is. With --exit-code it ends with 1 if one failed, or should run and does not.
+    tasks is, and MISSING if a spec names it and it is not on the cluster. With --exit-code it ends
+    with 1 if one failed, is missing, or should run and does not.
     """
     from connect_reconciler.cli.connecting import client
     from connect_reconciler.cli.owning import owners_of
@@ -54,20 +55,35 @@ def status(
         leader, view = _read(project, properties)
         configs = {name: each.config for name, each in view.config.connectors.items()}
         owners = owners_of(project, properties, configs)
-        ours = [name for name in sorted(configs) if whole or owners.holds(name)]
-        names = chosen(ours, Scope(tuple(target or ())))
-        statuses = _statuses(view, names, project, properties)
-    well = all(_is_well(view, name, leader, found) for name, found in statuses.items())
+        ours = [name for name in configs if whole or owners.holds(name)]
+        absent = _absent(owners, configs)
+        names = chosen(sorted([*ours, *absent]), Scope(tuple(target or ())))
+        absent = {name: row for name, row in absent.items() if name in names}
+        statuses = _statuses(view, [n for n in names if n not in absent], project, properties)
+    well = not absent and all(_is_well(view, n, leader, each) for n, each in statuses.items())
     left = len(configs) - len(ours)
     if owners.unread:
         progress(f"who owns connectors is told by specs and configs only: {owners.unread}")
     if owners.specs is None:
         progress("the specs cannot be read (`connect validate`): all connectors are shown")
     if as_json:
-        _tell_json(project, owners, leader, view, statuses, left)
+        _tell_json(project, owners, leader, view, statuses, absent, left)
     else:
-        _tell(project, leader, view, statuses, left)
+        shown = owners.by_name if whole else {}
+        _tell(project, leader, view, statuses, absent, left, shown)
     return ExitCode.FAILED if exit_code and not well else ExitCode.OK
+
+
+def _absent(owners: Owners, configs: Collection[str]) -> dict[str, Row]:
+    """By name the connectors of the specs that are not on the cluster."""
+    from connect_reconciler.cli.rows import missing
+    from connect_reconciler.plan.action_words import DELETED
+
+    return {
+        name: missing(name, DELETED if owners.owns(name) else "not applied yet", target=asked.value)
+        for name, asked in (owners.specs or {}).items()
+        if name not in configs
+    }
 
 
 def _is_well(view: View, name: str, leader: str | None, found: ConnectorStatus | None) -> bool:
@@ -88,15 +104,22 @@ def _tell(
     leader: str | None,
     view: View,
     statuses: Mapping[str, ConnectorStatus | None],
+    absent: Mapping[str, Row],
     left: int,
+    owner_of: Mapping[str, str],
 ) -> None:
+    from dataclasses import replace
+
     from connect_reconciler.cli.rows import draw, short_of_slots
 
     if leader is None:
         progress("no runtime is up: nothing runs now")
     ours = leader is not None and project.target is None
     waiting = _waiting(project, leader) if ours and leader else None
-    rows = [_row(view, name, leader, waiting, found) for name, found in statuses.items()]
+    there = {name: _row(view, name, leader, waiting, each) for name, each in statuses.items()}
+    rows = [row for _, row in sorted({**there, **absent}.items())]
+    if owner_of:
+        rows = [replace(row, project=owner_of.get(row.name, "-")) for row in rows]
     nobody = f"{project.name} has no connectors" if left else "there are no connectors"
     result(draw(rows, width=width()) if rows else nobody)
     if left:
@@ -111,12 +134,15 @@ def _tell_json(
     leader: str | None,
     view: View,
     statuses: Mapping[str, ConnectorStatus | None],
+    absent: Mapping[str, Row],
     left: int,
 ) -> None:
-    connectors = [
-        _connector(view, name, owners.by_name.get(name), leader, found)
-        for name, found in statuses.items()
-    ]
+    found = {
+        name: _connector(view, name, owners.by_name.get(name), leader, each)
+        for name, each in statuses.items()
+    }
+    found |= {name: _missing(row, owners.by_name.get(name)) for name, row in absent.items()}
+    connectors = [each for _, each in sorted(found.items())]
     result_json(
         {"project": project.name, "leader": leader, "connectors": connectors, "not_shown": left}
     )
@@ -235,6 +261,21 @@ def _connector(
         "connector": None if found is None else _instance(found.connector),
         "tasks": [{"id": number, **_instance(task)} for number, task in tasks],
         "generation": asked.generation,
+    }
+
+
+def _missing(row: Row, owner: str | None) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "type": None,
+        "target": row.target,
+        "project": owner,
+        "running": False,
+        "state": row.state,
+        "why": list(row.why),
+        "connector": None,
+        "tasks": [],
+        "generation": None,
     }
 
 
