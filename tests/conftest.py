@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,10 @@ from support.rig import Rig
 
 # The connectors that tests bring, for whatever runs in this process.
 plugins.allow_modules({plugins.PLUGIN_MODULES: "support"})
+
+# What a shell starts in the background ignores Ctrl-C, and so do all processes that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A gate says the same of the same code. `--hypothesis-profile=explore` looks elsewhere each time.
 settings.register_profile("gate", derandomize=True)

@@ -315,23 +315,26 @@ def _recorded_cluster_id(folder: Path) -> str | None:
 def _format_once(folder: Path, java_command: list[str], properties: Path, cluster_id: str) -> None:
     if _recorded_cluster_id(folder) is not None:
         return
-    done = subprocess.run(
-        [
-            *java_command,
-            "kafka.tools.StorageTool",
-            "format",
-            "--cluster-id",
-            cluster_id,
-            "--config",
-            str(properties),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        timeout=_START_S,
-        umask=0o077,
-    )
+    try:
+        done = subprocess.run(
+            [
+                *java_command,
+                "kafka.tools.StorageTool",
+                "format",
+                "--cluster-id",
+                cluster_id,
+                "--config",
+                str(properties),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=_START_S,
+            umask=0o077,
+        )
+    except subprocess.TimeoutExpired:
+        raise BrokerError(f"{folder / 'data'} was not formatted within {_START_S:.0f} s") from None
     if done.returncode != 0:
         tail = (done.stdout + done.stderr).strip().splitlines()[-5:]
         raise BrokerError(f"{folder / 'data'} cannot be formatted", log_tail=tuple(tail))

@@ -128,6 +128,14 @@ def test_a_broker_that_ends_while_it_starts_shows_its_log(folder: Path) -> None:
     assert find_broker(folder) is None
 
 
+def test_a_format_that_takes_too_long_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connect_runtime.kafka.embedded._START_S", 0.01)
+    with pytest.raises(BrokerError, match=r"was not formatted within"):
+        EmbeddedBroker.start(folder)
+
+
 def test_a_damaged_record_is_named(folder: Path) -> None:
     (folder / "broker.json").write_text("{")
     with pytest.raises(BrokerError, match=r"broker\.json"):
