@@ -8,9 +8,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from connect_reconciler.cli.cutting import _Signals
+from connect_reconciler.cli.signals import at_once, told_to_stop
 from support.broker import BrokerAddress
 from support.command import CONNECT, Command
 from support.own_broker import own_broker
@@ -220,6 +223,28 @@ def test_a_second_look_at_a_cluster_that_has_fallen_silent() -> None:
     )
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
     assert time.monotonic() - begun < AT_ONCE_S + 3
+
+
+def test_whoever_is_told_to_stop_is_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal between two handlers must not end an apply in the middle of its actions."""
+    seen: list[tuple[bool, bool]] = []
+    real = signal.signal
+
+    def change(number: int, handler: Any) -> Any:
+        before = real(number, handler)
+        both = (before, handler)
+        gentle = any("told_to_stop" in getattr(each, "__qualname__", "") for each in both)
+        harsh = any("at_once" in getattr(each, "__qualname__", "") for each in both)
+        seen.append((gentle and harsh, _Signals.unhurried))
+        return before
+
+    with told_to_stop():
+        monkeypatch.setattr(signal, "signal", change)
+        with at_once():
+            assert not _Signals.unhurried
+        monkeypatch.undo()
+    assert seen
+    assert all(unhurried for swapped, unhurried in seen if swapped)
 
 
 def test_a_watch(connect: Command, broker: BrokerAddress, unique: str) -> None:

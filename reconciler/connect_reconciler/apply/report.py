@@ -81,7 +81,7 @@ class ConnectorReport:
 @dataclass(frozen=True, slots=True)
 class ApplyReport:
     """An apply from its first action on. `ended_by` says what ended it before its time, `seconds`
-    how long it took."""
+    how long it took. `told_to_stop`: the user asked it to end, even if nothing was left to begin."""
 
     apply_id: str
     connectors: tuple[ConnectorReport, ...]
@@ -89,6 +89,7 @@ class ApplyReport:
     ended_by: tuple[Diagnostic, ...] = ()
     exit_code: ExitCode = ExitCode.OK
     seconds: float = 0.0
+    told_to_stop: bool = False
 
     @property
     def ok(self) -> bool:

@@ -183,6 +183,7 @@ def _report(
         ended_by=() if ended_by is None else ended_by.diagnostics,
         exit_code=code,
         seconds=(edges.settings.clock.now_ms() - journal.since_ms) / 1000,
+        told_to_stop=edges.settings.stop(),
     )
 
 

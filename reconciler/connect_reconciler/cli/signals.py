@@ -47,7 +47,8 @@ def at_once() -> Iterator[None]:
             raise KeyboardInterrupt
         _terminate(number, frame)
 
-    with cut_again(), _handled(end, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    # Who is merely told of a signal must not be cut, not even between two handlers
+    with _handled(end, signal.SIGINT, signal.SIGTERM, signal.SIGHUP), cut_again():
         yield
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
 from connect_reconciler.apply.progress import Waiting
 from connect_reconciler.apply.report import Outcome
+from connect_reconciler.cli.applying.choices import Choices
+from connect_reconciler.cli.applying.undo import Undo
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
-from support.applying import Applying, desired_of
+from support.applying import PROJECT, Applying, desired_of
 from support.crash_cases import SINK, Case, build, check_end
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
 from support.fake_cluster import FakeCluster, refused
@@ -75,6 +78,19 @@ def test_tasks_that_do_not_end_keep_the_connector_from_being_deleted() -> None:
     assert result.detail == "it was asked to stop and has not ended: task 0 is RUNNING"
     assert report.connectors[0].left == "stopped"
     assert cluster.config("a") is not None
+
+
+def test_who_stops_an_apply_that_fails_is_not_overruled_by_a_rollback() -> None:
+    """Ctrl-C while the last action waits in vain: nothing is left to skip, and it is a failure."""
+    world, desired = build([OWNED, Case("b", OWNED.live, None)])
+    cluster = FakeCluster(world.kafka, runs_tasks=True)
+    part = InstanceStatus(State.RUNNING, "w")
+    cluster.statuses["b"] = [ConnectorStatus("b", part, {0: part}, "sink")]
+    report = world.apply(desired, cluster=cluster, stop=lambda: world.time.at > 1)
+    assert [each.results[0].outcome for each in report.connectors] == [Outcome.DONE, Outcome.FAILED]
+    undo = Undo(PROJECT, desired, (), {}, Choices(), None)
+    assert not undo.wanted(report)
+    assert undo.wanted(replace(report, told_to_stop=False))
 
 
 @pytest.mark.parametrize("status", [404, 405])

@@ -43,7 +43,8 @@ class Undo:
     def wanted(self, report: ApplyReport) -> bool:
         """Whether something failed, and something is to be undone. What was ended from outside is
         left as it is: the user is there, or another apply."""
-        failed = report.exit_code == ExitCode.FAILED and not report.ended_by
+        from_outside = bool(report.ended_by) or report.told_to_stop
+        failed = report.exit_code == ExitCode.FAILED and not from_outside
         return failed and bool(report.counts[Outcome.DONE] + report.counts[Outcome.UNKNOWN])
 
     def way_back(self, apply_id: str) -> Undone:
