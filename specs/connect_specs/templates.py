@@ -6,7 +6,7 @@ A diagnostic holds names that the template's own text holds, and nothing of what
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from functools import cache, lru_cache, partial
 from types import TracebackType
 from typing import Any
@@ -22,6 +22,7 @@ from jinja2 import (
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
@@ -71,7 +72,15 @@ class _TooLong(Exception):
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja2 that reads maps by their own keys first: `db.items` is the value, not the method."""
+    """Jinja2 that reads maps by their own keys first: `db.items` is the value, not the method. What
+    `**` and `*` give has a limit: no signal ends the calculation of what is huge."""
+
+    intercepted_binops = frozenset({"**", "*"})
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        if _size(operator, left, right) > BYTES_MAX:
+            raise OverflowError
+        return super().call_binop(context, operator, left, right)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, dict) and attribute in obj:
@@ -90,6 +99,15 @@ class _LineMarks(Extension):
             first, *others = token.value.split("\n")
             marked = (f"\ue000{token.lineno + at}\ue001{line}" for at, line in enumerate(others, 1))
             yield Token(token.lineno, token.type, "\n".join((first, *marked)))
+
+
+def _size(operator: str, left: Any, right: Any) -> int:
+    """How many bits or characters the result has, if it may have many."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left.bit_length() * right if operator == "**" else 0
+    if isinstance(left, int):
+        left, right = right, left
+    return len(left) * right if isinstance(left, Sized) and isinstance(right, int) else 0
 
 
 def render(text: str, file: str, values: Values) -> str:

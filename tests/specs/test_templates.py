@@ -164,6 +164,9 @@ def test_an_unknown_environment(tmp_path: Path, write: Write) -> None:
         ("{{ ''.__class__ }}", ["template.failed 4:6"]),
         ("{{ topics.append(1) }}", ["template.failed 4:6"]),
         ("{{ range(10 ** 9) }}", ["template.failed 4:6"]),
+        ("{{ 9 ** (9 ** 9) }}", ["template.failed 4:6"]),
+        ("{{ 'a' * 10 ** 9 }}", ["template.failed 4:6"]),
+        ("{{ 10 ** 9 * topics }}", ["template.failed 4:6"]),
         ("{% include '/etc/passwd' %}", ["template.failed 4:6"]),
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", ["template.failed 4:6"]),
         (
