@@ -73,7 +73,15 @@ ROWS = {
         "consequences of each changed key",
         "a lock file of plugins' keys",
     ),
-    "What bkkt did better": ("the cluster is known before anything is written to it",),
+    "What bkkt did better": (
+        "the cluster is known before anything is written to it",
+        "the first line names the target",
+        "next steps after a failure",
+        "a failure bundle with every exchange",
+        "where each value comes from",
+        "drift is counted",
+        "completion of words in a shell",
+    ),
     "What went wrong elsewhere": (
         "config and state change in one run",
         "FAILED to PAUSED by a pause",

@@ -30,6 +30,8 @@ from connect_specs.value_secrets import (
 from connect_specs.values import Values, load_values
 from connect_specs.yaml_documents import parse_yaml
 
+NO_SPECS = "project.no-specs"
+
 _PARSERS: Mapping[Format, Parse] = {
     Format.YAML: parse_yaml,
     Format.JSON: parse_json,
@@ -166,7 +168,7 @@ def _none(project: Project) -> Diagnostic:
     )
     where = next(named, Location(project.file.name))
     hint = "specs are files named *.yaml, *.yml, *.json or *.properties"
-    return Diagnostic("project.no-specs", "there is no spec where 'specs' says", where, hint=hint)
+    return Diagnostic(NO_SPECS, "there is no spec where 'specs' says", where, hint=hint)
 
 
 def _empty(file: str) -> Diagnostic:

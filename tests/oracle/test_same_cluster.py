@@ -143,6 +143,10 @@ def test_a_copied_connect_yaml_with_the_other_group_s_workers_is_refused(
     ):
         assert told in refused.stderr
 
+    examined = connect("doctor")
+    assert "error[cluster.other-group]" in examined.stdout
+    assert "restart the worker" not in examined.stdout
+
     spec.unlink()
     assert connect("apply", "--yes").returncode == 2
     by_hand = connect("delete", "lines")

@@ -218,6 +218,7 @@ def _owned(data: Mapping[str, Any]) -> Owned:
         None if state is None else TargetState(state),
         data.get("prevent_delete", False),
         None if held is None else TargetState(held),
+        applied_ms=data.get("applied_ms", 1),
         env=data.get("env"),
     )
 

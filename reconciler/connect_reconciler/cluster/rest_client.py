@@ -317,6 +317,10 @@ class RestClient:
 
     def _unreachable(self, error: httpx.TransportError) -> Unreachable:
         refusal = _tls_refusal(error)
+        if refusal is not None and refusal.reason == "WRONG_VERSION_NUMBER":
+            what = "what answers there does not speak TLS"
+            hint = "if these workers listen without TLS, write http:// in the target's URL"
+            return Unreachable(Diagnostic("cluster.bad-tls", what, self._shown, hint=hint))
         if refusal is not None:
             what = "the Connect cluster and this side do not trust each other's certificates"
             hint = (

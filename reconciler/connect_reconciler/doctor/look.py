@@ -22,6 +22,7 @@ from connect_reconciler.observe.kafka_view import KafkaView
 from connect_reconciler.observe.ledger import ledger_seen
 from connect_reconciler.observe.offsets import offsets_now
 from connect_reconciler.observe.rest import connectors_over_rest
+from connect_reconciler.observe.same_cluster import kafka_side, problem_of, rest_side, signs
 from connect_runtime.client_overrides import Kind
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.clients import check_reachable
@@ -134,6 +135,12 @@ def _both(
         topics, side = _topics_side(project, client), _rest_side(rest)
         again = {finding.diagnostic.what for finding in compare(topics, side)}
         differences = tuple(each for each in differences if each.diagnostic.what in again)
+    if differences and project.target is not None:
+        kafka, told = kafka_side(project, client), rest_side(rest)
+        # Nothing else that differs is worth a look then
+        if problem := problem_of(signs(kafka, told), kafka, told, (), project):
+            yield Finding("error", problem)
+            return
     yield from differences
     yield from left_over(topics)
     yield from unreadable(topics)

@@ -74,7 +74,7 @@ def before(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRe
         case Create(held_from=held_from):
             # A connector that is created and then not recorded would be nobody's, and one that is
             # created stopped would stay so.
-            owned = replace(_created(context), held_from=held_from)
+            owned = replace(_created(context), held_from=held_from, applied_ms=0)
             pins = pins_of(ledger, name)
             renames = renames_of(ledger, name)
             begun = renames_once_created(action, context.now_ms)

@@ -53,7 +53,8 @@ class Owned:
     an apply has stopped the connector for its own purposes: the target state to go back to.
     `resuming` is set with it when an apply was about to let the connector go back and nothing tells
     whether it did: it marks the offsets that it had then. `env` is the environment that it was
-    applied with last, if it was with one.
+    applied with last, if it was with one. `applied_ms` is 0 where a creation began and nothing says
+    that it took place.
     """
 
     project: str

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from connect_reconciler.plan.attribution import attributed
 from connect_reconciler.plan.checks.changes import check_changes
-from connect_reconciler.plan.checks.deletes import none_left, too_many
+from connect_reconciler.plan.checks.deletes import ALLOWED, none_left, too_many
 from connect_reconciler.plan.checks.group_readers import readers_of
 from connect_reconciler.plan.consequences.explain import explained
 from connect_reconciler.plan.diff import diff
@@ -18,6 +18,7 @@ from connect_reconciler.plan.plan import Plan
 from connect_reconciler.plan.scope import Scope, narrowed
 from connect_reconciler.plan.secrets.sensitive import key_id
 from connect_specs.desired import DeleteLimits, Desired
+from connect_specs.loader import NO_SPECS
 
 _ANY_NUMBER = DeleteLimits(allow_empty=True)
 
@@ -62,16 +63,16 @@ def make_plan(
         observed_ms=live.now_ms,
         actions=actions,
         warnings=(
-            *desired.warnings,
+            *(each for each in desired.warnings if removed is None or each.code != NO_SPECS),
             *live.warnings,
             *check_limits(changes, live),
-            *((removed,) if removed is not None and deletes.allow_empty else ()),
+            *((replace(removed, hint=ALLOWED),) if removed and deletes.allow_empty else ()),
             *problems.warnings,
         ),
         errors=(
             *live.errors,
             *check_masks(changes),
-            *((removed,) if removed is not None and not deletes.allow_empty else ()),
+            *((removed,) if removed and not deletes.allow_empty else ()),
             *((excess,) if excess is not None else ()),
             *problems.errors,
         ),

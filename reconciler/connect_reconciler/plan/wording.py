@@ -59,7 +59,7 @@ class Wording:
         reason = NEW
         if owned is not None:
             reason = DELETED
-            if owned.state is None:
+            if not owned.applied_ms:
                 reason = "an earlier apply recorded it, and it is not on the cluster"
         lines = []
         if held_from is not None:

@@ -86,6 +86,17 @@ def test_an_authority_that_nobody_named_is_not(https: str, tmp_path: Path) -> No
         assert "ca_file" in problem.hint
 
 
+def test_https_of_a_worker_without_tls_says_so() -> None:
+    with serving(APP) as address, pytest.raises(Unreachable) as refused:
+        read(RestTarget(f"https://{address}"))
+    (problem,) = refused.value.diagnostics
+    assert (problem.code, problem.what) == (
+        "cluster.bad-tls",
+        "what answers there does not speak TLS",
+    )
+    assert "http://" in problem.hint
+
+
 def test_the_systems_authorities_are_trusted(
     https: str, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

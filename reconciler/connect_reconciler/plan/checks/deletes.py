@@ -13,6 +13,8 @@ from connect_specs.desired import DeleteLimits, Desired
 from connect_specs.diagnostics import Diagnostic
 
 SPECS_EMPTY, SPECS_DISJOINT = "specs.empty", "specs.disjoint"
+# The hint where the option was given
+ALLOWED = "--allow-empty allows it"
 
 _NAMED = 5
 
