@@ -27,6 +27,7 @@ from connect_specs.names import ClusterTopics, is_topic_name
 from connect_specs.nodes import Map, Node, Scalar
 from connect_specs.rest_target import read_target
 from connect_specs.sources import filled_in
+from connect_specs.spec_folders import real_path
 from connect_specs.text_files import read_text
 from connect_specs.value_secrets import hide, secret_texts
 from connect_specs.values import load_values
@@ -69,7 +70,7 @@ def load_project(
 ) -> Project:
     """The project of a connect.yaml, with the values of `env` and, over them, `given`. Raises
     Invalid with every problem, sorted by place."""
-    values = load_values(file.parent, env, given)
+    values = load_values(real_path(file).parent, env, given)
     source = filled_in(read_text(file, file.name), file.name, values)
     parsed = source.parsed(parse_yaml)
     problems = list(parsed.problems)

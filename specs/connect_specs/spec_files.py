@@ -44,14 +44,23 @@ def find_spec_files(project: Project, problems: list[Diagnostic]) -> tuple[Path,
     for entry in project.specs:
         if Path(os.path.normpath(entry)).parts[:1] == (VALUES_FOLDER,):
             # never passed over: that would read as a wish to delete these connectors
-            what = f"{entry!r} is in {VALUES_FOLDER}/, which holds values and no specs"
-            hint = "move the specs to another folder, such as connectors/"
             where = project.specs_locations.get(entry, Location(project.file.name))
-            problems.append(Diagnostic("project.specs-in-values", what, where, hint=hint))
+            problems.append(_in_values(entry, where))
+    named = (project.folder / VALUES_FOLDER).absolute()
+    for real, path in found.items():
+        if values in real.parents and named not in path.absolute().parents:
+            name = relative_name(path, project.folder)
+            problems.append(_in_values(name, Location(name)))
     return _sorted(
         (path for real, path in found.items() if real not in others and values not in real.parents),
         project.folder,
     )
+
+
+def _in_values(name: str, where: Location) -> Diagnostic:
+    what = f"{name!r} is in {VALUES_FOLDER}/, which holds values and no specs"
+    hint = "move the specs to another folder, such as connectors/"
+    return Diagnostic("project.specs-in-values", what, where, hint=hint)
 
 
 def find_policy_files(project: Project, problems: list[Diagnostic]) -> tuple[Path, ...]:

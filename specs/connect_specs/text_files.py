@@ -55,6 +55,12 @@ def read_text(path: Path, file: str, *, latin1_fallback: bool = False) -> str:
         why = error.strerror or type(error).__name__
         what, hint = "the file cannot be read", _unread_hint(path, error)
         raise Invalid(Diagnostic("file.unreadable", what, Location(file), why, hint)) from error
+    return decoded(data, file, latin1_fallback=latin1_fallback)
+
+
+def decoded(data: bytes, file: str, *, latin1_fallback: bool = False) -> str:
+    """The text of what was read, as `read_text` says; one byte more than BYTES_MAX is too much.
+    Raises Invalid."""
     if len(data) > BYTES_MAX:
         what = f"the file is larger than {BYTES_MAX // (1024 * 1024)} MiB"
         hint = "split it into several files"

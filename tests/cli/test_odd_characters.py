@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from connect_reconciler.cli.output import progress, table
 from connect_reconciler.plan.actions import Delete
 from connect_specs.diagnostics import Diagnostic, ExitCode, Location
 from connect_specs.diagnostics_text import render_diagnostics
-from support.command import Command
+from support.command import CONNECT, Command
 
 ODD = "a\x1b]0;b\x07\x9b31m\r"
 SPEC = "name: {name}\nconfig: {{connector.class: FileStreamSource, file: x, topic: t}}\n"
@@ -84,3 +85,16 @@ def test_a_terminal_that_cannot_show_all(
     assert "1 to create" in planned.stdout
     shown = json.loads(project("validate", "--json").stdout)
     assert shown["connectors"] == ["\U0001f600→"]
+
+
+def test_stdin_that_is_no_text(project: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")
+    done = subprocess.run(
+        [*CONNECT, "offsets", "alter", "a"],
+        cwd=project.folder,
+        input=b'{"offsets":\n \xff',
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert b"error[file.encoding]: stdin:2:2: " in done.stderr

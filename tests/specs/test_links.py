@@ -150,3 +150,27 @@ def test_a_pipe_is_no_spec(tmp_path: Path, specs: Path) -> None:
     """To read it would never end."""
     os.mkfifo(specs / "b.yaml")
     assert wrong(tmp_path) == ["file.unreadable connectors/b.yaml"]
+
+
+@pytest.mark.parametrize("name", ["v.yaml", "more"])
+def test_a_link_into_values_is_not_passed_over(
+    tmp_path: Path, specs: Path, write: Write, name: str
+) -> None:
+    """What is in values/ is no spec, so its connector would be deleted."""
+    write("project/values/default.yaml", "a: b\n")
+    write("project/values/more/v.yaml", SPEC.format("v"))
+    target = "values/more/v.yaml" if name == "v.yaml" else "values/more"
+    (specs / name).symlink_to(Path("..", target))
+    place = "connectors/v.yaml" if name == "v.yaml" else "connectors/more/v.yaml"
+    assert wrong(tmp_path) == [f"project.specs-in-values {place}"]
+
+
+def test_all_is_beside_the_connect_yaml_that_a_link_leads_to(tmp_path: Path, write: Write) -> None:
+    write("project/connect.yaml", "project: p\ncluster: {group.id: 'g-{{ team }}'}\n")
+    write("project/values/default.yaml", "team: a\n")
+    write("project/connectors/a.yaml", "name: '{{ team }}'\nconfig: {connector.class: X}\n")
+    write("other/values/default.yaml", "team: b\n")
+    link = tmp_path / "other" / "connect.yaml"
+    link.symlink_to("../project/connect.yaml")
+    linked = load_project(link)
+    assert (linked.group_id, list(load_specs(linked).connectors)) == ("g-a", ["a"])

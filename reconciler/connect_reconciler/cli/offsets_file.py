@@ -10,7 +10,7 @@ from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.json_documents import parse_json
 from connect_specs.nodes import Map, Node, Scalar
 from connect_specs.spec_offsets import read_pin
-from connect_specs.text_files import read_text
+from connect_specs.text_files import BYTES_MAX, decoded, read_text
 
 STDIN = "-"
 
@@ -18,7 +18,8 @@ STDIN = "-"
 def read_offsets(file: Path) -> tuple[OffsetEntry, ...]:
     """The entries of `{"offsets": [...]}`; `-` reads stdin. Raises Invalid with every mistake."""
     name = "stdin" if str(file) == STDIN else file.name
-    text = sys.stdin.read() if str(file) == STDIN else read_text(file, name)
+    given = str(file) == STDIN
+    text = decoded(sys.stdin.buffer.read(BYTES_MAX + 1), name) if given else read_text(file, name)
     parsed = parse_json(text, name)
     problems = list(parsed.problems)
     entries = _entries(parsed.documents, name, problems)
