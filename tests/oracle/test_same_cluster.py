@@ -148,7 +148,7 @@ def test_a_copied_connect_yaml_with_the_other_group_s_workers_is_refused(
     assert "restart the worker" not in examined.stdout
 
     spec.unlink()
-    assert connect("apply", "--yes").returncode == 2
+    assert connect("apply", "--yes", "--allow-empty").returncode == 2
     by_hand = connect("delete", "lines")
     assert (by_hand.returncode, names(first)) == (2, ["lines"]), by_hand.stderr
 
@@ -190,6 +190,25 @@ def test_a_group_without_workers_is_refused(
     assert refused.returncode == 2
     assert "error[cluster.empty-group]" in refused.stderr
     assert "connect.yaml:3" in refused.stderr
+
+
+def test_a_status_topic_that_is_not_the_workers_is_refused(
+    first: Oracle, connect: Command, broker: BrokerAddress, tmp_path: Path, unique: str
+) -> None:
+    """The trap: the gate waits for statuses that never come, and every apply fails."""
+    put(first, "lines", tmp_path / "in.txt")
+    create_topic(broker.bootstrap_servers, unique)
+    write(connect, first.group_id, first.url, broker.bootstrap_servers, "lines")
+    with (connect.folder / "connect.yaml").open("a") as file:
+        file.write(f"  topics: {{status: {unique}}}\n")
+    refused = connect("plan")
+    assert refused.returncode == 2
+    assert "error[cluster.other-status-topic]" in refused.stderr
+    assert unique in refused.stderr
+    # without such a topic nothing is known of statuses, and REST is asked for them
+    text = (connect.folder / "connect.yaml").read_text()
+    connect.write("connect.yaml", text.replace(unique, f"{unique}-none"))
+    assert connect("plan").returncode == 0
 
 
 def test_a_write_that_went_to_another_cluster_ends_the_apply(

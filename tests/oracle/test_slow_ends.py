@@ -107,7 +107,7 @@ def test_a_delete_is_done_when_nothing_is_left(stuck: Stuck, oracle: Oracle) -> 
     (stuck.connect.folder / "connectors" / f"{stuck.name}.yaml").unlink()
     stuck.connect.write("connectors/none.yaml", "---\n")
     began = time.monotonic()
-    gone = stuck.connect("apply", "--yes", "--json")
+    gone = stuck.connect("apply", "--yes", "--json", "--allow-empty")
     assert gone.returncode == 0, gone.stdout
     assert time.monotonic() - began > GRACEFUL_S
     path = f"{oracle.url}/connectors/{stuck.name}"

@@ -63,6 +63,13 @@ class Evidence:
         since = self._noted(name, at)
         self._since[name] = replace(since, speaks=since.speaks or speaks)
 
+    def changed(self, name: str) -> None:
+        """Called after each change, which may have waited for a rebalance: what a task said
+        meanwhile, before its new config, is of the old one. Raises ConnectError."""
+        at = self.statuses.read()
+        self.configs.read()
+        self._since[name] = self._noted(name, at)
+
     def read(self) -> None:
         """Reads what is new of all that were noted. Raises ConnectError."""
         at = self.statuses.read()

@@ -81,8 +81,7 @@ class ConnectorReport:
 @dataclass(frozen=True, slots=True)
 class ApplyReport:
     """An apply from its first action on. `ended_by` says what ended it before its time, `seconds`
-    how long it took. `told_to_stop`: the user asked it to end, even if nothing was left to begin.
-    """
+    how long it took. `told_to_stop`: the user asked it to end, also if nothing was left to do."""
 
     apply_id: str
     connectors: tuple[ConnectorReport, ...]

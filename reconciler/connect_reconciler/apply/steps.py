@@ -229,10 +229,12 @@ class Steps:
         self._tell(Started(number, action))
         awaited = isinstance(action, _AWAITED)
         before = self._before(name) if awaited else None
-        if cluster.runs_tasks and self._edges.evidence is not None:
-            speaks = not isinstance(action, Restart)
-            self._edges.evidence.note(subject(action), speaks=speaks)
+        evidence = self._edges.evidence if cluster.runs_tasks else None
+        if evidence is not None:
+            evidence.note(subject(action), speaks=not isinstance(action, Restart))
         performed = self._performer.perform(action, self._configs.get(name, {}))
+        if evidence is not None and awaited:
+            evidence.changed(subject(action))
         if awaited:
             spec = self._desired.connectors.get(name)
             wanted = Wanted(zero_tasks=spec is not None and spec.allow_zero_tasks)

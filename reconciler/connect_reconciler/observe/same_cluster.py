@@ -32,17 +32,21 @@ _SETTLES_S: Final = 10.0
 _EVERY_S: Final = 0.5
 _NAMED: Final = 5
 
-Sign: TypeAlias = tuple[Literal["no-topic", "no-member", "in-rest", "in-topic", "worker"], str]
+Sign: TypeAlias = tuple[
+    Literal["no-topic", "no-member", "in-rest", "in-topic", "worker", "no-status"], str
+]
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaSide:
     """What Kafka tells. `workers`: by connector who has it, empty where nobody does; None without a
-    config topic. `members`: whether anybody is in the group, None where we may not ask."""
+    config topic. `members`: whether anybody is in the group, None where we may not ask; `statuses`:
+    whether there is a status topic."""
 
     cluster_id: str
     workers: Mapping[str, str] | None
     members: bool | None
+    statuses: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,10 @@ def signs(kafka: KafkaSide, rest: RestSide) -> frozenset[Sign]:
     found |= {("worker", name) for name in _placed(kafka, rest) if stored[name] != told[name]}
     if kafka.members is False:
         found.add(("no-member", ""))
+    # A worker tells of statuses what it has read in that topic
+    running = {name for name in told.keys() & stored.keys() if told[name]}
+    if kafka.statuses and running and not any(stored[name] for name in running):
+        found.add(("no-status", ""))
     return frozenset(found)
 
 
@@ -92,7 +100,9 @@ def problem_of(
     elsewhere = sorted(name for kind, name in lasting if kind == "worker")
     if elsewhere and set(elsewhere) >= set(_placed(kafka, rest)):
         return told.other_workers(elsewhere[0], kafka, rest)
-    return told.empty_group() if "no-member" in kinds else None
+    if "no-member" in kinds:
+        return told.empty_group()
+    return told.other_statuses() if "no-status" in kinds else None
 
 
 def _placed(kafka: KafkaSide, rest: RestSide) -> list[str]:
@@ -136,6 +146,12 @@ class _Told:
         what = f"no worker is in the group {group}, and one answers at {self._url()}"
         why = "group.id is not the one in the properties of these workers"
         return self._diagnostic("empty-group", what, why, "group.id", "target")
+
+    def other_statuses(self) -> Diagnostic:
+        topic = self.project.topics.status
+        what = f"topic {topic} is not the status topic of the workers at {self._url()}"
+        why = "REST tells how its connectors are, and the topic holds no status of any of them"
+        return self._diagnostic("other-status-topic", what, why, "topics", "group.id")
 
     def _other_group(self, why: str) -> Diagnostic:
         group = self.project.group_id
@@ -225,7 +241,8 @@ def kafka_side(project: Project, client: Mapping[str, str]) -> KafkaSide:
             members = pool.submit(_has_members, project, client)
             statuses = pool.submit(records_if_there, logs, topics.status)
             configs = records_if_there(logs, topics.config)
-            status = status_topic.reduce_all(StatusSnapshot(), statuses.result() or ())
+            told = statuses.result()
+            status = status_topic.reduce_all(StatusSnapshot(), told or ())
             found = members.result()
         cluster_id = logs.cluster_id()
     finally:
@@ -234,7 +251,8 @@ def kafka_side(project: Project, client: Mapping[str, str]) -> KafkaSide:
         return KafkaSide(cluster_id, None, found)
     names = config_topic.reduce_all(ConfigSnapshot(), configs).connectors
     known = {name: each.worker_id for name, each in status.connectors.items()}
-    return KafkaSide(cluster_id, {name: known.get(name, "") for name in names}, found)
+    workers = {name: known.get(name, "") for name in names}
+    return KafkaSide(cluster_id, workers, found, statuses=told is not None)
 
 
 def _has_members(project: Project, client: Mapping[str, str]) -> bool | None:

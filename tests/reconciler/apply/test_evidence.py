@@ -219,6 +219,20 @@ def test_a_new_config_needs_a_new_word_of_connector_and_tasks() -> None:
     assert world.judged() is WELL
 
 
+def test_a_task_that_moves_while_the_change_is_asked_for_says_nothing_of_it() -> None:
+    """The trap: its worker is gone, another one runs it with the old config, and says so."""
+    world = World()
+    world.evidence.note("a", speaks=True)
+    world.says(RUNNING, 0)
+    world.config("2")
+    world.evidence.changed("a")
+    world.says(RUNNING)
+    world.tasks(1)
+    assert world.judged() is NOT_YET
+    world.says(RUNNING, 0)
+    assert world.judged() is WELL
+
+
 def test_a_task_that_spoke_before_its_new_config_was_seen_counts() -> None:
     """Both between two looks: it can only have been the new task."""
     world = World()

@@ -63,6 +63,10 @@ def code(kafka: KafkaSide, rest: RestSide, *concerned: str) -> str | None:
         (KAFKA, RestSide("K", {"a": "x:8083", "b": "x:8083"}), (), "cluster.other-group"),
         (KAFKA, RestSide("K", {"a": "", "b": ""}), (), None),
         (replace(KAFKA, members=False), REST, (), "cluster.empty-group"),
+        # Else the health gate would wait in vain for statuses
+        (replace(KAFKA, workers={"a": "", "b": ""}), REST, (), "cluster.other-status-topic"),
+        (replace(KAFKA, workers={"a": "", "b": "two:8083"}), REST, (), None),
+        (replace(KAFKA, workers={"a": "", "b": ""}, statuses=False), REST, (), None),
         (replace(KAFKA, members=None), REST, (), None),
         (KafkaSide("K", {}, members=True), RestSide("K", {}), ("a",), None),
     ],
