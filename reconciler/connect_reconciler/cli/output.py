@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+import typer
+
 
 def result(text: str) -> None:
     """A verb's answer."""
@@ -28,6 +30,19 @@ def progress(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
+
+
+def agreed(question: str) -> bool:
+    """Whether somebody on the terminal says yes. On stderr, like all that is not the result: the
+    question must be seen when stdout is a file. Raises typer.Abort where the input ends."""
+    while True:
+        answer: str = typer.prompt(f"{question} [y/N]", default="", show_default=False, err=True)
+        match answer.strip().lower():
+            case "y" | "yes":
+                return True
+            case "n" | "no" | "":
+                return False
+        progress("answer y or n")
 
 
 def colour(stream: TextIO) -> bool:
