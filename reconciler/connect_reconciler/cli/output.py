@@ -42,7 +42,8 @@ def agreed(question: str) -> bool:
                 return True
             case "n" | "no" | "":
                 return False
-        progress("answer y or n")
+            case _:
+                progress("answer y or n")
 
 
 def colour(stream: TextIO) -> bool:
