@@ -21,6 +21,11 @@ WRONG = [
     ("offsets", "connect offsets needs one of list, alter, reset", "see `connect offsets --help`"),
     ("offsets lst x", "connect offsets has no verb 'lst'", "did you mean `connect offsets list`?"),
     ("stop", "connect stop needs NAME", "`connect stop NAME`; see `connect stop --help`"),
+    (
+        "status a",
+        "connect status has no use for 'a'",
+        "`connect status --target GLOB` is about the connectors of these names only",
+    ),
     ("stop a b", "connect stop has no use for 'b'", "write `connect stop NAME`"),
     (
         "apply --auto-approve",

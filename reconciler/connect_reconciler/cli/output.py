@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import TextIO
 
+import typer
+
 from connect_specs.printable import lines_of, one_line
 
 _ESCAPED = "connect-escaped"
@@ -41,6 +43,20 @@ def progress(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{lines_of(text)}\n")
         sys.stderr.flush()
+
+
+def agreed(question: str) -> bool:
+    """Whether somebody on the terminal says yes. On stderr, like all that is not the result: the
+    question must be seen when stdout is a file. Raises typer.Abort where the input ends."""
+    while True:
+        answer: str = typer.prompt(f"{question} [y/N]", default="", show_default=False, err=True)
+        match answer.strip().lower():
+            case "y" | "yes":
+                return True
+            case "n" | "no" | "":
+                return False
+            case _:
+                progress("answer y or n")
 
 
 def colour(stream: TextIO) -> bool:

@@ -194,4 +194,6 @@ def _parts(context: Any) -> str:
 def _more_names(command: str, context: Any) -> str:
     params = context.command.params if context else []
     names = [_name(each) for each in params if each.param_type_name == "argument"]
+    if not names and context and "--target" in _options_of(context):
+        return f"`{command} --target GLOB` is about the connectors of these names only"
     return f"write `{' '.join([command, *names])}`" if names else ""

@@ -6,12 +6,10 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-import typer
-
 from connect_reconciler.cli.applying.choices import Choices
 from connect_reconciler.cli.applying.next_steps import Run
 from connect_reconciler.cli.applying.replanning import Moved
-from connect_reconciler.cli.output import progress, result, result_json
+from connect_reconciler.cli.output import agreed, progress, result, result_json
 from connect_reconciler.cli.plan_forms import Warned
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, NextStep
 
@@ -123,8 +121,7 @@ def _agreed(plan: Plan) -> bool:
     from connect_reconciler.render.words import question
     from connect_specs.printable import one_line
 
-    # On stderr, like all that is not the result: the question must be seen when stdout is a file.
-    return typer.confirm(one_line(question(plan)), default=False, err=True)
+    return agreed(one_line(question(plan)))
 
 
 def carry_out(

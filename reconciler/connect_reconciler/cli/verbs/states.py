@@ -16,7 +16,7 @@ from connect_reconciler.cli.applying.choices import Yes
 from connect_reconciler.cli.completing import connector_names
 from connect_reconciler.cli.guarding import Force
 from connect_reconciler.cli.invocation import AsJson, invocation
-from connect_reconciler.cli.output import progress, result, result_json
+from connect_reconciler.cli.output import agreed, progress, result, result_json
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _agreed(found: Known, project: Project) -> bool:
     progress("    → its tasks end")
     progress("    → its offsets stay: a new connector of its name goes on from there")
     progress("    → no file changes: if a spec names it, the next apply creates it again")
-    return typer.confirm(f"Delete {found.name}?", default=False, err=True)
+    return agreed(f"Delete {found.name}?")
 
 
 def _change(

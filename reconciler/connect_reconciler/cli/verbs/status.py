@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from connect_specs.desired import Project, RestTarget
 
 _ELECTION_S = 3.0
+# Or these are the workers of another cluster, which `connect plan` would say
+_LOST = "not on the cluster any more"
 
 
 def status(
@@ -77,10 +79,9 @@ def status(
 def _absent(owners: Owners, configs: Collection[str]) -> dict[str, Row]:
     """By name the connectors of the specs that are not on the cluster."""
     from connect_reconciler.cli.rows import missing
-    from connect_reconciler.plan.action_words import DELETED
 
     return {
-        name: missing(name, DELETED if owners.owns(name) else "not applied yet", target=asked.value)
+        name: missing(name, _LOST if owners.owns(name) else "not applied yet", target=asked.value)
         for name, asked in (owners.specs or {}).items()
         if name not in configs
     }
