@@ -7,6 +7,7 @@ judged.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -84,7 +85,7 @@ class Performer:
                 self._ask(lambda: cluster.update_config(name, config), has)
             case Stop() | StopOld():
                 self._ask(lambda: cluster.stop(name), self._is(name, TargetState.STOPPED))
-                self._wait_until_ended(name, still_running, "its tasks end", "asked to stop")
+                self._wait_for_tasks(name, still_running)
             case AlterOffsets(moves=moves):
                 self._alter(name, [move.entry for move in moves])
             case ResetOffsets():
@@ -153,7 +154,25 @@ class Performer:
             if error.status not in _NO_STOP:
                 raise
             return
-        self._wait_until_ended(name, tasks_left, "its tasks end", "asked to stop")
+        self._wait_for_tasks(name, tasks_left)
+
+    def _wait_for_tasks(self, name: str, left_of: Callable[[ConnectorStatus | None], str]) -> None:
+        """Of a connector that was asked to stop. It is asked again now and then: a worker of Apache
+        that gave up on a slow task leaves its status as it was until the workers rebalance, which
+        each request makes them do."""
+        clock, every_s = self.patience.clock, self.patience.limits.stop_again_s
+        due = clock.now() + every_s
+
+        def left(status: ConnectorStatus | None) -> str:
+            nonlocal due
+            found = left_of(status)
+            if found and clock.now() >= due:
+                due = clock.now() + every_s
+                with suppress(RequestError, OutcomeUnknown):
+                    self.cluster.stop(name)
+            return found
+
+        self._wait_until_ended(name, left, "its tasks end", "asked to stop")
 
     def _delete(self, name: str) -> None:
         try:

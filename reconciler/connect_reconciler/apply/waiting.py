@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """All in seconds. `well_s`: how long what is well must be so. `settle_s`: how long after a
-    change a status is taken for one from before it, where nothing tells. `commits_s`: how often a
-    sink's offsets are committed. `group_s`: how long a stopped sink's consumer group may still have
-    members."""
+    """All in seconds. `stop_again_s`: how often a stop that has not ended is asked for again.
+    `well_s`: how long what is well must be so. `settle_s`: how long after a change a status is
+    taken for one from before it, where nothing tells. `commits_s`: how often a sink's offsets are
+    committed. `group_s`: how long a stopped sink's consumer group may still have members."""
 
     health_s: float = 60.0
     stop_s: float = 60.0
+    stop_again_s: float = 15.0
     group_s: float = 30.0
     unknown_s: float = 10.0
     well_s: float = 2.0

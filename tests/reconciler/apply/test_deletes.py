@@ -80,6 +80,31 @@ def test_tasks_that_do_not_end_keep_the_connector_from_being_deleted() -> None:
     assert cluster.config("a") is not None
 
 
+def test_a_status_that_nobody_corrects_is_asked_for_again() -> None:
+    """What a worker does that gave up on a slow task: only another rebalance removes its status."""
+    world, desired = build([OWNED])
+
+    class GivesUp(FakeCluster):
+        stops = 0
+
+        def stop(self, name: str) -> None:
+            super().stop(name)
+            self.stops += 1
+
+        def status(self, name: str) -> ConnectorStatus | None:
+            part = InstanceStatus(State.RUNNING, "w")
+            stopped = InstanceStatus(State.STOPPED, "w")
+            if self.stops == 1:
+                return ConnectorStatus(name, stopped, {0: part}, "sink")
+            return super().status(name)
+
+    cluster = GivesUp(world.kafka, runs_tasks=True)
+    assert world.apply(desired, cluster=cluster).exit_code == 0
+    assert cluster.stops == 2
+    assert 15 <= world.time.at < 20
+    check_end(world, desired, [OWNED])
+
+
 def test_who_stops_an_apply_that_fails_is_not_overruled_by_a_rollback() -> None:
     """Ctrl-C while the last action waits in vain: nothing is left to skip, and it is a failure."""
     world, desired = build([OWNED, Case("b", OWNED.live, None)])
