@@ -159,8 +159,10 @@ def test_a_closed_terminal_ends_the_runtime_and_its_kafka_in_order(project: Comm
         assert find_broker(data / "broker") is not None
     finally:
         os.close(terminal)
-    with up:
+    try:
         assert up.wait(60) == 0
+    finally:
+        up.kill()
     assert find_broker(data / "broker") is None
     assert not (data / "runtime.json").exists()
     log = data / "runtime.log"
