@@ -1,12 +1,15 @@
 """What became of an apply, as text."""
 
+from dataclasses import replace
+
 from connect_reconciler.apply.report import (
     ActionResult,
     ApplyReport,
     ConnectorReport,
+    Health,
     Outcome,
 )
-from connect_reconciler.cli.applying.report import render_report
+from connect_reconciler.cli.applying.report import render_outcome, render_report
 from connect_reconciler.plan.actions import Delete
 from connect_specs.diagnostics import ExitCode
 
@@ -26,7 +29,7 @@ def test_what_was_not_begun_is_one_line() -> None:
     report = ApplyReport("a1", tuple(reports), True, exit_code=ExitCode.INTERRUPTED, seconds=2)
     names = ", ".join(f"c{n}" for n in range(20))
     assert render_report(report).splitlines() == [
-        "Applied: 1 done, 23 skipped, 1 unknown, in 2.0 s (interrupted)",
+        "Apply interrupted: 1 done, 23 skipped, 1 unknown, in 2.0 s",
         "  b: delete unknown: interrupted while it was under way",
         "  b: left as it is: its state was not read",
         f"  not begun (interrupted): {names} and 3 more",
@@ -34,4 +37,17 @@ def test_what_was_not_begun_is_one_line() -> None:
         "  connect plan          whether what is unknown took place",
         "  connect apply         goes on where this one ended",
         "  connect rollback a1   or undo the apply",
+    ]
+
+
+def test_the_first_line_says_whether_it_succeeded() -> None:
+    """All actions done is no success while a connector does not run."""
+    well, ill = of("a", Outcome.DONE), of("b", Outcome.DONE)
+    good = ApplyReport("a1", (well,), False, exit_code=ExitCode.OK, seconds=2)
+    assert render_outcome(good).splitlines()[0] == "Applied: 1 done, in 2.0 s"
+    failed = replace(ill, health=Health.FAILED, health_detail="task 0 failed: x")
+    bad = ApplyReport("a1", (well, failed), False, exit_code=ExitCode.FAILED, seconds=2)
+    assert render_outcome(bad).splitlines() == [
+        "Apply failed: 2 done, 1 unhealthy, in 2.0 s",
+        "  b: failed: task 0 failed: x",
     ]

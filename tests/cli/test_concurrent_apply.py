@@ -72,7 +72,7 @@ def test_one_that_hangs_is_taken_over_and_finds_out(rig: Rig) -> None:
     stdout, stderr = first.communicate(timeout=60)
     assert first.returncode == 1, stderr
     assert "error[apply.taken-over]" in stderr
-    assert "Applied: 8 done, 4 skipped, 8 unknown" in stdout
+    assert "Apply failed: 8 done, 4 skipped, 8 unknown" in stdout
     assert "not begun (the apply ended before): read7, read8\n" in stdout
     assert [line.split("  ")[1] for line in stdout.splitlines()[-2:]] == [
         "connect history",

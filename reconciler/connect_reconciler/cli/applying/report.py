@@ -9,6 +9,7 @@ from typing import Any
 
 from connect_reconciler.apply.report import (
     LATER,
+    UNWELL,
     ApplyReport,
     ConnectorReport,
     Health,
@@ -16,6 +17,7 @@ from connect_reconciler.apply.report import (
 )
 from connect_reconciler.cli.applying.next_steps import Run, after_apply, steps_text
 from connect_reconciler.plan.action_words import verb
+from connect_specs.diagnostics import ExitCode
 from connect_specs.printable import lines_of
 
 _APPLY = Run()
@@ -28,7 +30,7 @@ _HEALTH = {
     Health.STOPPED: "stopped",
     Health.LATER: LATER,
     Health.FAILED: "failed",
-    Health.TIMED_OUT: "not well yet",
+    Health.TIMED_OUT: "not healthy yet",
     Health.FALLS_BEHIND: "runs, and falls behind",
     Health.UNKNOWN: "whether it runs is not known",
     Health.NOT_AWAITED: "not waited for",
@@ -41,17 +43,23 @@ def render_report(report: ApplyReport, run: Run = _APPLY) -> str:
 
 
 def render_outcome(report: ApplyReport) -> str:
-    """The apply as text: how many actions had which outcome, then each connector."""
+    """The apply as text: how it ended, how many actions had which outcome, then each connector."""
     counts = [f"{count} {outcome.value}" for outcome, count in report.counts.items() if count]
+    unwell = sum(each.health in UNWELL for each in report.connectors)
+    counts += [f"{unwell} unhealthy"] if unwell else []
     took = f", in {report.seconds:.1f} s" if counts else ""
-    lines = [f"Applied: {', '.join(counts) or 'nothing to do'}{took}"]
-    if report.interrupted:
-        lines[0] += " (interrupted)"
+    lines = [f"{_head(report)}: {', '.join(counts) or 'nothing to do'}{took}"]
     for each in report.connectors:
         if not each.not_begun:
             lines += _connector(each)
     lines += _not_begun(each for each in report.connectors if each.not_begun)
     return lines_of("\n".join(lines)) + "\n"
+
+
+def _head(report: ApplyReport) -> str:
+    if report.interrupted:
+        return "Apply interrupted"
+    return "Applied" if report.exit_code == ExitCode.OK else "Apply failed"
 
 
 def report_json(report: ApplyReport, run: Run = _APPLY) -> dict[str, Any]:
