@@ -94,6 +94,16 @@ def test_a_silent_rest_api(connect: Command, silent: SilentPort, words: list[str
     assert ended_by(signal.SIGINT, verb) == (130, "", NOTHING)
 
 
+def test_a_long_wait_says_for_what(connect: Command, silent: SilentPort) -> None:
+    verb = started(
+        project(connect, f"{{group.id: g, target: {{rest: 'http://{silent.address}'}}}}"), "plan"
+    )
+    assert verb.stderr is not None
+    told = verb.stderr.readline()
+    assert told == f"waiting for the answer to GET http://{silent.address}/\n"
+    assert ended_by(signal.SIGINT, verb) == (130, "", NOTHING)
+
+
 @pytest.mark.parametrize("words", OVER_KAFKA, ids=" ".join)
 def test_a_silent_kafka(connect: Command, silent: SilentPort, words: list[str]) -> None:
     verb = started(

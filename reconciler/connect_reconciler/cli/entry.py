@@ -17,7 +17,7 @@ import typer
 
 from connect_reconciler.cli import interruption
 from connect_reconciler.cli.cutting import BY_SIGNAL, cut_short
-from connect_reconciler.cli.output import show_what_can_be_shown
+from connect_reconciler.cli.output import show_what_can_be_shown, tell_waits
 from connect_reconciler.cli.signals import Terminated, raised_on_sigterm
 from connect_reconciler.cli.usage import wrong_usage
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
@@ -30,6 +30,7 @@ def run(argv: Sequence[str]) -> int:
     """Runs one verb. Never raises; draws what went wrong."""
     as_json = "--json" in argv
     show_what_can_be_shown()
+    tell_waits()
     interrupted = interruption.begin()
     try:
         with cut_short(interrupted.say):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
+import logging
 import os
 import shutil
 import sys
@@ -43,6 +44,20 @@ def progress(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{lines_of(text)}\n")
         sys.stderr.flush()
+
+
+def tell_waits() -> None:
+    """Shows as progress what a verb waits for when that takes long."""
+    handler = _Progress()
+    handler.name = "progress"
+    logger = logging.getLogger("connect.waits")
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+
+
+class _Progress(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        progress(record.getMessage())
 
 
 def agreed(question: str) -> bool:

@@ -1,4 +1,5 @@
-"""Every exchange with a REST API, for the log: request, status, duration, sizes, bodies.
+"""Every exchange with a REST API, for the log: request, status, duration, sizes, bodies. Whoever
+waits is told of one that takes some seconds.
 
 A body may hold a connector's config, and which of its values are secret is not known here. So of a
 body only names, states, versions and numbers are shown; of any other text how long it is.
@@ -8,7 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Timer
 from typing import Final
 
 import httpx
@@ -17,6 +20,8 @@ import orjson
 from connect_reconciler.cluster.answers import Asked, decoded
 
 _log = logging.getLogger("connect.asked.rest")
+_waits = logging.getLogger("connect.waits")
+_SLOW_S: Final = 5.0
 
 # Fields of Connect's own whose texts are no secrets, outside configs and in them
 _SHOWN: Final = frozenset(
@@ -40,6 +45,23 @@ _MOST = 1000
 
 def exchanged(request: Asked, send: Callable[[], httpx.Response]) -> httpx.Response:
     """What `send` returns or raises, which the log is told."""
+    with _waiting(request):
+        return _logged(request, send)
+
+
+@contextmanager
+def _waiting(request: Asked) -> Iterator[None]:
+    """Tells that nobody has answered, once it takes long."""
+    slow = Timer(_SLOW_S, _waits.warning, ("waiting for the answer to %s", request))
+    slow.daemon = True
+    slow.start()
+    try:
+        yield
+    finally:
+        slow.cancel()
+
+
+def _logged(request: Asked, send: Callable[[], httpx.Response]) -> httpx.Response:
     if not _log.isEnabledFor(logging.DEBUG):
         return send()
     begun = time.monotonic()
