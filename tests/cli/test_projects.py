@@ -54,7 +54,8 @@ def applied(project: Command) -> None:
 
 
 def names(project: Command) -> list[str]:
-    return [each["name"] for each in json.loads(project("status", "--json").stdout)["connectors"]]
+    shown = json.loads(project("status", "--json").stdout)["connectors"]
+    return [each["name"] for each in shown if each["state"] != "MISSING"]
 
 
 def remove(project: Command, name: str) -> None:

@@ -183,7 +183,7 @@ class Rig:
         assert plan.returncode == 0, plan.stdout + plan.stderr
 
     def states(self) -> dict[str, tuple[str, list[str]]]:
-        """The states of each connector and of its tasks."""
+        """The states of each connector on the cluster, and of its tasks."""
         shown = json.loads(self("status", "--json").stdout)["connectors"]
         return {
             each["name"]: (
@@ -191,6 +191,7 @@ class Rig:
                 [task["state"] for task in each["tasks"]],
             )
             for each in shown
+            if each["state"] != "MISSING"
         }
 
     # --- specs ---
