@@ -127,7 +127,7 @@ def test_force_does_not_lift_a_guard(ours: Command) -> None:
 def test_the_question_tells_no_login(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: "n")
     target = RestTarget("https://me:zq9@connect.test:8083/x")
     project = Project("p", Path("connect.yaml"), "g", ClusterTopics.of("g"), None, target, {}, ())
     assert not delete_agreed(Known("c", {}, None), project)

@@ -242,7 +242,8 @@ def test_verbs_on_one_connector_without_a_runtime(project: Command) -> None:
     assert "hint: `connect status` lists the connectors" in unknown.stderr
     assert project("stop", "nobody").returncode == 1
     assert project("delete", "lines", "--yes").returncode == 0
-    assert json.loads(project("status", "--json").stdout)["connectors"] == []
+    (gone,) = json.loads(project("status", "--json").stdout)["connectors"]
+    assert gone["state"] == "MISSING"
 
 
 def test_offsets_that_make_no_sense_are_refused_with_their_place(project: Command) -> None:

@@ -112,11 +112,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the user was asked on a terminal, and agreed to."""
     found: list[str] = []
 
-    def confirm(text: str, **more: Any) -> bool:
+    def prompt(text: str, **more: Any) -> str:
         found.append(text)
-        return True
+        return "y"
 
-    monkeypatch.setattr(applying.typer, "confirm", confirm)
+    monkeypatch.setattr("typer.prompt", prompt)
     monkeypatch.setattr(applying.sys.stdin, "isatty", lambda: True)
     return found
 
