@@ -182,7 +182,7 @@ def test_right_after_a_create(load: Load, record_property: Record) -> None:
     assignments = Tail(load.up.kafka, load.rig.topics.assignments)
     gate = load.gate("SlowToStart")
     apply = load.rig.start("apply", "--yes")
-    config.wait_for(f"connector-{load.source}")
+    config.wait_for(f"connector-{load.source}", timeout_s=90)
 
     def is_not_launched() -> bool:
         return not any(load.source.encode() in key for key, _ in assignments.seen())
@@ -191,7 +191,7 @@ def test_right_after_a_create(load: Load, record_property: Record) -> None:
     killed = time.monotonic()
     config.close()
     assignments.close()
-    shown, told = apply.communicate(timeout=60)
+    shown, told = apply.communicate(timeout=150)
     assert apply.returncode != 0, shown + told
     gate.touch()
     load.recover(killed, record_property, load.source)
