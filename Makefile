@@ -5,17 +5,17 @@ UV_VERSION := 0.13.9
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --upgrade --no-header
 BIN := .venv/bin
 # Tests wait for processes more than they compute, so there may be more workers than cores. Those
-# that kill at observed moments come after them: a busy machine makes the moments hard to meet.
+# that kill at observed moments come after the others: a busy machine makes the moments hard to meet.
 WORKERS ?= 3
 CHAOS_WORKERS ?= 2
-# In the order of their folders, where files of few and long tests come first
+# Files in the order that tests/support/shared.py gives them
 ORDER := --dist loadfile --no-loadscope-reorder
 STAMP := .venv/.installed
 LOCKS := requirements/build.lock requirements/dev.lock
 SCRIPTS := $(wildcard .ci/* .github/actions/*.sh .github/actions/*/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test chaos check format bench lock clean java jars chromium
+.PHONY: help install demo test chaos nightly check format bench lock clean java jars chromium
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ test: jars chromium ## run the tests
 
 chaos: jars ## run all tests of faults, which takes long
 	$(BIN)/python -m pytest -m chaos $(ARGS)
+
+nightly: jars ## try the property tests with random seeds and 20 times as many examples
+	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=nightly -n logical $(ARGS)
 
 check: install ## check format, lint, types, import rules and scripts
 	$(BIN)/ruff format --check .

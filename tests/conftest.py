@@ -7,11 +7,14 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.workermanage import WorkerController
 
 from connect_runtime import plugins
-from connect_runtime.kafka.embedded import EmbeddedBroker
+from support import shared
 from support.broker import BrokerAddress, cluster_at
+from support.ender import end_with_run
 from support.guarded_broker import GuardedBroker, guarded_broker
 from support.oracle import Oracle
 from support.rig import Rig
@@ -23,54 +26,63 @@ plugins.allow_modules({plugins.PLUGIN_MODULES: "support"})
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A gate says the same of the same code. `--hypothesis-profile=explore` looks elsewhere each time.
-settings.register_profile("gate", derandomize=True)
-settings.register_profile("explore", derandomize=False)
+# How long an example takes says more about the machine than about the code. A run gives the same
+# result for the same code; nightly ones (`make nightly`) use other examples each time, and more.
+_ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("gate", _ANY_MACHINE, derandomize=True, max_examples=100)
+settings.register_profile("nightly", _ANY_MACHINE, derandomize=False, max_examples=2000)
 settings.load_profile("gate")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    shared.configure(config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shared.unconfigure(config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    node.workerinput["connect_shared"] = str(node.config.stash[shared.FOLDER])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> shared.Scheduling:
+    return shared.Scheduling(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    shared.order(config, items)
+
+
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerAddress]:
-    """The Kafka that CONNECT_TEST_BOOTSTRAP names, else one embedded broker for the session."""
+def broker(pytestconfig: pytest.Config) -> BrokerAddress:
+    """The Kafka that CONNECT_TEST_BOOTSTRAP names, else the run's embedded broker."""
     existing = os.environ.get("CONNECT_TEST_BOOTSTRAP")
-    if existing:
-        yield cluster_at(existing)
-        return
-    started = EmbeddedBroker.start(tmp_path_factory.mktemp("broker"))
-    try:
-        yield BrokerAddress(started.bootstrap_servers, started.cluster_id)
-    finally:
-        started.stop()
+    return cluster_at(existing) if existing else shared.broker(pytestconfig, "broker")
 
 
 @pytest.fixture(scope="session")
-def other_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerAddress]:
+def other_broker(pytestconfig: pytest.Config) -> BrokerAddress:
     """A second Kafka cluster, for connectors that work elsewhere than their workers."""
-    started = EmbeddedBroker.start(tmp_path_factory.mktemp("other-broker"))
-    try:
-        yield BrokerAddress(started.bootstrap_servers, started.cluster_id)
-    finally:
-        started.stop()
+    return shared.broker(pytestconfig, "other-broker")
 
 
 @pytest.fixture(scope="session")
-def oracle(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
+def oracle(broker: BrokerAddress, pytestconfig: pytest.Config) -> Iterator[Oracle]:
     """A real Connect worker with exactly-once sources, started by the first test that asks."""
-    worker = Oracle.start(
-        tmp_path_factory.mktemp("oracle"),
-        broker.bootstrap_servers,
-        group_id=f"oracle-{secrets.token_hex(4)}",
-    )
-    try:
-        yield worker
-    finally:
-        worker.stop()
+    own = shared.folder(pytestconfig, "oracle")
+    worker = Oracle.start(own, broker.bootstrap_servers, group_id=own.name)
+    end_with_run(own, worker.pid, worker.started)
+    yield worker
+    worker.stop()
 
 
 @pytest.fixture(scope="session")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]:
+def guarded(pytestconfig: pytest.Config) -> Iterator[GuardedBroker]:
     """A Kafka with an authorizer and logins, started by the first test that asks."""
-    with guarded_broker(tmp_path_factory.mktemp("guarded")) as started:
+    with guarded_broker(shared.folder(pytestconfig, "guarded")) as started:
         yield started
 
 

@@ -2,7 +2,7 @@
 
 Drives the real command by subprocess, in a project of its own in a temporary folder. Every line is
 counted at the end of each step: anything lost, duplicated or extra, and any step that does not
-answer as it should, makes this exit with 1.
+answer as it should, makes this exit with 1. The number of lines is an argument.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from confluent_kafka import Consumer, TopicPartition
 sys.path.insert(0, str(Path(__file__).parent))
 from lines import LINE_BYTES, Account, account, line_number, write_lines
 
-LINES = 200_000
+LINES = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
 TOPIC = "lines"
 CONNECT = [sys.executable, "-P", "-m", "connect_reconciler.cli"]
 PATIENCE_S = 60.0
@@ -42,6 +42,7 @@ cluster:
     key.converter: org.apache.kafka.connect.storage.StringConverter
     value.converter: org.apache.kafka.connect.storage.StringConverter
     offset.flush.interval.ms: 1000
+    listeners: http://127.0.0.1:0
 specs: [connectors/]
 """
 

@@ -1,1 +1,1 @@
-"""A Kafka Connect runtime: Connect's topics, formats and REST API, with Spark tasks."""
+"""A Kafka Connect runtime: Connect's topics, formats and REST API, with tasks on Spark."""

@@ -1,8 +1,8 @@
-"""Which client properties may a connector override, as the worker's policy says?
+"""Applies the worker's policy on which client properties a connector may override.
 
 `connector.client.config.override.policy` is All, None, Principal or Allowlist (KIP-458, KIP-1188),
-or the name of Apache's class for one of them. A property that the policy forbids is an error of
-the config, and its connector does not run. Pure.
+or the name of Apache's class for one of them. A property that the policy forbids is an error of the
+config, and its connector does not run. Pure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEAD_LETTERS_KEY: Final = "errors.deadletterqueue.topic.name"
 
 
 def policy_of(worker: Mapping[str, str]) -> str:
-    """The policy's short name. Raises ConfigError for one that does not exist."""
+    """Returns the policy's short name. Raises ConfigError for an unknown one."""
     given = (worker.get(POLICY_KEY) or "All").strip()
     package, suffix = _APACHE
     short = given.removeprefix(package).removesuffix(suffix)
@@ -44,9 +44,9 @@ def policy_of(worker: Mapping[str, str]) -> str:
 def forbidden_overrides(
     config: Mapping[str, str | None], worker: Mapping[str, str], kind: Kind
 ) -> Iterator[tuple[str, str]]:
-    """Each override that the policy forbids, with Connect's text. Raises ConfigError.
+    """Yields each override that the policy forbids, with Connect's text. Raises ConfigError.
 
-    A sink's producer only writes dead letters: without them its properties are not looked at, as in
+    A sink's producer only writes dead letters: without them its properties are not checked, as in
     Connect.
     """
     policy = policy_of(worker)
@@ -71,7 +71,7 @@ def forbidden_overrides(
 
 
 def check_overrides(config: Mapping[str, str], worker: Mapping[str, str], kind: Kind) -> None:
-    """Raises ConfigError with all that the policy forbids."""
+    """Raises ConfigError with all forbidden overrides."""
     found = [text for _, text in forbidden_overrides(config, worker, kind)]
     if found:
         raise ConfigError(f"Client Config Overrides not allowed [{' '.join(found)}]")

@@ -1,8 +1,8 @@
-"""With which client properties does a connector work, and where are its offsets?
+"""Builds a connector's client properties and locates its offsets.
 
 One value for tasks, herder, offsets API and the reconciler. Properties have Java's names and are
-put together as Connect does: the worker's, then its `producer.*`, `consumer.*` or `admin.*`, then
-the connector's overrides (KIP-458). Pure.
+combined as Connect does: the worker's, then its `producer.*`, `consumer.*` or `admin.*`, then the
+connector's overrides (KIP-458). Pure.
 
 A connector that overrides the `bootstrap.servers` of the client that moves its data, a source's
 producer or a sink's consumer, works on that cluster: its other clients follow with the same login,
@@ -28,10 +28,10 @@ from connect_specs.names import sink_group, task_transactional_id
 
 OFFSETS_TOPIC_KEY: Final = "offsets.storage.topic"
 
-# Which Kafka a client reaches, and as whom
+# The cluster that a client reaches, and its login
 _LOGIN: Final = ("bootstrap.servers", "sasl.", "security.", "ssl.")
 _CONNECTION: Final = (*_LOGIN, "client.dns.lookup", "request.timeout.ms")
-# What only a member of a consumer group heeds, or what every reader of offsets sets itself
+# Properties for group members only, or that every reader of offsets sets itself
 _OF_MEMBERS: Final = (
     "auto.",
     "enable.auto.commit",
@@ -43,7 +43,7 @@ _OF_MEMBERS: Final = (
     "session.timeout.ms",
 )
 _STORAGE: Final = "offset.storage."
-# Connect's own words among the keys that begin so; the others are settings of the topic
+# Connect's own keys with this prefix; the others are settings of the topic
 _NO_TOPIC_SETTINGS: Final = frozenset(
     {"topic", "partitions", "replication.factor", "cleanup.policy", "file.filename"}
 )
@@ -53,9 +53,9 @@ _NO_TOPIC_SETTINGS: Final = frozenset(
 class OffsetsPlace:
     """Where a source's offsets are: `topic`, on the cluster that the source produces to.
 
-    `underneath` is the worker's topic on the worker's cluster, where offsets are looked for that
-    `topic` does not have (KIP-618, smooth migration); None where `topic` is the worker's.
-    `elsewhere`: the cluster's addresses are not the worker's.
+    `underneath` is the worker's topic on the worker's cluster, for offsets that `topic` lacks
+    (KIP-618, smooth migration); None if `topic` is the worker's. `elsewhere`: the cluster's
+    addresses are not the worker's.
     """
 
     topic: str
@@ -65,7 +65,7 @@ class OffsetsPlace:
 
 @dataclass(frozen=True, slots=True)
 class NewOffsetsTopic:
-    """How a connector's own offsets topic is created. -1 leaves a number to the broker."""
+    """Settings for creating a connector's own offsets topic. -1 leaves a number to the broker."""
 
     partitions: int
     replication_factor: int
@@ -75,9 +75,7 @@ class NewOffsetsTopic:
 @dataclass(frozen=True, slots=True)
 class ConnectorClients:
     """A connector's clients. `worker` holds all worker properties, `offsets_topic` is the worker's.
-
-    `config` has its references resolved wherever a client is made of these properties.
-    """
+    `config` has its references resolved wherever a client is created from these properties."""
 
     group_id: str
     offsets_topic: str
@@ -87,46 +85,48 @@ class ConnectorClients:
     kind: Kind
 
     def check(self) -> None:
-        """Raises ConfigError where the worker's policy forbids an override."""
+        """Raises ConfigError if the worker's policy forbids an override."""
         check_overrides(self.config, self.worker, self.kind)
 
     # --- properties ---
 
     def producer(self) -> dict[str, str]:
-        """Of a source's tasks."""
+        """Returns producer properties of a source's tasks."""
         return self._of("producer.", PRODUCER)
 
     def consumer(self) -> dict[str, str]:
-        """Of a sink's tasks."""
+        """Returns consumer properties of a sink's tasks."""
         return self._of("consumer.", CONSUMER)
 
     def admin(self) -> dict[str, str]:
-        """Of whoever creates the connector's topics, and moves a sink's offsets."""
+        """Returns properties of the admin client that creates the connector's topics and moves a
+        sink's offsets."""
         return self._of("admin.", ADMIN)
 
     def offsets_consumer(self) -> dict[str, str]:
-        """Of whoever reads a source's offsets: it reads all partitions, as a member of no group."""
+        """Returns properties for reading a source's offsets: all partitions, without a group."""
         return {k: v for k, v in self.consumer().items() if not k.startswith(_OF_MEMBERS)}
 
     def offsets_producer(self) -> dict[str, str]:
-        """Of whoever writes a source's offsets in its tasks' place: their login alone, since their
-        tuning is not for a few records."""
+        """Returns properties for writing a source's offsets in place of its tasks: their login
+        only, since their tuning does not suit a few records."""
         return _connection(self.producer())
 
     def worker_client(self) -> dict[str, str]:
-        """Of clients of the cluster's own topics: as the worker, never as the connector."""
+        """Returns properties for the cluster's own topics: with the worker's login, never the
+        connector's."""
         return _connection(self.worker)
 
     # --- offsets ---
 
     @property
     def group(self) -> str:
-        """The consumer group of a sink."""
+        """Returns a sink's consumer group."""
         return sink_group(self.name, self.config, self.worker)
 
     @property
     def place(self) -> OffsetsPlace:
-        """Where a source's offsets are."""
+        """Returns where a source's offsets are."""
         elsewhere = self.elsewhere
         topic = (self.config.get(OFFSETS_TOPIC_KEY) or "").strip() or self.offsets_topic
         own = elsewhere or topic != self.offsets_topic
@@ -142,25 +142,27 @@ class ConnectorClients:
 
     @property
     def servers(self) -> frozenset[str]:
-        """The addresses of the cluster that the connector's data is on."""
+        """Returns the addresses of the cluster that the connector's data is on."""
         data = self.producer() if self.kind == "source" else self.consumer()
         return _servers(data["bootstrap.servers"])
 
     @property
     def own_login(self) -> bool:
-        """Whether a client of the connector's reaches Kafka otherwise than the worker's clients."""
+        """Whether a client of the connector reaches Kafka in another way than the worker's
+        clients."""
         return any(self._overridden(each) for each in (PRODUCER, CONSUMER, ADMIN))
 
     @property
     def leader_writes_offsets(self) -> bool:
-        """Whether the leader's transaction can hold this source's offsets: in the worker's topic,
-        or in one that the worker's login reaches too."""
+        """Whether the leader's transaction can write this source's offsets: to the worker's topic,
+        or to one that the worker's login also reaches."""
         ours = self.place.underneath is None or not self._overridden(PRODUCER)
         return ours and not self.elsewhere
 
     @property
     def new_offsets_topic(self) -> NewOffsetsTopic:
-        """As the worker creates its own (KIP-618: only the name is the connector's to choose)."""
+        """Returns the worker's settings for its own topic (KIP-618: the connector chooses only the
+        name)."""
         given = self.worker.get
         return NewOffsetsTopic(
             partitions=int(given(f"{_STORAGE}partitions") or 25),
@@ -174,10 +176,10 @@ class ConnectorClients:
         )
 
     def transactional_id(self, task: int) -> str:
-        """Of the producer of a source's task."""
+        """Returns the transactional id of a source task's producer."""
         return task_transactional_id(self.group_id, self.name, task)
 
-    # --- how ---
+    # --- internals ---
 
     @property
     def _data_prefix(self) -> str:
@@ -187,7 +189,7 @@ class ConnectorClients:
         return self._base(prefix, overrides) | _prefixed(self.config, overrides)
 
     def _base(self, prefix: str, overrides: str) -> dict[str, str]:
-        """Everything but the client's own overrides."""
+        """Returns everything but the client's own overrides."""
         base = {"bootstrap.servers": self.worker.get("bootstrap.servers", "")}
         if prefix == "admin.":
             base |= _connection(self.worker)
@@ -196,7 +198,7 @@ class ConnectorClients:
         alone = f"{overrides}bootstrap.servers" in self.config
         if overrides not in follow or alone or not self.elsewhere:
             return base
-        # none of the worker's login is left: the other cluster does not know it
+        # drops the worker's login: the other cluster does not know it
         data = self.producer() if self.kind == "source" else self.consumer()
         return {k: v for k, v in base.items() if not k.startswith(_CONNECTION)} | _connection(data)
 
@@ -209,7 +211,7 @@ class ConnectorClients:
 
 
 def is_client_key(key: str) -> bool:
-    """Whether a connector's clients heed this key of its config."""
+    """Whether a connector's clients use this key of its config."""
     return key.startswith(PREFIXES) or key in (OFFSETS_TOPIC_KEY, DEAD_LETTERS_KEY)
 
 

@@ -1,6 +1,7 @@
-"""What has to hold before a process may take part in a cluster, and who leads it.
+"""Checks that a process may join a cluster, and finds the cluster's leader.
 
-Kafka answers, the group is not one of Apache's workers, and the topics are there, as they must be.
+Kafka must be reachable, the group must not belong to Apache's workers, and the topics must exist in
+the required shape.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
 
-# An answer about the leader this old is good enough; a failover takes seconds.
+# The leader is cached this long; a failover takes seconds.
 _FRESH_S = 1.0
 # Apache's session.timeout.ms is 10 s by default.
 _DYING_S = 12.0
 _ASK_AGAIN_S = 0.25
-# While Kafka is asked again, callers wait for it this long; then an answer this old has to do.
+# While Kafka is asked again, callers wait this long, then use an answer of at most this age.
 _PATIENCE_S = 1.0
 _STALE_S = 10.0
 
 
 def find_cluster(config: WorkerConfig) -> str:
-    """The Kafka cluster's id. Raises Unreachable, also where Apache's workers use the group, and
-    Invalid for client properties that do not fit.
+    """Returns the Kafka cluster's id. Raises Unreachable, also if Apache's workers use the group,
+    and Invalid for invalid client properties.
 
-    Workers that were killed are members for a session more; that long this waits for them.
+    Killed workers stay members for one session; this waits for that long.
     """
     check_worker_clients(config.resolved_properties)
     cluster_id = check_reachable(config.client)
@@ -57,8 +58,8 @@ def find_cluster(config: WorkerConfig) -> str:
 
 
 def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
-    """Creates the topics that are missing, and checks the others. Raises Failed, and Unreachable
-    where a leader would lack a right."""
+    """Creates missing topics, and checks the others. Raises Failed, and Unreachable if a leader
+    would lack a permission."""
     topics = config.topics
     used = (topics.config, topics.offsets, topics.status, topics.assignments)
     check_rights(
@@ -99,10 +100,9 @@ def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
 
 
 class Leader:
-    """Who leads a cluster, asked of Kafka when somebody wants to know; safe on any thread.
+    """Finds a cluster's leader by asking Kafka on demand; thread-safe.
 
-    Kafka is asked in a thread of its own, at most one at a time: a Kafka that does not answer holds
-    nobody up for more than a moment.
+    One thread at a time asks Kafka: a Kafka that does not answer delays callers only briefly.
     """
 
     def __init__(self, client: Mapping[str, str], group_id: str, config_topic: str) -> None:
@@ -115,7 +115,7 @@ class Leader:
         self._found: str | None = None
 
     def __call__(self) -> str | None:
-        """Its URL; None while nobody leads, or Kafka does not tell."""
+        """Returns the leader's URL; None if there is no leader or Kafka does not answer."""
         with self._lock:
             if self._asking is None and self._age_s() > _FRESH_S:
                 self._asking = _Asking(time.monotonic())
@@ -151,7 +151,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """A question to Kafka that is under way."""
+    """A request to Kafka in progress."""
 
     began: float
     over: threading.Event = field(default_factory=threading.Event)

@@ -1,10 +1,10 @@
-"""Which class does a config mean by `FileStreamSource`, a Java name, or `package.module:Class`?
+"""Finds the class of a plugin: by `FileStreamSource`, a Java name, or `package.module:Class`.
 
-Built-ins go by Apache's class names, so that configs move between the two runtimes unchanged.
-Third parties register under the entry point groups `connect.connectors` and `connect.converters`,
-or are named by module and class, if the worker property `plugin.modules` lists the module or a
-package above it. Importing runs code, so no other module is ever imported because a config names
-it. Error texts are Connect's.
+Built-ins have Apache's class names, so that configs move between the two runtimes unchanged. Third
+parties register under the entry point groups `connect.connectors` and `connect.converters`, or are
+named by module and class, if the worker property `plugin.modules` lists the module or a package
+above it. Importing runs code, so a config never causes an import of any other module. Error texts
+are Connect's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from connect_runtime.api import (
 _log = logging.getLogger(__name__)
 
 PLUGIN_MODULES: Final = "plugin.modules"
-# What errors say of a class that is not imported.
+# The error text for a class that is not imported.
 UNLISTED: Final = "is in a module that this worker does not list"
 
 Kind: TypeAlias = Literal["sink", "source", "converter"]
@@ -48,7 +48,7 @@ _SINK: Final = "connect_runtime.connectors.file_sink"
 _SOURCE: Final = "connect_runtime.connectors.file_source"
 _DATA: Final = "connect_runtime.data"
 _GROUPS: Final = ("connect.connectors", "connect.converters")
-# Modules and packages that names may be looked up in; grows with `allow_modules`.
+# Modules and packages in which classes may be looked up; grows with `allow_modules`.
 _allowed: frozenset[str] = frozenset({"connect_runtime.connectors", _DATA})
 _JAVA_CONNECTORS: Final[Mapping[str, str]] = {
     f"{_JAVA}.file.FileStreamSinkConnector": f"{_SINK}:FileStreamSinkConnector",
@@ -67,8 +67,8 @@ _JAVA_CONVERTERS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A class that a config may name. `class_name` is what REST shows: the Java name of a built-in,
-    `package.module.Class` of any other."""
+    """A class that a config may name. `class_name` is its name in REST: the Java name of a
+    built-in, `package.module.Class` of any other."""
 
     cls: type[Any]
     class_name: str
@@ -77,7 +77,7 @@ class Plugin:
 
     @property
     def aliases(self) -> frozenset[str]:
-        """The short names it goes by: without package, and without `Connector` or `Converter`."""
+        """Returns its short names: without package, and without `Connector` or `Converter`."""
         if "$" in self.class_name:
             return frozenset()
         simple = self.class_name.rpartition(".")[2]
@@ -85,7 +85,7 @@ class Plugin:
         return frozenset({simple, simple.removesuffix(suffix) or simple})
 
     def __str__(self) -> str:
-        """As Connect's error texts list it."""
+        """Returns its form in Connect's error texts."""
         return (
             f"PluginDesc{{klass=class {self.class_name}, name='{self.class_name}',"
             f" version='{self.version}', encodedVersion={self.version}, type={self.kind},"
@@ -95,24 +95,24 @@ class Plugin:
 
 def allow_modules(worker: Mapping[str, str]) -> None:
     """Lets configs name classes of the modules that the worker's `plugin.modules` lists, in this
-    process and from now on. The list is the operator's: call it with no value of a request."""
+    process and from now on. The list is the operator's: never pass a value from a request."""
     global _allowed
     _allowed |= set(listed_modules(worker.get(PLUGIN_MODULES, "")))
 
 
 def listed_modules(text: str) -> list[str]:
-    """The entries of a `plugin.modules`."""
+    """Returns the entries of a `plugin.modules`."""
     return [each for each in (part.strip() for part in text.split(",")) if each]
 
 
 def is_module_name(name: str) -> bool:
-    """Whether it is one that can be listed and imported. Importing a `__main__` would run it."""
+    """Whether a module can be listed and imported. Importing a `__main__` would run it."""
     return all(part.isidentifier() and not part.startswith("__") for part in name.split("."))
 
 
 def unlisted_module(name: str) -> str | None:
-    """The module of a class name, if it is on this machine, or written as Python's, and not one
-    that may be imported; None for all other names. Imports nothing."""
+    """Returns the module of a class name, if it is on this machine, or written as Python's, and may
+    not be imported; None for all other names. Imports nothing."""
     module = _split(name)[0]
     if not is_module_name(module) or _is_allowed(module):
         return None
@@ -122,27 +122,27 @@ def unlisted_module(name: str) -> str | None:
 def _is_here(top_level: str) -> bool:
     try:
         return find_spec(top_level) is not None
-    except ValueError:  # loaded in a way of its own
+    except ValueError:  # loaded by a custom loader
         return True
 
 
 @cache
 def connectors() -> tuple[Plugin, ...]:
-    """All connectors that are installed: sinks, then sources, each sorted by name."""
+    """Returns all installed connectors: sinks, then sources, each sorted by name."""
     found = _installed(_JAVA_CONNECTORS, "connect.connectors")
     return tuple(sorted(found, key=lambda p: (p.kind, p.class_name)))
 
 
 @cache
 def converters() -> tuple[Plugin, ...]:
-    """All converters that are installed, sorted by name."""
+    """Returns all installed converters, sorted by name."""
     found = _installed(_JAVA_CONVERTERS, "connect.converters")
     return tuple(sorted(found, key=lambda p: p.class_name))
 
 
 @cache
 def connector(name: str) -> Plugin:
-    """The connector that `connector.class=name` means. Raises `ConnectorError`."""
+    """Returns the connector for `connector.class=name`. Raises `ConnectorError`."""
     found = _built_in(name, _JAVA_CONNECTORS) or _match(name, connectors())
     found = found or _named(name, Connector)
     if not found:
@@ -161,7 +161,7 @@ def connector(name: str) -> Plugin:
 
 @cache
 def converter(key: str, name: str) -> Plugin:
-    """The converter that `<key>=name` means. Raises `ConfigError`."""
+    """Returns the converter for `<key>=name`. Raises `ConfigError`."""
     found = _built_in(name, _JAVA_CONVERTERS) or _match(name, converters())
     found = found or _named(name, Converter)
     if len(found) != 1:
@@ -172,7 +172,7 @@ def converter(key: str, name: str) -> Plugin:
 
 @cache
 def task(name: str) -> type[SourceTask] | type[SinkTask]:
-    """The class that a task config's `task.class` means. Raises `ConnectorError`."""
+    """Returns the class for a task config's `task.class`. Raises `ConnectorError`."""
     path = _JAVA_TASKS.get(name, name)
     _refuse_unlisted(path)
     if not _is_allowed(_split(path)[0]):
@@ -188,8 +188,8 @@ def task(name: str) -> type[SourceTask] | type[SinkTask]:
 
 
 def task_class_name(cls: type[SourceTask] | type[SinkTask]) -> str:
-    """The `task.class` to store for a task class: what `task` finds again. Raises `ConnectorError`
-    if it would not, because its module may not be imported."""
+    """Returns the `task.class` to store for a task class, by which `task` finds it again. Raises
+    `ConnectorError` if its module may not be imported."""
     path = f"{cls.__module__}:{cls.__qualname__}"
     java = next((java for java, ours in _JAVA_TASKS.items() if ours == path), None)
     if java is None:
@@ -198,15 +198,14 @@ def task_class_name(cls: type[SourceTask] | type[SinkTask]) -> str:
 
 
 def load_built_in() -> None:
-    """Imports every built-in class, so that processes forked from here need not. No third party's
-    code runs."""
+    """Imports every built-in class, so that forked processes need not. Runs no third-party code."""
     for paths in (_JAVA_CONNECTORS, _JAVA_TASKS, _JAVA_CONVERTERS):
         for path in paths.values():
             _load(path)
 
 
 def _built_in(name: str, paths: Mapping[str, str]) -> tuple[Plugin, ...]:
-    """A built-in by its full name: found without a look at what else is installed."""
+    """Finds a built-in by its full name, without looking at other installed plugins."""
     path = paths.get(name)
     return () if path is None else (_plugin(_load(path), name),)
 
@@ -218,7 +217,8 @@ def _match(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
 
 
 def _named(name: str, base: type[Any]) -> tuple[Plugin, ...]:
-    """The class of a Python name in a module that may be imported; nothing if there is none."""
+    """Returns the class of a Python name in a module that may be imported; nothing if there is
+    none."""
     module = _split(name)[0]
     if not _is_allowed(module):
         return ()
@@ -227,7 +227,7 @@ def _named(name: str, base: type[Any]) -> tuple[Plugin, ...]:
     except (AttributeError, ValueError):
         return ()
     except ModuleNotFoundError as error:
-        # a module that exists but cannot import something else is worth telling
+        # report a module that exists but fails to import another
         if error.name and module.startswith(error.name):
             return ()
         raise ConnectorError(f"{name} cannot be imported: {error}") from error
@@ -243,7 +243,7 @@ def _installed(built_in: Mapping[str, str], group: str) -> tuple[Plugin, ...]:
             cls = entry.load()
             found.append(_plugin(cls, _path(cls)))
         except Exception as error:
-            # the others are there all the same
+            # the other plugins stay available
             _log.warning("The plugin %s (%s) cannot be used: %s", entry.name, entry.value, error)
     return tuple(found)
 
@@ -269,7 +269,7 @@ def _covers(packages: Iterable[str], module: str) -> bool:
 
 @cache
 def _registered() -> frozenset[str]:
-    """The packages of entry points: a connector's task may be in another module than it."""
+    """Returns the packages of entry points: a connector's task may be in another module."""
     found = (entry for group in _GROUPS for entry in entry_points(group=group))
     return frozenset(map(_package_of, found))
 
@@ -296,7 +296,7 @@ def _unlisted_text(name: str) -> str:
 
 
 def _load(path: str) -> Any:
-    """The class at `package.module:Class` or `package.module.Class`."""
+    """Returns the class at `package.module:Class` or `package.module.Class`."""
     module, name = _split(path)
     if not module:
         raise ValueError(f"{path} names no module")

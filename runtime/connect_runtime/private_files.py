@@ -1,4 +1,4 @@
-"""Folders and files that only this user may read: topics hold configs, and configs hold secrets."""
+"""Creates folders and files that only this user may read, because configs hold secrets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _OTHERS = 0o077
 
 
 def make_private_folder(folder: Path) -> None:
-    """Makes it if it is missing, with the folders above it, and takes others' rights away."""
+    """Creates the folder and its parents if missing, and removes others' permissions."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _tighten(folder)
 
 
 def tighten(folder: Path) -> None:
-    """Takes others' rights away from the folder and all that is in it, symbolic links aside."""
+    """Removes others' permissions from the folder and all its contents, except symbolic links."""
     _tighten(folder)
     for above, folders, files in os.walk(folder):
         for name in (*folders, *files):
@@ -24,7 +24,7 @@ def tighten(folder: Path) -> None:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Replaces the file by one with this text; others cannot read it at any moment."""
+    """Replaces the file with this text; others cannot read it at any moment."""
     unfinished = file.with_name(f"{file.name}.new")
     unfinished.unlink(missing_ok=True)
     handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -34,7 +34,7 @@ def write_private(file: Path, text: str) -> None:
 
 
 def _tighten(path: Path) -> None:
-    # it may be gone, or another user's, whose business it is
+    # it may be gone, or owned by another user
     with contextlib.suppress(FileNotFoundError, PermissionError):
         mode = path.lstat().st_mode
         if mode & _OTHERS and not path.is_symlink():

@@ -1,7 +1,7 @@
-"""A runtime: REST, a herder and Spark in this process, put together and taken apart in order.
+"""Starts and stops a runtime: REST, a herder and Spark in this process, in order.
 
-REST answers first, with 503; Spark starts while the topics are read. At the end tasks drain before
-Spark ends, and REST, again with 503, is last.
+REST answers first, with 503; Spark starts while the topics are read. On stop, tasks drain before
+Spark ends, and REST, again with 503, ends last.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ class Runtime:
 
     @property
     def url(self) -> str:
-        """Where REST is, as advertised; once started."""
+        """Returns REST's advertised address; only once started."""
         assert self._url is not None, "the runtime was not started"
         return self._url
 
     @property
     def herder(self) -> Herder:
-        """The herder; once started."""
+        """Returns the herder; only once started."""
         return self._started().herder
 
     @property
     def verbs(self) -> Verbs:
-        """What can be asked of the herder; once started."""
+        """Returns the herder's verbs; only once started."""
         return self._started().verbs
 
     def start(self) -> None:
         """Returns when the runtime takes part in its cluster; `verbs.ready()` says when it is
-        healthy. Raises Unreachable or Failed, after it has taken apart what it had begun."""
+        healthy. Raises Unreachable or Failed, after stopping what it had started."""
         try:
             with contextlib.ExitStack() as closing:
                 self._start(closing)
@@ -78,8 +78,8 @@ class Runtime:
             raise
 
     def stop(self) -> None:
-        """Ends all of it, in order and within a bounded time. May be called twice."""
-        # nobody answers what is asked of a herder that has ended
+        """Stops everything in order and within a bounded time. May be called twice."""
+        # a stopped herder answers no requests
         self._serving = False
         self._closing.close()
 
@@ -149,7 +149,7 @@ class Runtime:
 def _check(
     name: str, given: Mapping[str, str], config: WorkerConfig, providers: ConfigProviders
 ) -> None:
-    """Refuses an invalid config; says in the log what a valid one asks for in vain."""
+    """Refuses an invalid config; logs the keys of a valid one that have no effect."""
     check(given, config, providers)
     for what in without_effect(given, config.properties):
         _log.warning("Connector %s: %s", name, what)

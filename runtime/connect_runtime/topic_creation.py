@@ -1,4 +1,4 @@
-"""With which settings does a source connector create the topics that it writes to (KIP-158)?
+"""Finds the settings with which a source connector creates its topics (KIP-158).
 
 `topic.creation.groups` lists groups; the first whose `include` matches a topic's name, and whose
 `exclude` does not, gives its settings, else the group `default`. Patterns match whole names. Pure.
@@ -22,7 +22,7 @@ _OWN: Final = frozenset({"include", "exclude", "replication.factor", "partitions
 
 @dataclass(frozen=True, slots=True)
 class NewTopicSettings:
-    """How a topic is created. -1 leaves a number to the broker."""
+    """Settings for a new topic. -1 leaves a number to the broker."""
 
     partitions: int
     replication_factor: int
@@ -41,16 +41,16 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class TopicCreation:
-    """The groups of one connector, in order, and what holds for all other topics."""
+    """One connector's groups, in order, and the settings for all other topics."""
 
     groups: tuple[_Group, ...]
     default: NewTopicSettings
 
     @classmethod
     def of(cls, config: Mapping[str, str], worker: Mapping[str, str]) -> TopicCreation | None:
-        """None where topics are left to the broker: no such keys, or the worker does not allow it.
+        """Returns None if the broker creates topics: no such keys, or the worker does not allow it.
 
-        Raises ValueError for numbers that are none; validation tells of those before.
+        Raises ValueError for invalid numbers; validation reports those before.
         """
         if not uses_topic_creation(config) or worker.get(ENABLE_KEY, "true").lower() == "false":
             return None
@@ -59,24 +59,24 @@ class TopicCreation:
         return cls(groups, default.settings)
 
     def settings(self, topic: str) -> NewTopicSettings:
-        """How to create this topic."""
+        """Returns the settings for creating this topic."""
         found = next((each for each in self.groups if each.takes(topic)), None)
         return self.default if found is None else found.settings
 
 
 def uses_topic_creation(config: Mapping[str, str | None]) -> bool:
-    """Whether the connector says anything of topics to create."""
+    """Whether the connector has settings for new topics."""
     return any(key.startswith(PREFIX) for key in config)
 
 
 def group_names(config: Mapping[str, str | None]) -> tuple[str, ...]:
-    """The listed groups, each once, without `default`, which is not listed."""
+    """Returns the listed groups, each once, without `default`, which is not listed."""
     return tuple(name for name in dict.fromkeys(_list(config.get(GROUPS_KEY))) if name != DEFAULT)
 
 
 def unlisted_groups(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Keys of groups that are not listed, with an error: ignored, as Connect does it, they would
-    leave topics with another number of partitions than somebody wrote down."""
+    """Yields keys of unlisted groups, with an error: ignored, as in Connect, they would leave
+    topics with another number of partitions than the config says."""
     if not uses_topic_creation(config):
         return
     known = tuple(f"{PREFIX}{name}." for name in (*group_names(config), DEFAULT))

@@ -1,4 +1,4 @@
-"""An exception as text for statuses and logs, without secrets."""
+"""Renders an exception as text for statuses and logs, with secrets redacted."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from connect_specs.redaction import Redactor
 
 
 def trace_text(error: BaseException, redactor: Redactor) -> str:
-    """The traceback with causes and contexts, redacted."""
+    """Returns the traceback with causes and contexts, redacted."""
     return redactor.redact("".join(traceback.format_exception(error)).rstrip())

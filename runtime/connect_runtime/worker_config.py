@@ -1,8 +1,7 @@
-"""How one runtime is set up: from Apache's worker properties, or from a project's connect.yaml.
+"""Reads one runtime's settings from Apache's worker properties or a project's connect.yaml.
 
-Takes the properties that Apache's workers take, under the same names and defaults, and says in
-warnings which of them have no effect here. Everything wrong is reported at once; a warning names
-keys, never values.
+Accepts the properties of Apache's workers, with the same names and defaults, and warns about those
+that have no effect here. All errors are reported at once; a warning names keys, never values.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from connect_specs.names import ClusterTopics
 from connect_specs.redaction import Redactor
 
 STANDALONE_GROUP: Final = "connect-standalone"
-# Compaction never touches a topic's newest segment, and whoever starts reads all of it: at most
-# 10 MiB, some 100,000 offsets, instead of Kafka's 1 GiB.
+# Compaction never touches a topic's newest segment, and every start reads all of it: at most 10
+# MiB, some 100,000 offsets, instead of Kafka's 1 GiB.
 SMALL_SEGMENTS: Final[Mapping[str, str]] = {"segment.bytes": "10485760"}
 _KINDS: Final = ("config", "offset", "status")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """How a topic of ours is created where it is missing. -1 leaves a number to the broker."""
+    """Settings for creating a missing internal topic. -1 leaves a number to the broker."""
 
     partitions: int
     replication_factor: int
@@ -54,7 +53,7 @@ class Listener:
     port: int
 
     def url(self, port: int) -> str:
-        """The address that others reach `port` at, if nothing else is advertised."""
+        """Returns the address at which others reach `port`, unless another is advertised."""
         host = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -93,14 +92,14 @@ class WorkerConfig:
     data_folder: Path
 
     def url(self, bound_port: int) -> str:
-        """The address that this runtime names to others, once REST listens on `bound_port`."""
+        """Returns the address that this runtime advertises, once REST listens on `bound_port`."""
         port = self.advertised_port or bound_port
         if self.advertised_host is None:
             return self.listener.url(port)
         return Listener(self.advertised_host, port).url(port)
 
     def with_slots(self, slots: int) -> WorkerConfig:
-        """The same on this machine, with that many tasks at once."""
+        """Returns the same settings on this machine, with that many tasks at once."""
         return replace(self, master=f"local[{slots}]")
 
 
@@ -110,10 +109,11 @@ def from_properties(
     standalone: bool = False,
     data_folder: Path = Path(".connect"),
 ) -> tuple[WorkerConfig, list[str]]:
-    """Settings from Apache's worker properties, and warnings. Resolves references. Raises Invalid.
+    """Returns settings from Apache's worker properties, and warnings. Resolves references. Raises
+    Invalid.
 
-    A standalone worker names no group and no topics: they get names here, and its offsets live in
-    Kafka, not in a file.
+    A standalone worker names no group and no topics: they get names here, and its offsets are
+    stored in Kafka, not in a file.
     """
     given = {key: value.strip() for key, value in properties.items()}
     warnings = _warnings(given, standalone=standalone)
@@ -127,11 +127,11 @@ def from_properties(
 def from_project(
     project: Project, bootstrap: str | None, *, resolve: bool = True
 ) -> tuple[WorkerConfig, list[str]]:
-    """Settings from connect.yaml, and warnings. `bootstrap` is the embedded broker's address, for a
-    project that names no Kafka. Raises Invalid.
+    """Returns settings from connect.yaml, and warnings. `bootstrap` is the embedded broker's
+    address, for a project that names no Kafka. Raises Invalid.
 
     `resolve` False: for a process that is not the worker. Values that hold references are then not
-    checked, and defaults take their places.
+    checked, and replaced by defaults.
     """
     kafka = dict(project.kafka or {})
     if bootstrap is not None:
@@ -142,7 +142,7 @@ def from_project(
         raise Invalid(Diagnostic("worker.no-kafka", what, str(project.file), hint=hint))
     given = _project_defaults(project) | {key: value.strip() for key, value in kafka.items()}
     for key, value in kafka.items():
-        # in connect.yaml one map is for every client
+        # in connect.yaml one map applies to every client
         if key != "bootstrap.servers":
             given |= {f"{client}.{key}": value for client in ("admin", "consumer", "producer")}
     worker = {key: value.strip() for key, value in project.worker.items()}
@@ -155,7 +155,7 @@ def from_project(
 
 
 def _resolved(given: dict[str, str]) -> Resolved:
-    """With what config providers give for references, in this process. Raises Invalid."""
+    """Returns the config with references resolved in this process. Raises Invalid."""
     providers = ConfigProviders(given)
     try:
         problems = providers.problems() or tuple(
@@ -257,7 +257,7 @@ def _config(
 
 
 def _task_properties(given: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, str]:
-    """All worker properties; what tasks read is there even where it was left out."""
+    """Returns all worker properties; those that tasks read have defaults where omitted."""
     defaults = {
         "bootstrap.servers": ",".join(values["bootstrap.servers"]),
         "header.converter": values["header.converter"],
@@ -289,7 +289,7 @@ def _is_storage_key(key: str) -> bool:
 
 
 def _listener(urls: list[str], warnings: list[str], problems: list[Diagnostic]) -> Listener | None:
-    """The first http listener."""
+    """Returns the first http listener."""
     found: list[Listener] = []
     for url in urls:
         try:

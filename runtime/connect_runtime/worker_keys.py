@@ -1,4 +1,4 @@
-"""Which worker properties does Connect know, and what becomes of each here?
+"""Lists the worker properties that Connect knows, and which of them have an effect here.
 
 `SUPPORTED` defines those that this runtime reads. The others are passed on by prefix to Kafka
 clients, converters and Spark, or have no effect here; then a warning names the key.
@@ -78,7 +78,7 @@ WITHOUT_EFFECT_PREFIXES: Final = (
 )
 
 _CLIENTS: Final = ("admin.", "consumer.", "producer.")
-# Topics that are always compacted, each of a fixed number of partitions
+# Topics that are always compacted, each with a fixed number of partitions
 _FIXED: Final = (
     "config.storage.partitions",
     *(f"{prefix}cleanup.policy" for prefix in TOPIC_PREFIXES),
@@ -161,18 +161,18 @@ SUPPORTED: Final = _supported()
 
 
 def is_client_key(key: str) -> bool:
-    """Whether the key, unprefixed, says how to reach Kafka."""
+    """Whether the key, without prefix, is about reaching Kafka."""
     return key in CLIENT_KEYS or key.startswith(CLIENT_PREFIXES)
 
 
 def is_known(key: str) -> bool:
-    """Whether Apache's workers know the key, or pass it on without a slip in it."""
+    """Whether Apache's workers know the key, or pass it on and it has no typo."""
     is_theirs = key in WITHOUT_EFFECT or key in _FIXED or key.startswith(WITHOUT_EFFECT_PREFIXES)
     return is_theirs or not _unheeded(key)
 
 
 def unheeded(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The keys that have no effect here, sorted, each with a sentence that says so."""
+    """Yields the keys that have no effect here, sorted, each with a sentence that says so."""
     for key in sorted(keys):
         sentence = _unheeded(key)
         if sentence:
@@ -199,7 +199,8 @@ def _unheeded(key: str) -> str:
 
 
 def _near_of_client(key: str) -> str:
-    """Interceptors and callbacks have properties of their own: only slips are told."""
+    """Returns the key that was probably meant. Interceptors and callbacks have their own
+    properties, so only typos are reported."""
     prefix = next((each for each in _CLIENTS if key.startswith(each)), "")
     name = key.removeprefix(prefix)
     near = None if name in CLIENT_PROPERTIES else near_client_property(name)
@@ -207,7 +208,8 @@ def _near_of_client(key: str) -> str:
 
 
 def _near_of_topic(key: str) -> str:
-    """A topic takes any config of Kafka's: only slips in Connect's own words are told."""
+    """Returns the key that was probably meant. A topic takes any Kafka config, so only typos in
+    Connect's own keys are reported."""
     kind, dot, name = key.partition(".storage.")
     near = slip_of(name, ("topic", "partitions", "replication.factor", "cleanup.policy"))
     return f"{kind}{dot}{near}" if near else ""

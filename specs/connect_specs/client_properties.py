@@ -98,25 +98,25 @@ def check_client_properties(
     """Report properties that no client knows: slips as problems, others as warnings."""
     for key, where in config.places.items():
         if key not in CLIENT_PROPERTIES:
-            found, is_slip = _unknown(key, where)
-            (problems if is_slip else warnings).append(found)
+            found = _unknown(key, where)
+            (problems if found.severity == "error" else warnings).append(found)
         elif key in _WORDS and config.values.get(key, "").strip().upper() not in _WORDS[key]:
             hint = did_you_mean(config.values.get(key, ""), _WORDS[key])
             what = f"the value of {key!r} is none that Kafka's clients know"
             problems.append(Diagnostic("project.client-property", what, where, hint=hint))
 
 
-def _unknown(key: str, where: Location) -> tuple[Diagnostic, bool]:
+def _unknown(key: str, where: Location) -> Diagnostic:
     code, what = "project.client-property", f"Kafka's clients have no property {key!r}"
     if key in _LIBRDKAFKA:
         what = f"{key!r} is librdkafka's name of a property, and Java's names count here"
-        return Diagnostic(code, what, where, hint=f"write {_LIBRDKAFKA[key]}"), True
+        return Diagnostic(code, what, where, hint=f"write {_LIBRDKAFKA[key]}")
     prefix, _, rest = key.partition(".")
     if f"{prefix}." in _OF_WORKERS and rest in CLIENT_PROPERTIES:
         hint = f"write {rest}, or move it to 'worker'"
-        return Diagnostic(code, what, where, hint=hint), True
+        return Diagnostic(code, what, where, hint=hint)
     near = near_client_property(key)
     if near is not None:
-        return Diagnostic(code, what, where, hint=f"did you mean {near!r}?"), True
-    hint = "remove it, or correct its name"
-    return Diagnostic(code, f"{what}; it has no effect", where, hint=hint), False
+        return Diagnostic(code, what, where, hint=f"did you mean {near!r}?")
+    what, hint = f"{what}; it has no effect", "remove it, or correct its name"
+    return Diagnostic(code, what, where, hint=hint, severity="warning")

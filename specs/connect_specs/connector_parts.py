@@ -13,9 +13,9 @@ from connect_specs.config_values import ConfigValues
 from connect_specs.desired import DesiredConnector, Pin
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.nodes import Node, Scalar, is_null
+from connect_specs.plugin_definitions import CLASS_KEY
 from connect_specs.states import TargetState
 
-CLASS_KEY = "connector.class"
 # Of the class, for workers that have several (Connect 4.1)
 VERSION_KEY = "connector.plugin.version"
 

@@ -175,6 +175,16 @@ class Project:
     deletes: DeleteLimits = DeleteLimits()
 
     @property
+    def uses_runtime(self) -> bool:
+        """Whether our runtime runs the connectors, and not a Connect cluster of Apache's."""
+        return self.target is None
+
+    @property
+    def rest_only(self) -> bool:
+        """Whether only the REST API of the Connect cluster is known, and not its Kafka."""
+        return self.target is not None and not self.kafka
+
+    @property
     def folder(self) -> Path:
         """The folder that holds connect.yaml."""
         return self.file.parent

@@ -7,8 +7,12 @@ edge, where one place draws them and ends the process. A diagnostic never holds 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Literal, TypeAlias
+
+Severity: TypeAlias = Literal["error", "warning"]
+Blocks: TypeAlias = Literal["plan", "connector", "offsets"]
 
 
 class ExitCode(IntEnum):
@@ -42,6 +46,9 @@ class Diagnostic:
     `code` is stable and dotted (`spec.unknown-field`), `what` one sentence, `where` a file location
     or the name of a connector, topic or address, `why` the reason if `what` does not hold it,
     `hint` what to do next.
+
+    A plan with an error is never applied. `blocks` says what an error also keeps out of the plan
+    that is shown: nothing ("plan"), all actions of its connector, or only those for its offsets.
     """
 
     code: str
@@ -49,6 +56,8 @@ class Diagnostic:
     where: Location | str | None = None
     why: str = ""
     hint: str = ""
+    severity: Severity = field(default="error", compare=False)
+    blocks: Blocks = field(default="plan", compare=False)
 
 
 def by_place(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -59,6 +68,17 @@ def by_place(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
         return where, diagnostic.code, diagnostic.what
 
     return sorted(diagnostics, key=place)
+
+
+def by_severity(
+    diagnostics: Iterable[Diagnostic],
+) -> tuple[tuple[Diagnostic, ...], tuple[Diagnostic, ...]]:
+    """The errors, and the warnings, each in their order."""
+    found = tuple(diagnostics)
+    return (
+        tuple(each for each in found if each.severity == "error"),
+        tuple(each for each in found if each.severity == "warning"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias, assert_never, get_args
 
-from connect_specs.connector_parts import CLASS_KEY, VERSION_KEY
+from connect_specs.connector_parts import VERSION_KEY
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Invalid
+from connect_specs.plugin_definitions import CLASS_KEY
 from connect_specs.writing import in_reading_order, json_text, map_lines, scalar
 
 ExportFormat: TypeAlias = Literal["json", "properties", "strimzi"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from connect_specs.config_values import ConfigValues, read_config
 from connect_specs.connector_parts import (
-    CLASS_KEY,
     VERSION_KEY,
     make_connector,
     read_class,
@@ -18,6 +17,7 @@ from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.fields import as_bool, as_map, as_text, check_fields, place_of, required
 from connect_specs.nodes import Map, Node, Scalar
+from connect_specs.plugin_definitions import CLASS_KEY
 from connect_specs.states import TargetState
 
 _STRIMZI = "kafka.strimzi.io/"

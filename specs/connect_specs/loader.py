@@ -168,13 +168,14 @@ def _none(project: Project) -> Diagnostic:
     )
     where = next(named, Location(project.file.name))
     hint = "specs are files named *.yaml, *.yml, *.json or *.properties"
-    return Diagnostic(NO_SPECS, "there is no spec where 'specs' says", where, hint=hint)
+    what = "there is no spec where 'specs' says"
+    return Diagnostic(NO_SPECS, what, where, hint=hint, severity="warning")
 
 
 def _empty(file: str) -> Diagnostic:
     what = "the file holds no spec"
     hint = "a connector that is applied and has no spec any more is deleted; remove the file if so"
-    return Diagnostic("spec.empty-file", what, Location(file, 1, 1), hint=hint)
+    return Diagnostic("spec.empty-file", what, Location(file, 1, 1), hint=hint, severity="warning")
 
 
 def _format(path: Path) -> Format:

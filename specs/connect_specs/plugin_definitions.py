@@ -6,12 +6,15 @@ From a cluster, from the lock file or from what is installed: the same shape for
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
+CLASS_KEY: Final = "connector.class"
 SOURCE, SINK = "source", "sink"
 CONNECTORS: Final = (SINK, SOURCE)
+# Required by Connect's own converters, and set by the worker, never by a config
+_SET_BY_WORKER: Final = "converter.type"
 
 # Near enough to be a slip of the pen
 _CLOSE: Final = 0.75
@@ -64,6 +67,9 @@ class PluginDefinition:
         return "$" not in simple and name in (simple, simple.removesuffix(_SUFFIXES[self.type]))
 
 
+Keys: TypeAlias = Mapping[str, KeyDefinition]
+
+
 class Definitions(Protocol):
     """Something that knows plugins: a cluster, a lock file, this installation."""
 
@@ -113,6 +119,28 @@ def parts_of(config: Mapping[str, str]) -> Iterator[PluginPart]:
             name = config.get(f"{prefix}type")
             if name:
                 yield PluginPart(f"{prefix}type", name, types, prefix)
+
+
+def keys_of(config: Mapping[str, str], definitions: Definitions) -> Keys | None:
+    """All keys that the config's plugins define, as the config writes them.
+
+    None where its class is not known.
+    """
+    connector = definitions.find(config.get(CLASS_KEY, ""), CONNECTORS)
+    if connector is None:
+        return None
+    return {**connector.keys, **keys_of_parts(config, definitions)}
+
+
+def keys_of_parts(config: Mapping[str, str], definitions: Definitions) -> dict[str, KeyDefinition]:
+    """The keys of converters, transformations and predicates that the config names."""
+    found: dict[str, KeyDefinition] = {}
+    for part in parts_of(config):
+        plugin = definitions.find(part.name, part.types)
+        for key in () if plugin is None else plugin.keys.values():
+            name, required = f"{part.prefix}{key.name}", key.required and key.name != _SET_BY_WORKER
+            found[name] = replace(key, name=name, required=required)
+    return found
 
 
 def nearest_class(name: str, class_names: Iterable[str], types: tuple[str, ...]) -> str | None:

@@ -32,7 +32,9 @@ _SECRET = re.compile(
     r"|(?:passw(?:or)?d|pwd|(?<![a-z])pass|passphrase|secret|token|(?<![a-z])sig|signature"
     r"|(?:api|access|account|secret|subscription|sas|private)[_-]?key|(?<=[?&])(?:key|code|auth))"
     r"(?:[\"']\s{0,8}:|[\"']?\s{0,8}=)\s{0,8}"
-    r"(?:\"(?P<double>[^\"]{1,4000})\"|'(?P<single>[^']{1,4000})'|[\"']?(?P<bare>[^\s;&\"']+))"
+    r"(?:\"(?P<double>[^\"]{1,4000})\"|'(?P<single>[^']{1,4000})'"
+    # but no parameter of SQL, and no JSON object or list
+    r"|(?!\?(?:[\s,;)]|\Z)|\$\d|[{\[]\s*(?:[\"'{\[\]}]|\Z))[\"']?(?P<bare>[^\s;&\"']+))"
     # Private keys, tokens and keys that are known by how they begin
     r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?P<pem>[^-]*)"
     r"|(?<![\w-])(?P<token>(?-i:eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"

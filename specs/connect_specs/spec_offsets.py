@@ -7,10 +7,11 @@ by type. Sink offsets (KIP-875) must be a topic, a partition and a number.
 from __future__ import annotations
 
 from connect_specs.desired import JsonScalar, OffsetEntry, Pin
-from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.fields import as_bool, as_map, as_text, check_fields, required, value_kind
+from connect_specs.json_documents import parse_json
 from connect_specs.nodes import INT64_MAX, Map, Node, Scalar, Sequence, is_null, typed
-from connect_specs.offsets import RESERVED_PINS, SINK_PARTITION_KEYS, canonical_partition
+from connect_specs.partitions import RESERVED_PINS, SINK_PARTITION_KEYS, PartitionKey, partition_key
 from connect_specs.positions import read_position
 
 _CODE = "offsets"
@@ -58,6 +59,27 @@ def read_pin(node: Node, problems: list[Diagnostic]) -> Pin | None:
     return Pin(name, found, reset is not None, where, position) if name else None
 
 
+def read_offsets_json(text: str, name: str) -> tuple[OffsetEntry, ...]:
+    """The entries of `{"offsets": [...]}`, by the rules of a pin; `name` is the file's.
+
+    Raises Invalid with every mistake.
+    """
+    parsed = parse_json(text, name)
+    problems = list(parsed.problems)
+    document = parsed.documents[0] if parsed.documents else None
+    entries = document.get("offsets") if isinstance(document, Map) else None
+    if entries is None and not problems:
+        what = "the field 'offsets' is missing"
+        hint = 'write {"offsets": [{"partition": {...}, "offset": {...}}]}'
+        problems.append(Diagnostic("offsets.missing-field", what, Location(name, 1, 1), hint=hint))
+    if entries is None or problems:
+        raise Invalid(*problems)
+    found = _read_entries(entries, problems)
+    if problems:
+        raise Invalid(*problems)
+    return found
+
+
 def _check_not_reserved(name: str, where: Location, problems: list[Diagnostic]) -> None:
     prefix = next((each for each in RESERVED_PINS if name.startswith(each)), None)
     if prefix is None:
@@ -80,7 +102,7 @@ def _read_entries(node: Node, problems: list[Diagnostic]) -> tuple[OffsetEntry, 
         problems.append(Diagnostic("offsets.empty-set", what, node.where, hint=hint))
     found: list[OffsetEntry] = []
     first_kind: tuple[bool, Location] | None = None
-    seen: dict[str, Location] = {}
+    seen: dict[PartitionKey, Location] = {}
     for item in node.items:
         fields = as_map(item, "set[]", _CODE, problems)
         if fields is None:
@@ -93,13 +115,13 @@ def _read_entries(node: Node, problems: list[Diagnostic]) -> tuple[OffsetEntry, 
         if entry is None:
             continue
         found.append(entry)
-        canonical = canonical_partition(entry.partition)
-        if canonical in seen:
+        key = partition_key(entry.partition)
+        if key in seen:
             what = "this partition is already in the set"
-            why = f"it is first given at {seen[canonical]}"
+            why = f"it is first given at {seen[key]}"
             hint = "remove one of the two"
             problems.append(Diagnostic("offsets.same-partition", what, fields.where, why, hint))
-        seen.setdefault(canonical, fields.where)
+        seen.setdefault(key, fields.where)
     return tuple(found)
 
 

@@ -127,7 +127,7 @@ def _slips(root: Map, names: Mapping[str, Value]) -> Iterator[Diagnostic]:
         if near:
             what = f"{key.text!r} is no name of {VALUES_FOLDER}/{_DEFAULT}{_ENDING}"
             hint = f"did you mean {near[0]!r}?"
-            yield Diagnostic("values.unknown-name", what, key.where, hint=hint)
+            yield Diagnostic("values.unknown-name", what, key.where, hint=hint, severity="warning")
 
 
 def _unknown(env: str, environments: tuple[str, ...]) -> Diagnostic:

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from yaml import ScalarNode
 from yaml.resolver import Resolver
 
-from connect_specs.connector_parts import CLASS_KEY
 from connect_specs.desired import DesiredConnector, JsonScalar, Pin
+from connect_specs.plugin_definitions import CLASS_KEY
 
 _FIRST_KEYS = (CLASS_KEY, "tasks.max", "topics", "topics.regex", "topic")
 _PLAIN = re.compile(

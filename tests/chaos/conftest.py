@@ -1,4 +1,5 @@
-"""Tests that kill processes at observed moments; they run after all others."""
+"""Tests that kill processes. They run after all others: a busy machine hides the moments at which
+some of them kill."""
 
 import sys
 from pathlib import Path

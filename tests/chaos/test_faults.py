@@ -98,14 +98,7 @@ FAULTS = (
     Fault("source-frozen-in-a-transaction", faults.source_frozen_in_a_transaction, 75),
     Fault("sink-frozen", faults.sink_frozen, 20),
     # Kafka
-    Fault(
-        "broker-frozen-15-s",
-        faults.broker_frozen,
-        15,
-        health=KAFKA_AWAY,
-        bystander=False,
-        quick=True,
-    ),
+    Fault("broker-frozen-15-s", faults.broker_frozen, 15, health=KAFKA_AWAY, bystander=False),
     Fault("broker-frozen-70-s", faults.broker_frozen, 70, health=KAFKA_AWAY, bystander=False),
     Fault("broker-killed-10-s", faults.broker_killed, 10, health=KAFKA_AWAY, bystander=False),
     Fault("broker-killed-90-s", faults.broker_killed, 90, health=KAFKA_AWAY, bystander=False),

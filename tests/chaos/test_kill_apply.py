@@ -103,7 +103,9 @@ def test_with_a_runtime_up(delivered: Delivered) -> None:
     rig = delivered.rig
     delivered.pin()
     for moment in UNRECORDED:
-        _kill_at(moment, rig.start_pausing(moment, "apply", "--yes"))
+        # One after the other: a sink that is done before the kill has no moment left
+        apply = rig.start_pausing(moment, "apply", "--yes", "--parallelism", "1")
+        _kill_at(moment, apply)
         assert ("STOPPED", []) in rig.states().values()
     rig.apply()
     assert rig.states() == {

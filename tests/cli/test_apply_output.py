@@ -10,16 +10,17 @@ from connect_reconciler.apply.report import (
     Outcome,
 )
 from connect_reconciler.cli.applying.report import render_outcome, render_report
-from connect_reconciler.plan.actions import Delete
+from connect_reconciler.model.actions import Delete
+from connect_reconciler.model.reasons import NO_REASON
 from connect_specs.diagnostics import ExitCode
 
 
 def of(name: str, outcome: Outcome, detail: str = "", left: str = "") -> ConnectorReport:
-    action = Delete(connector=name, reason="")
+    action = Delete(connector=name, reason=NO_REASON)
     return ConnectorReport(name, (ActionResult(action, outcome, detail),), left)
 
 
-def test_what_was_not_begun_is_one_line() -> None:
+def test_connectors_that_were_not_started_are_one_line() -> None:
     """Interrupted with hundreds to go, what was done is not drowned."""
     reports = [
         of("a", Outcome.DONE),
@@ -32,11 +33,11 @@ def test_what_was_not_begun_is_one_line() -> None:
         "Apply interrupted: 1 done, 23 skipped, 1 unknown, in 2.0 s",
         "  b: delete unknown: interrupted while it was under way",
         "  b: left as it is: its state was not read",
-        f"  not begun (interrupted): {names} and 3 more",
+        f"  not started (interrupted): {names} and 3 more",
         "Next:",
-        "  connect plan          whether what is unknown took place",
-        "  connect apply         goes on where this one ended",
-        "  connect rollback a1   or undo the apply",
+        "  connect plan          shows whether the unknown actions took effect",
+        "  connect apply         continues where this one stopped",
+        "  connect rollback a1   or rolls back the apply",
     ]
 
 

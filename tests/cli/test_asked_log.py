@@ -103,7 +103,7 @@ def test_a_full_disk_ends_what_is_told_and_no_verb(
 ) -> None:
     assert entry.run(["plan", "--log-file", "/dev/full"]) == 0
     told = capfd.readouterr().err
-    assert told.count("--log-file cannot be written any further: No space left on device") == 1
+    assert told.count("--log-file can no longer be written: No space left on device") == 1
     assert "Traceback" not in told
 
 

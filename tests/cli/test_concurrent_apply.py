@@ -73,7 +73,7 @@ def test_one_that_hangs_is_taken_over_and_finds_out(rig: Rig) -> None:
     assert first.returncode == 1, stderr
     assert "error[apply.taken-over]" in stderr
     assert "Apply failed: 8 done, 4 skipped, 8 unknown" in stdout
-    assert "not begun (the apply ended before): read7, read8\n" in stdout
+    assert "not started (the apply ended before): read7, read8\n" in stdout
     assert [line.split("  ")[1] for line in stdout.splitlines()[-2:]] == [
         "connect history",
         "connect plan",
@@ -121,9 +121,9 @@ def _waiting(rig: Rig, first: subprocess.Popen[str]) -> subprocess.Popen[str]:
     second = rig.start("apply", "--yes", "--lock-timeout", "2m")
     assert second.stderr is not None
     said = next((text for text in second.stderr if "waiting up to" in text), "")
-    assert said.startswith(f"another apply is at work: {_user()}@")
+    assert said.startswith(f"another apply is running: {_user()}@")
     assert f"pid {first.pid} since 20" in said
-    assert said.endswith("; waiting up to 2m for its end\n")
+    assert said.endswith("; waiting up to 2m for it to finish\n")
     return second
 
 
@@ -166,7 +166,7 @@ def test_over_rest_alone_there_is_nobody_to_wait_for(rig: Rig) -> None:
 @pytest.mark.parametrize("wrong", ["soon", "-1", "5 m", "1d", ""])
 def test_a_duration_that_is_none(rig: Rig, wrong: str) -> None:
     refused = rig("apply", "--yes", f"--lock-timeout={wrong}", expect=2)
-    assert "is no duration; write 90, 30s, 5m or 1h" in refused.stderr
+    assert "is not a duration; write 90, 30s, 5m or 1h" in refused.stderr
 
 
 def _user() -> str:

@@ -57,7 +57,7 @@ def test_allow_empty_is_said_again_when_a_saved_plan_is_applied(project: Command
     planned = project("plan", "--allow-empty", "--out", "p.json")
     assert planned.returncode == 0, planned.stderr
     assert "warning[specs.empty]" in planned.stdout
-    assert "saved: `connect apply p.json --allow-empty` does exactly this" in planned.stderr
+    assert "saved: `connect apply p.json --allow-empty` applies exactly this plan" in planned.stderr
     refused = project("apply", "p.json", "--yes")
     assert refused.returncode == 2
     assert "error[specs.empty]" in refused.stdout

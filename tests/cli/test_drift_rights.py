@@ -52,11 +52,11 @@ def test_reading_topics_alone_is_enough(tmp_path: Path, guarded: GuardedBroker) 
         ("in", "file", "theirs")
     ]
     assert summary["groups_hidden"] is True
-    assert "Kafka does not let us see the offsets of sinks" in reader("drift").stdout
+    assert "Kafka does not show the offsets of sinks" in reader("drift").stdout
 
     # of a topic that is hidden Kafka tells no offsets either, and says nothing of it
     guarded.allow("reader", "GROUP", "connect-out", "DESCRIBE")
-    assert "Kafka does not let us see the offsets of sinks" in reader("drift").stdout
+    assert "Kafka does not show the offsets of sinks" in reader("drift").stdout
 
     guarded.allow("reader", "TOPIC", "lines", "DESCRIBE")
     found = reader("drift", "--json")

@@ -45,7 +45,7 @@ def test_one_connector_to_stdout(project: Command) -> None:
         },
         "initial_state": "STOPPED",
     }
-    assert "lines: json has no place for lifecycle" in done.stderr
+    assert "lines: json cannot hold lifecycle" in done.stderr
     resource = yaml.safe_load(
         project("export", "lines", "--format", "strimzi", "--strimzi-cluster", "c").stdout
     )

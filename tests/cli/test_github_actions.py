@@ -376,7 +376,7 @@ def test_an_apply_waits_for_the_one_before(tmp_path: Path, job: dict[str, str]) 
     job = pretend(
         job,
         f"""if mkdir {first} 2>/dev/null; then
-    echo 'error[apply.leased]: another apply is at work' >&2; exit 3
+    echo 'error[apply.leased]: another apply is running' >&2; exit 3
 fi
 echo done""",
     )
@@ -385,7 +385,7 @@ echo done""",
     assert applied.returncode == 0, applied.stdout
     assert "waiting for the other apply" in applied.stdout
     told = Path(job["RUNNER_TEMP"], "connect-apply.md").read_text()
-    assert told.startswith("**Applied.**") and "at work" not in told
+    assert told.startswith("**Applied.**") and "is running" not in told
     first.rmdir()
     refused = step(job | {"WAIT_S": "0"}, tmp_path, "connect-apply/apply.sh")
     assert refused.returncode == 3

@@ -22,7 +22,7 @@ def rig(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[Rig]:
 
 
 def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
-    assert rig("history").stdout == f"no apply of project {rig.name} is known\n"
+    assert rig("history").stdout == f"project {rig.name} has no recorded applies\n"
     assert rig("history", "x", expect=2).stderr.startswith("error[history.unknown-apply]")
     first = rig.apply()["report"]["apply_id"]
     rig.source("a", state="stopped", topic="other", offsets="offsets: {pin: p, reset: true}\n")
@@ -52,7 +52,7 @@ def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
     assert "no specs give it" in rig("apply", "back.plan", "--yes", expect=2).stderr
     rig("rollback", first, "back.plan", "--yes", expect=2)
     done = rig("rollback", second, "back.plan", "--yes")
-    assert "`connect plan` shows the differences again" in done.stderr
+    assert "`connect plan` shows the differences" in done.stderr
     assert [*rig.states()] == ["a"]
     assert ": 1 to create" in rig("plan", "--detailed-exitcode", expect=4).stdout.splitlines()[0]
     # the plan that was saved is of a world that is gone
@@ -75,7 +75,7 @@ def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
     rig.assert_nothing_to_do()
 
 
-def test_the_way_back_is_one_of_the_same_environment(rig: Rig) -> None:
+def test_a_rollback_is_of_the_same_environment(rig: Rig) -> None:
     """Its plan is for that environment, and policies are asked about it."""
     for file, text in {
         "values/prod.yaml": "{}\n",

@@ -93,7 +93,7 @@ def test_the_next_plan_is_empty(cluster: Cluster) -> None:
     done = cluster.connect("import", "--all")
     assert done.returncode == 0, done.stderr
     assert "secret: wrote connectors/secret.yaml" in done.stdout
-    assert "left out, as on the cluster: db.password" in done.stdout
+    assert "left as on the cluster, not in the spec: db.password" in done.stdout
     assert cluster.configs() == before
     assert cluster.no_changes()
     assert cluster.connect("drift").returncode == 0

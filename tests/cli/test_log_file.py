@@ -6,7 +6,7 @@ import logging
 import os
 from pathlib import Path
 
-from connect_reconciler.cli.running.log_file import Repeats, cut
+from connect_reconciler.cli.running.log_file import Repeats, rotate
 
 
 class Clock:
@@ -62,9 +62,9 @@ def test_a_large_log_is_cut_under_its_writers(tmp_path: Path) -> None:
     try:
         for number in range(6):
             os.write(writer, f"{number}".encode() * 100)
-            cut(log, 99)
+            rotate(log, 99)
             os.write(writer, b"next")
-            cut(log, 99)
+            rotate(log, 99)
     finally:
         os.close(writer)
     assert log.read_bytes() == b"next"
@@ -75,4 +75,4 @@ def test_a_large_log_is_cut_under_its_writers(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_not_there_is_no_trouble(tmp_path: Path) -> None:
-    cut(tmp_path / "runtime.log")
+    rotate(tmp_path / "runtime.log")

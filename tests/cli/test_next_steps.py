@@ -14,11 +14,18 @@ from connect_reconciler.apply.report import (
     Health,
     Outcome,
 )
-from connect_reconciler.cli.applying.next_steps import Run, after_apply, after_error, steps_text
-from connect_reconciler.cli.applying.running import advised, base_of
-from connect_reconciler.cli.invocation import Invocation
-from connect_reconciler.ledger.lease import LeaseRefused
-from connect_reconciler.plan.actions import Delete
+from connect_reconciler.backend.lease import LeaseRefused
+from connect_reconciler.cli.applying.commands import (
+    Run,
+    advised,
+    after_apply,
+    after_error,
+    base_of,
+    steps_text,
+)
+from connect_reconciler.cli.session import Invocation
+from connect_reconciler.model.actions import Delete
+from connect_reconciler.model.reasons import NO_REASON
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Invalid, NextStep, Stale
 from support.command import Command
 
@@ -32,7 +39,7 @@ def report(
     interrupted: bool = False,
     ended_by: tuple[Diagnostic, ...] = (),
 ) -> ApplyReport:
-    action = Delete(connector="c", reason="")
+    action = Delete(connector="c", reason=NO_REASON)
     results = tuple(ActionResult(action, each) for each in outcomes)
     connector = ConnectorReport("c", results, health=health)
     return ApplyReport("a1", (connector,), interrupted, ended_by, ExitCode.FAILED)
@@ -108,7 +115,7 @@ def test_over_rest_alone_no_rollback_is_advised(health: Health) -> None:
     for done in (report(DONE, health=health), report(DONE, FAILED), report(DONE, SKIPPED)):
         steps = after_apply(done, REST_ALONE)
         assert not [each for each in steps if "rollback" in each.command]
-        (way_back,) = (each for each in steps if "it undoes this" in each.why)
+        (way_back,) = (each for each in steps if "it reverts this" in each.why)
         assert way_back.command == "connect apply"
 
 

@@ -17,12 +17,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from connect_reconciler.cli.guarding import Known
-from connect_reconciler.cli.verbs.states import _agreed as delete_agreed
+from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend.observe.kafka_view import KafkaView
+from connect_reconciler.cli.clusters import config_of
+from connect_reconciler.cli.ownership import Known
+from connect_reconciler.cli.verbs.states import _confirmed as delete_agreed
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
-from connect_reconciler.observe.kafka_view import KafkaView
-from connect_reconciler.plan.live import Owned
-from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_reconciler.model.live import Owned
+from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot
 from connect_specs.desired import Project, RestTarget
@@ -130,9 +133,23 @@ def test_the_question_tells_no_login(
     monkeypatch.setattr("typer.prompt", lambda *_, **__: "n")
     target = RestTarget("https://me:zq9@connect.test:8083/x")
     project = Project("p", Path("connect.yaml"), "g", ClusterTopics.of("g"), None, target, {}, ())
-    assert not delete_agreed(Known("c", {}, None), project)
+    assert not delete_agreed(Known("c", {}, None), open_backend(project, {}))
     told = capsys.readouterr().err
     assert "zq9" not in told and "https://connect.test:8083/x" in told
+
+
+def test_a_refusal_before_the_config_is_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what is said of a connector may quote secrets of its config."""
+
+    def refuse(*_: object) -> None:
+        raise RequestError(500, "the worker's own words")
+
+    target = RestTarget("https://connect.test:8083")
+    project = Project("p", Path("connect.yaml"), "g", ClusterTopics.of("g"), None, target, {}, ())
+    backend = open_backend(project, {})
+    monkeypatch.setattr(type(backend), "ensure_one_cluster", refuse)
+    with pytest.raises(RequestError, match="the worker's own words"):
+        config_of(backend, "a")
 
 
 def test_a_delete_asks(ours: Command) -> None:

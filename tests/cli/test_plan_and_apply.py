@@ -186,7 +186,7 @@ def test_a_plan_is_for_one_environment(project: Command, monkeypatch: pytest.Mon
     assert refused.returncode == 5
     assert "the plan is for environment prod" in refused.stderr
     assert "hint: apply it with --env prod\n" in refused.stderr
-    assert "saved: `connect --env prod apply saved.plan` does exactly this" in made.stderr
+    assert "saved: `connect --env prod apply saved.plan` applies exactly this plan" in made.stderr
     applied = project("apply", "saved.plan", "--env", "prod", "--yes")
     assert applied.returncode == 0, applied.stderr
 

@@ -72,7 +72,7 @@ def test_two_projects_do_not_touch_each_others_connectors(projects: Projects) ->
     assert planned.stdout.splitlines()[0].endswith(": 1 to create")
     applied(billing)
     assert (names(orders), names(billing)) == (["orders-lines"], ["billing-lines"])
-    assert "not shown: 1 of other projects or of none" in orders("status").stderr
+    assert "not shown: 1 of other projects or unmanaged" in orders("status").stderr
     all_of_them = json.loads(orders("status", "--all", "--json").stdout)["connectors"]
     assert [(each["name"], each["project"]) for each in all_of_them] == [
         ("billing-lines", "billing"),

@@ -48,7 +48,7 @@ def test_values_that_others_own_stay(connect: Command, broker: BrokerAddress, un
     assert ": no changes, " in connect("plan").stdout
 
 
-def test_the_way_back_is_open_without_the_specs(
+def test_a_rollback_works_without_the_specs(
     connect: Command, broker: BrokerAddress, unique: str, tmp_path: Path
 ) -> None:
     """The ledger keeps what the spec ignored then."""

@@ -2,9 +2,9 @@
 
 from typing import cast
 
-from connect_reconciler.cli.rows import Row, changes, draw, row_of, short_of_slots
+from connect_reconciler.cli.connector_table import Row, changes, draw, row_of, short_of_slots
 from connect_reconciler.cli.running.foreground import look
-from connect_reconciler.cli.running.rates import Rates
+from connect_reconciler.cli.running.live_table import Rates
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus, Runtime
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.storage.snapshots import State, TaskId

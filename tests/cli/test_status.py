@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
-from connect_reconciler.plan.live import Owned
-from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_reconciler.model.live import Owned
+from connect_reconciler.model.reserved import LEDGER_KEY
 from support.command import CONNECT, Command
 from support.serving import serving
 
@@ -105,7 +105,7 @@ def test_a_failed_task_fails_its_connector_and_says_why_in_its_row(project: Comm
         "b          running  sink  RUNNING  2/2\n"
         "gone       stopped  sink  STOPPED  0/0\n"
     )
-    assert done.stderr == "not shown: 2 of other projects or of none (--all lists them)\n"
+    assert done.stderr == "not shown: 2 of other projects or unmanaged (--all lists them)\n"
 
 
 def names(done: subprocess.CompletedProcess[str]) -> list[str]:

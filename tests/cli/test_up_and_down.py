@@ -93,7 +93,7 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     assert json.loads(down.stdout) == {"stopped": ["runtime", "kafka"]}
     assert not is_alive(pid, started)
     assert find_broker(project.folder / ".connect" / "broker") is None
-    assert project("down").stdout == "nothing is up here\n"
+    assert project("down").stdout == "nothing is running here\n"
     log = (project.folder / ".connect" / "runtime.log").read_text()
     assert "copy: RUNNING" in log
     assert log.rindex("stopping: tasks") < log.rindex("stopping Kafka")

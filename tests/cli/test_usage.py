@@ -16,17 +16,17 @@ WRONG = [
     (
         "destroy",
         "connect has no verb 'destroy'",
-        "remove the specs and `connect apply`; `connect delete NAME` deletes one by hand",
+        "remove the specs and run `connect apply`; `connect delete NAME` deletes one directly",
     ),
     ("offsets", "connect offsets needs one of list, alter, reset", "see `connect offsets --help`"),
     ("offsets lst x", "connect offsets has no verb 'lst'", "did you mean `connect offsets list`?"),
     ("stop", "connect stop needs NAME", "`connect stop NAME`; see `connect stop --help`"),
     (
         "status a",
-        "connect status has no use for 'a'",
-        "`connect status --target GLOB` is about the connectors of these names only",
+        "connect status does not take 'a'",
+        "`connect status --target GLOB` limits it to connectors with matching names",
     ),
-    ("stop a b", "connect stop has no use for 'b'", "write `connect stop NAME`"),
+    ("stop a b", "connect stop does not take 'b'", "write `connect stop NAME`"),
     (
         "apply --auto-approve",
         "connect apply has no option --auto-approve",
@@ -49,15 +49,23 @@ WRONG = [
     ("plan -C no/such", "--project: no/such is not a folder", "see `connect plan --help`"),
 ]
 VALUES = [
-    ("apply --parallelism x", "'x' is no value for --parallelism", "it takes a whole number"),
-    ("apply --parallelism 0", "'0' is no value for --parallelism", "it takes 1 or more"),
-    ("apply --health-timeout x", "'x' is no value for --health-timeout", "it takes a number"),
+    (
+        "apply --parallelism x",
+        "'x' is not a valid value for --parallelism",
+        "it takes a whole number",
+    ),
+    ("apply --parallelism 0", "'0' is not a valid value for --parallelism", "it takes 1 or more"),
+    (
+        "apply --health-timeout x",
+        "'x' is not a valid value for --health-timeout",
+        "it takes a number",
+    ),
     (
         "export --format x",
-        "'x' is no value for --format",
+        "'x' is not a valid value for --format",
         "it takes one of json, properties, strimzi",
     ),
-    ("completion tcsh", "'tcsh' is no value for SHELL", "it takes one of bash, zsh, fish"),
+    ("completion tcsh", "'tcsh' is not a valid value for SHELL", "it takes one of bash, zsh, fish"),
 ]
 
 

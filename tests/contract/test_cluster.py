@@ -1,29 +1,28 @@
-"""The cluster port, held by both adapters over the same herder: in-process, and through REST."""
+"""The cluster port: both adapters over the same herder, in-process and through REST, and the fake
+that stands for them in tests of applies."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-import httpx
 import pytest
-from starlette.types import ASGIApp
 
-from connect_reconciler.cluster.http import HttpCluster
-from connect_reconciler.cluster.in_process import InProcessCluster
-from connect_reconciler.cluster.port import Cluster
-from connect_reconciler.cluster.rest_client import RestClient
-from connect_runtime.herder.assembly import ConnectHerder, Edges
+from connect_reconciler.backend.http import HttpCluster
+from connect_reconciler.backend.port import Cluster
+from connect_reconciler.backend.rest.client import RestClient
+from connect_reconciler.backend.rest.refusals import group_is_active, wants_stop
+from connect_reconciler.backend.runtime import InProcessCluster
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.herder.worker import WorkerSettings
-from connect_runtime.rest.app import create_app
+from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import WriteRefused
-from connect_runtime.storage.memory import MemoryLogs
-from connect_runtime.storage.snapshots import State
+from connect_runtime.storage.snapshots import ConfigSnapshot, State
 from connect_specs.desired import OffsetEntry, RestTarget
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
-from support.memory_cluster import GROUP_ID, TOPICS, MemoryGroups
+from support.fake_cluster import TOPICS as FAKE_TOPICS
+from support.fake_cluster import FakeCluster, FakeKafka
+from support.rest_worker import RestWorker, rest_worker
 from support.wait import wait_until
 
 SOURCE = {"connector.class": "FileStreamSource", "file": "f", "topic": "t", "name": "a"}
@@ -32,78 +31,52 @@ PARTITION = {"filename": "f"}
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
 
 
-class Leading:
-    """An election without other candidates."""
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One implementation, and what its tests see and set from outside of it."""
 
-    leading = True
-    term = 1
-
-    def poll(self, timeout_s: float = 0.0) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+    cluster: Cluster
+    target: Callable[[str], TargetState | None]
+    groups: dict[str, dict[tuple[str, int], int]]
+    active: set[str]
 
 
-class AsgiTransport(httpx.BaseTransport):
-    """Requests to an application in this process."""
+def _fake() -> Site:
+    kafka = FakeKafka()
+    kafka.create_topics()
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def target(name: str) -> TargetState | None:
+        records = kafka.records(FAKE_TOPICS.config)
+        return config_topic.reduce_all(ConfigSnapshot(), records).connectors[name].target
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        async def ask() -> httpx.Response:
-            transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport) as client:
-                return await client.send(
-                    httpx.Request(
-                        request.method, request.url, headers=request.headers, content=request.read()
-                    )
-                )
-
-        answer = asyncio.run(ask())
-        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+    return Site(FakeCluster(kafka), target, kafka.groups, kafka.active)
 
 
-@pytest.fixture
-def groups() -> MemoryGroups:
-    return MemoryGroups()
+def _over(worker: RestWorker, cluster: Cluster) -> Site:
+    def target(name: str) -> TargetState | None:
+        return worker.connect.herder.view.config.connectors[name].target
+
+    return Site(cluster, target, worker.groups.committed, worker.groups.active)
 
 
-@pytest.fixture
-def herder(groups: MemoryGroups) -> Iterator[ConnectHerder]:
-    logs = MemoryLogs()
-    for topic in (TOPICS.config, TOPICS.offsets, TOPICS.status, TOPICS.assignments):
-        logs.create_topic(topic)
-    made = ConnectHerder(
-        "http://leader:8083",
-        WorkerSettings(GROUP_ID, TOPICS, "leader:8083", {}),
-        Edges(
-            logs=logs,
-            groups=groups,
-            election=Leading(),
-            launcher=None,
-            check=lambda name, config: None,
-            leader=lambda: None,
-        ),
-    )
-    made.start()
-    wait_until(lambda: made.herder.leading, what="the herder to lead")
-    yield made
-    made.stop()
-
-
-@pytest.fixture(params=["in-process", "http"])
-def cluster(request: pytest.FixtureRequest, herder: ConnectHerder) -> Iterator[Cluster]:
-    if request.param == "in-process":
-        yield InProcessCluster(herder.verbs, lambda: None)
+@pytest.fixture(params=["in-process", "http", "fake"])
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    if request.param == "fake":
+        yield _fake()
         return
-    app = create_app(lambda: herder.verbs, {}, cluster_id=lambda: "k", commit="c")
-    over_http = HttpCluster(
-        RestClient(RestTarget("http://leader:8083"), transport=AsgiTransport(app))
-    )
-    yield over_http
-    over_http.close()
+    with rest_worker(runs_tasks=False) as worker:
+        if request.param == "in-process":
+            yield _over(worker, InProcessCluster(worker.verbs, lambda: None))
+            return
+        target = RestTarget("http://leader:8083")
+        over_http = HttpCluster(RestClient(target, transport=worker.transport))
+        yield _over(worker, over_http)
+        over_http.close()
+
+
+@pytest.fixture
+def cluster(site: Site) -> Cluster:
+    return site.cluster
 
 
 def test_what_is_not_there(cluster: Cluster) -> None:
@@ -115,27 +88,34 @@ def test_what_is_not_there(cluster: Cluster) -> None:
         assert refused.value.status == 404
 
 
-def test_created_in_each_state(cluster: Cluster, herder: ConnectHerder) -> None:
+def test_created_in_each_state(cluster: Cluster, site: Site) -> None:
     """Created running, paused or directly stopped."""
     for state in TargetState:
         name = f"a-{state}"
         cluster.create(name, {**SOURCE, "name": name}, state)
         assert cluster.config(name) == {**SOURCE, "name": name}
-        assert herder.herder.view.config.connectors[name].target is state
+        assert site.target(name) is state
 
 
+@pytest.mark.parametrize("through", ["in-process", "http"])
 def test_a_config_that_kafka_never_takes_is_not_to_be_tried_again(
-    cluster: Cluster, herder: ConnectHerder, monkeypatch: pytest.MonkeyPatch
+    through: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: object) -> None:
         what = Diagnostic("write.failed", "Nothing was written", why="Message size too large")
         raise WriteRefused(what)
 
-    monkeypatch.setattr(herder.herder, "write", refuse)
-    with pytest.raises(RequestError, match="Message size too large") as refused:
-        cluster.create("a", SOURCE, STOPPED)
-    assert refused.value.status == 400
-    assert "retried" not in refused.value.message
+    with rest_worker(runs_tasks=False) as worker:
+        cluster: Cluster = InProcessCluster(worker.verbs, lambda: None)
+        if through == "http":
+            target = RestTarget("http://leader:8083")
+            cluster = HttpCluster(RestClient(target, transport=worker.transport))
+        monkeypatch.setattr(worker.connect.herder, "write", refuse)
+        with pytest.raises(RequestError, match="Message size too large") as refused:
+            cluster.create("a", SOURCE, STOPPED)
+        assert refused.value.status == 400
+        assert "retried" not in refused.value.message
+        cluster.close()
 
 
 def test_a_name_is_given_once(cluster: Cluster) -> None:
@@ -151,12 +131,12 @@ def test_a_config_is_replaced_as_a_whole(cluster: Cluster) -> None:
     assert cluster.config("a") == new
 
 
-def test_target_states_follow(cluster: Cluster, herder: ConnectHerder) -> None:
+def test_target_states_follow(cluster: Cluster, site: Site) -> None:
     """Running, paused and stopped: what is asked for is what is recorded."""
     cluster.create("a", SOURCE, RUNNING)
     for ask, state in ((cluster.pause, PAUSED), (cluster.stop, STOPPED), (cluster.resume, RUNNING)):
         ask("a")
-        assert herder.herder.view.config.connectors["a"].target is state
+        assert site.target("a") is state
 
 
 def test_status_of_one_that_stopped(cluster: Cluster) -> None:
@@ -194,9 +174,9 @@ def test_source_offsets(cluster: Cluster) -> None:
     assert list(cluster.offsets("a")) == []
 
 
-def test_sink_offsets(cluster: Cluster, groups: MemoryGroups) -> None:
+def test_sink_offsets(cluster: Cluster, site: Site) -> None:
     cluster.create("a", SINK, STOPPED)
-    groups.committed["connect-a"] = {("t", 1): 5}
+    site.groups["connect-a"] = {("t", 1): 5}
     entry = OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7})
     gone = OffsetEntry({"kafka_topic": "t", "kafka_partition": 1}, None)
     cluster.alter_offsets("a", [entry, gone])
@@ -209,17 +189,17 @@ def test_offsets_move_only_while_stopped(cluster: Cluster) -> None:
     cluster.create("a", SOURCE, PAUSED)
     with pytest.raises(RequestError, match="STOPPED") as refused:
         cluster.reset_offsets("a")
-    assert refused.value.status == 400
+    assert (refused.value.status, wants_stop(refused.value)) == (400, True)
 
 
-def test_an_active_group_says_that_it_may_be_tried_again(
-    cluster: Cluster, groups: MemoryGroups
-) -> None:
+def test_an_active_group_says_that_it_may_be_tried_again(cluster: Cluster, site: Site) -> None:
     cluster.create("a", SINK, STOPPED)
-    groups.active.add("connect-a")
+    site.active.add("connect-a")
     entry = OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7})
-    with pytest.raises(RequestError, match="because its tasks haven't stopped completely yet"):
+    text = "because its tasks haven't stopped completely yet"
+    with pytest.raises(RequestError, match=text) as refused:
         cluster.alter_offsets("a", [entry])
+    assert group_is_active(refused.value)
 
 
 @pytest.mark.parametrize("name", ["with space", "ünï", "a.b-c_d", "50%"])

@@ -72,4 +72,6 @@ def test_import_then_drift(
     gone = connect("drift", "--json")
     assert gone.returncode == 4
     *found, _ = map(json.loads, gone.stdout.splitlines())
-    assert [each["what"] for each in found if each["connector"] == unique] == ["deleted by hand"]
+    assert [each["what"] for each in found if each["connector"] == unique] == [
+        "deleted outside connect"
+    ]

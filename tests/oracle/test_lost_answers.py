@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from connect_reconciler.apply.report import Outcome
-from connect_reconciler.cli.applying.choices import Choices
+from connect_reconciler.workflow.user import Choices
 from connect_specs.desired import Pin, RestTarget
 from connect_specs.diagnostics import ExitCode
 from connect_specs.states import TargetState

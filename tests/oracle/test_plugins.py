@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.cluster.plugins import InstalledPlugins, RestPlugins, locked
-from connect_reconciler.cluster.rest_client import RestClient
-from connect_reconciler.observe.classes import passwords_in
-from connect_reconciler.observe.known_plugins import known_plugins
-from connect_reconciler.observe.validity import checked
-from connect_reconciler.plan.live import Live
+from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend.observe.plugin_facts import passwords_in
+from connect_reconciler.backend.plugins import InstalledPlugins, RestPlugins, locked
+from connect_reconciler.backend.rest.client import RestClient
+from connect_reconciler.model.live import Live
 from connect_reconciler.plan.plugin_changes import plugin_changes
+from connect_reconciler.validation.configs import checked
 from connect_specs.desired import Desired, DesiredConnector, Project, RestTarget
 from connect_specs.diagnostics import Location
 from connect_specs.loader import load_connectors
@@ -109,7 +109,7 @@ def test_a_plan_says_what_the_worker_says_and_where(oracle: Oracle, tmp_path: Pa
     file = tmp_path / "a.yaml"
     file.write_text(SPEC)
     desired = Desired("p", load_connectors([file], tmp_path))
-    live = checked(Live(), project(tmp_path, oracle.url), desired, {})
+    live = checked(Live(), desired, open_backend(project(tmp_path, oracle.url), {}))
     assert [(str(each.where), each.what) for each in live.errors] == [
         (
             "a.yaml:3:3",
@@ -138,7 +138,7 @@ def test_a_plan_says_what_the_worker_says_and_where(oracle: Oracle, tmp_path: Pa
 
 def test_a_class_that_the_worker_does_not_have(oracle: Oracle, tmp_path: Path) -> None:
     desired = specs(connector_class="com.example.Orders", topics="t")
-    live = checked(Live(), project(tmp_path, oracle.url), desired, {})
+    live = checked(Live(), desired, open_backend(project(tmp_path, oracle.url), {}))
     what = "a: the cluster has no connector class com.example.Orders"
     assert [each.what for each in live.errors] == [what]
 
@@ -148,11 +148,11 @@ def test_passwords_are_those_that_the_worker_tells(oracle: Oracle, tmp_path: Pat
         "connector.class": "FileStreamSink",
         "consumer.override.ssl.key.password": "x",
     }
-    with known_plugins(project(tmp_path, oracle.url), {}) as plugins:
+    backend = open_backend(project(tmp_path, oracle.url), {})
+    with backend.plugins() as plugins:
         assert passwords_in(config, plugins) == frozenset()
     live = checked(
         Live(),
-        project(tmp_path, oracle.url),
         Desired(
             "p",
             {
@@ -161,7 +161,7 @@ def test_passwords_are_those_that_the_worker_tells(oracle: Oracle, tmp_path: Pat
                 )
             },
         ),
-        {},
+        backend,
     )
     assert live.password_keys["a"] == {"consumer.override.ssl.key.password"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from connect_specs.offsets import canonical_partition
+from connect_specs.partitions import partition_key
 from connect_specs.states import TargetState
 from support.applying import names
 from support.broker import BrokerAddress, create_topic, produce
@@ -39,7 +39,7 @@ def project(
 
 def offsets(oracle: Oracle, name: str) -> dict[str, dict[str, int]]:
     found = httpx.get(f"{oracle.url}/connectors/{name}/offsets").json()["offsets"]
-    return {canonical_partition(each["partition"]): each["offset"] for each in found}
+    return {partition_key(each["partition"]): each["offset"] for each in found}
 
 
 def test_a_source_goes_on_where_it_was(

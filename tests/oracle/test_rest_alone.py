@@ -14,12 +14,12 @@ from typing import Any
 import httpx
 import pytest
 
-from connect_reconciler.cli.journals import ledger_of
-from connect_reconciler.cluster.http import HttpCluster
-from connect_reconciler.cluster.rest_alone import KeyedCluster
-from connect_reconciler.cluster.rest_client import RestClient
-from connect_reconciler.plan.actions import Create
-from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_reconciler.backend.http import HttpCluster
+from connect_reconciler.backend.rest.client import RestClient
+from connect_reconciler.backend.rest_only import KeyedCluster
+from connect_reconciler.model.actions import Create
+from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_reconciler.workflow.rollback import ledger_of
 from connect_runtime.kafka.jars import KAFKA_VERSION
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import Pin
@@ -320,7 +320,7 @@ def test_a_project_that_gets_its_kafka_and_loses_it(
     assert names(project.plan()) == [f"Stop {topic}", f"AlterOffsets {topic}", f"Resume {topic}"]
     project.settle()
     wait_until(lambda: lines(out)[2:] == ["7", "8", "9"], what="three records")
-    ledger = ledger_of(project.project, project.kafka).state
+    ledger = ledger_of(project.backend).state
     assert {pin for of, pin in ledger.pins if of == topic} == {"from", "back"}
     assert ledger.connectors[topic].prevent_delete
     assert LEDGER_KEY not in config_of(worker, topic)

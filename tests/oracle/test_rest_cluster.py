@@ -18,11 +18,14 @@ import httpx
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend.observe.rest import status_over_rest
 from connect_reconciler.doctor.look import examine
-from connect_reconciler.observe.rest_status import status_over_rest
-from connect_reconciler.plan.actions import UpdateConfig
-from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_reconciler.drift.model import ChangedIn
+from connect_reconciler.model.actions import UpdateConfig
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.reserved import LEDGER_KEY
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import status_topic
@@ -141,7 +144,7 @@ def test_what_was_changed_by_hand(
     stored = httpx.get(f"{worker[0].url}/connectors/{topic}/config").json()
     httpx.put(f"{worker[0].url}/connectors/{topic}/config", json=stored | changed)
     (finding,) = (each for each in project.drift().findings if each.connector == topic)
-    assert (finding.key, finding.whose) == ("file", "theirs")
+    assert (finding.key, finding.changed_in) == ("file", ChangedIn.CLUSTER)
     assert (finding.since is not None) is bool(project.kafka)
     project.settle()
     assert not project.drift().drifted
@@ -161,7 +164,7 @@ def test_a_rollback_brings_back_config_state_and_offsets(
     )
     project.want(rewound)
     report = project.settle()
-    assert project.observe().connectors[topic].offsets == ()
+    assert project.observe().connectors[topic].offsets == Offsets()
     assert project.roll_back(report.apply_id).exit_code == 0
     after = project.observe().connectors[topic]
     assert (after.config, after.target, after.offsets) == (
@@ -184,7 +187,7 @@ def test_statuses_over_rest(worker: list[Oracle], topic: str, tmp_path: Path) ->
     assert config.connectors[topic].target is RUNNING
     assert status.tasks[TaskId(topic, 0)].state is State.FAILED
     assert str(missing) in (status.tasks[TaskId(topic, 0)].trace or "")
-    report = examine(project.project, {})
+    report = examine(open_backend(project.project, {}))
     assert [each.diagnostic.code for each in report.findings] == ["doctor.failed"]
     project.specs = {}
     project.settle()
@@ -299,9 +302,9 @@ def test_the_doctor(
     project = RestProject(worker[0].url, worker[0].group_id, client, name="examined")
     project.want(replace(sink(topic, tmp_path / "out.txt", topic), state=STOPPED))
     project.settle()
-    report = examine(project.project, client)
+    report = examine(open_backend(project.project, client))
     assert (report.healthy, report.findings) == (True, ())
-    alone = examine(RestProject(worker[0].url, worker[0].group_id).project, {})
+    alone = examine(RestProject(worker[0].url, worker[0].group_id).backend)
     assert (alone.healthy, alone.findings) == (True, ())
 
     topics = project.project.topics
@@ -312,10 +315,10 @@ def test_the_doctor(
     asks = admin(client)
     asks.incremental_alter_configs([resource])[resource].result(10)
     try:
-        report = examine(project.project, client)
+        report = examine(open_backend(project.project, client))
         found = [(each.level, each.diagnostic.code) for each in report.findings]
         assert found == [("error", "doctor.not-compacted"), ("warning", "doctor.orphan-status")]
-        mixed = examine(replace(project.project, target=None), client)
+        mixed = examine(open_backend(replace(project.project, target=None), client))
         assert "cluster.of-apache" in [each.diagnostic.code for each in mixed.findings]
     finally:
         entry.value = "compact"

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from connect_reconciler.cli.applying.choices import Choices
+from connect_reconciler.workflow.user import Choices
 from support.broker import BrokerAddress, create_topic, produce
 from support.command import CONNECT, Command
 from support.oracle import Oracle

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from connect_reconciler.observe.validity import checked
+from connect_reconciler.validation.configs import checked
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.loader import load_connectors
 from connect_specs.states import TargetState
@@ -149,7 +149,7 @@ def test_validation_needs_a_name_and_leaves_references_to_the_worker(
     assert refused == {"name", "tasks.max"}
 
     desired = Desired(project.name, {topic: spec})
-    live = checked(project.observe(), project.project, desired, project.kafka)
+    live = checked(project.observe(), desired, project.backend)
     assert live.errors == ()
     (told,) = [each for each in live.warnings if each.code == "config.not-checkable"]
     assert told.what.endswith(f"not checked: {topic} (tasks.max)")
@@ -243,7 +243,7 @@ def test_what_fails_is_rolled_back(
         again = connect("apply", "--yes", "--rollback-on-failure")
         assert again.returncode == 1
         assert f"{bad}: failed: " in again.stdout
-        assert "Rolled back: what apply " in again.stdout
+        assert "Rolled back: apply " in again.stdout
         wait_until(lambda: states(oracle, good) == ["RUNNING", "RUNNING"], what="it to run")
     finally:
         for name in (good, bad):

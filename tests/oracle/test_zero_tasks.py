@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from connect_reconciler.apply.report import Health
-from connect_reconciler.cli.applying.choices import Choices
+from connect_reconciler.workflow.user import Choices
 from connect_runtime.kafka.jars import KAFKA_VERSION
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import ExitCode, Location

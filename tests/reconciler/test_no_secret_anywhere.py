@@ -11,25 +11,25 @@ from pathlib import Path
 import httpx
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend.observe.plugin_facts import without_secrets
+from connect_reconciler.backend.rest.client import RestClient
+from connect_reconciler.backend.rest_only import RestOnlyBackend
 from connect_reconciler.cli.applying.report import render_report, report_json
-from connect_reconciler.cluster.rest_client import RestClient
 from connect_reconciler.drift.compare import compare
-from connect_reconciler.drift.json_lines import finding_line
 from connect_reconciler.drift.model import Seen
-from connect_reconciler.drift.render import drift_markdown, drift_text
-from connect_reconciler.observe import validity
-from connect_reconciler.observe.traces import without_secrets
-from connect_reconciler.observe.validity import checked
-from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file.file import dump_plan
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.render.drift import drift_markdown, drift_text
+from connect_reconciler.render.drift_json import finding_line
 from connect_reconciler.render.html import render_html
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.markdown import render_markdown
-from connect_reconciler.render.plan_json import render_plan_json
+from connect_reconciler.render.plan_file.file import dump_plan, render_plan_json
+from connect_reconciler.validation.configs import checked
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import Desired, DesiredConnector, Project, RestTarget
@@ -37,6 +37,7 @@ from connect_specs.diagnostics import Location
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
 from connect_specs.states import TargetState
 from support.applying import PROJECT, Applying
+from support.examples import examples
 from support.fake_cluster import TOPICS, FakeCluster, refused
 
 # In the middle of each secret, and nowhere else
@@ -128,7 +129,7 @@ class Careless(FakeCluster):
         super().update_config(name, config)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(desireds(), desireds(), st.sampled_from((b"key", None)))
 def test_no_secret_in_plans_applies_ledger_drift_and_logs(
     first: Desired, second: Desired, key: bytes | None
@@ -176,7 +177,7 @@ class _logged:
         root.setLevel(self._level)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(desireds())
 def test_no_secret_in_what_validation_says(desired: Desired) -> None:
     def careless(request: httpx.Request) -> httpx.Response:
@@ -195,9 +196,8 @@ def test_no_secret_in_what_validation_says(desired: Desired) -> None:
         "orders", Path("/nowhere/connect.yaml"), "g", TOPICS, {}, TARGET, PROJECT.worker, ()
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(validity, "rest_client", client)
-        patch.setattr("connect_reconciler.observe.known_plugins.rest_client", client)
-        live = checked(Live(), project, desired, {})
+        patch.setattr(RestOnlyBackend, "rest", client)
+        live = checked(Live(), desired, open_backend(project, {}))
     assert MARK not in repr((live.errors, live.warnings))
 
 
@@ -219,7 +219,7 @@ def _info(key: str, config: Mapping[str, str]) -> dict[str, object]:
     return {"definition": definition, "value": value}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(configs())
 def test_no_secret_in_a_trace_that_status_shows(config: dict[str, str]) -> None:
     config = {**config, "name": "a"}

@@ -114,10 +114,8 @@ def test_no_verb_shows_a_login(guarded: GuardedBroker, tmp_path: Path) -> None:
     connect.write("connect.yaml", json.dumps(project))
     connect.write("connectors/a.yaml", "name: a\nconfig: {connector.class: FileStreamSource}\n")
     for verb in (["plan", "--json"], ["drift"], ["apply", "--yes"]):
-        began = time.monotonic()
         done = connect(*verb)
         assert done.returncode == 3, done
-        assert time.monotonic() - began < 10
         assert "Kafka refuses the login" in done.stderr
         assert WRONG not in done.stdout + done.stderr
         assert "jaas" not in (done.stdout + done.stderr).replace("sasl.jaas.config.", "")

@@ -161,7 +161,7 @@ def test_a_planner_plans_and_drifts_and_touches_nothing(site: Site) -> None:
     with site.allowed("planner", site.rights("planner")):
         code, out, errors = site.run("planner", "plan", "--detailed-exitcode")
         assert code == 4, errors
-        assert f"{site.group}.lines-0 4 → 1: delivers 3 offsets again" in out
+        assert f"{site.group}.lines-0 4 → 1: redelivers 3 offsets" in out
         assert site.run("planner", "drift")[0] == 0
         for verb in (["status"], ["history"], ["export", f"{site.group}-out"]):
             assert site.run("planner", *verb)[0] == 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_specs import yaml_documents
@@ -302,14 +302,12 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(JSON_VALUES, st.booleans(), st.sampled_from([None, 0, 3, "\t"]))
 def test_json_agrees_with_the_library(value: Any, ascii_only: bool, indent: Any) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     assert repr(plain_value(only(parse_json(text, "f")))) == repr(json.loads(text))
 
 
-@settings(deadline=None)
 @given(st.text(alphabet='{}[]",:\\u0123eE+-.truefalsn \n\t\x00é', max_size=12))
 def test_json_refuses_what_the_library_refuses(text: str) -> None:
     parsed = parse_json(text, "f")
@@ -321,7 +319,6 @@ def test_json_refuses_what_the_library_refuses(text: str) -> None:
         assert all(found.code == "file.duplicate-key" for found in parsed.problems)
 
 
-@settings(deadline=None)
 @given(JSON_VALUES.filter(lambda value: isinstance(value, dict)))
 def test_yaml_reads_json_written_in_ascii(value: Any) -> None:
     """Not that YAML is JSON; but what both can say, both readers read alike."""
@@ -369,13 +366,11 @@ def as_properties(mapping: dict[str, str]) -> str:
     return "".join(f"{escape(k, key=True)}={escape(v, key=False)}\n" for k, v in mapping.items())
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(), st.text(), max_size=5))
 def test_properties_round_trip(mapping: dict[str, str]) -> None:
     assert texts(only(parse_properties(as_properties(mapping), "f"))) == mapping
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ab=: #!\\u0\n\r\t\f", max_size=20), st.text(max_size=20))
 def test_no_text_breaks_a_reader(text: str, other: str) -> None:
     for parse in (parse_yaml, parse_json, parse_properties):

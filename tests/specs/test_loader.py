@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_specs.desired import Project
@@ -211,7 +211,6 @@ def test_names(tmp_path: Path, write: Write, name: str, code: str | None) -> Non
 NAMES = st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=7)
 
 
-@settings(deadline=None)
 @given(names=NAMES, order=st.randoms(use_true_random=False), break_one=st.booleans())
 def test_the_order_of_files_does_not_matter(
     names: list[str], order: object, break_one: bool
@@ -242,7 +241,6 @@ KEYS = st.text(string.ascii_letters + "._-", min_size=1, max_size=8).filter(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(KEYS, st.text(string.printable + "é😀", max_size=10), max_size=6))
 def test_every_format_gives_the_same_connector(config: dict[str, str]) -> None:
     config = {"name": "c", "connector.class": "X", **config}

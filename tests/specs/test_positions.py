@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_specs.desired import Pin, Position
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.nodes import Scalar
-from connect_specs.offsets import content_hash
+from connect_specs.partitions import content_hash
 from connect_specs.positions import read_position
 
 
@@ -63,7 +63,6 @@ def test_what_is_no_position(text: str, what: str) -> None:
 ZONES = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 
 
-@settings(deadline=None)
 @given(st.datetimes(datetime(1970, 1, 3), timezones=ZONES))  # noqa: DTZ001
 def test_every_time_is_its_milliseconds(time: datetime) -> None:
     position, problems = read(time.isoformat())

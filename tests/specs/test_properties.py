@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from connect_specs.desired import Desired
@@ -93,7 +93,6 @@ def test_the_whole_is_valid() -> None:
 FILES = st.sampled_from([name for name in FULL if name not in ("policies/rules.yaml", "ca.pem")])
 
 
-@settings(deadline=None)
 @given(FILES, st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 def test_any_bytes_are_read_or_invalid(name: str, data: bytes) -> None:
     with project_of({**FULL, name: data}) as folder:
@@ -132,7 +131,6 @@ def changed(draw: st.DrawFn, data: bytes) -> bytes:
     return data
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.data(), FILES)
 def test_any_change_is_read_or_invalid(data: st.DataObject, name: str) -> None:
     with project_of({**FULL, name: data.draw(changed(FULL[name]))}) as folder:
@@ -171,7 +169,6 @@ BROKEN = [
 ]
 
 
-@settings(deadline=None, max_examples=150)
 @given(SECRETS, NAMES, st.sampled_from(EXPRESSIONS), st.sampled_from(BROKEN), st.booleans())
 def test_no_error_says_a_secret_of_the_values(
     secret: str, name: str, expression: str, broken: str, in_json: bool
@@ -193,7 +190,6 @@ def test_no_error_says_a_secret_of_the_values(
             assert secret not in str(invalid)
 
 
-@settings(deadline=None)
 @given(st.text("{}%#'\\ a\n-", max_size=30))
 def test_any_text_can_be_written_into_a_template(text: str) -> None:
     values = Values({}, None, ())

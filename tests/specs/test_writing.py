@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connect_specs.desired import DesiredConnector, OffsetEntry, Pin
@@ -140,7 +140,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("written")
 
 
-@settings(max_examples=300, deadline=None)
 @given(connectors(pinned=True))
 @example(with_values(**{f"k{number}": text for number, text in enumerate(ODD)}))
 @example(with_values(**{text: "v" for text in ODD if text.strip()}))
@@ -161,7 +160,6 @@ def test_text_in_offsets_stays_text(folder: Path) -> None:
     assert content(read(spec_text(connector), ".yaml", folder)) == content(connector)
 
 
-@settings(max_examples=200, deadline=None)
 @given(connectors(), st.sampled_from(FORMATS))
 @example(with_values(**{f"k{number}": text for number, text in enumerate(ODD)}), "json")
 @example(with_values(**{f"k{number}": text for number, text in enumerate(ODD)}), "properties")

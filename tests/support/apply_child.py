@@ -6,12 +6,17 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from connect_reconciler.apply.progress import Event, Performed, Started
-from connect_reconciler.apply.run import apply_plan
-from connect_reconciler.cli.applying.edges import edges_for
-from connect_reconciler.observe.observe import observe
-from connect_reconciler.plan.live import Live
+from connect_reconciler.apply.report import (
+    Event,
+    Performed,
+    Started,
+)
+from connect_reconciler.apply.scheduler import apply_plan
+from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.workflow.apply import edges_for
+from connect_reconciler.workflow.user import Choices
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project
 from connect_specs.diagnostics import Location
 from connect_specs.names import ClusterTopics
@@ -54,13 +59,13 @@ def announce(event: Event) -> None:
 
 def main(bootstrap: str, group_id: str, topic: str, pin: str) -> int:
     project, desired = project_of(bootstrap, group_id), desired_of(topic, pin)
-    client = {"bootstrap.servers": bootstrap}
+    backend = open_backend(project, {"bootstrap.servers": bootstrap})
 
     def look() -> Live:
-        return observe(project, desired, client)
+        return backend.observe(desired)
 
     plan = make_plan(desired, look(), group_id=group_id)
-    with edges_for(project, desired, client, lambda: False) as edges:
+    with edges_for(backend, desired, Choices()) as edges:
         telling = replace(edges, settings=replace(edges.settings, progress=announce))
         return apply_plan(plan, desired, project, telling, observe=look).exit_code
 

@@ -10,20 +10,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event as Flag
 
-from connect_reconciler.apply.edges import Edges, Settings
-from connect_reconciler.apply.lag import Standings
-from connect_reconciler.apply.progress import Event
-from connect_reconciler.apply.report import ApplyReport
-from connect_reconciler.apply.run import apply_plan
-from connect_reconciler.apply.waiting import Clock, Limits
-from connect_reconciler.cluster.port import Cluster
-from connect_reconciler.cluster.readback import ConfigTopic
-from connect_reconciler.ledger.lease import Lease
-from connect_reconciler.ledger.ledger import Ledger, read_ledger
-from connect_reconciler.observe.known_plugins import Installed
-from connect_reconciler.observe.observe import observe_view
-from connect_reconciler.plan.live import LedgerState, Live
-from connect_reconciler.plan.plan import Plan
+from connect_reconciler.apply.edges import Clock, Edges, Limits, Settings
+from connect_reconciler.apply.health import Lags
+from connect_reconciler.apply.report import (
+    ApplyReport,
+    Event,
+)
+from connect_reconciler.apply.scheduler import apply_plan
+from connect_reconciler.backend.followed_topics import ConfigTopic
+from connect_reconciler.backend.known_plugins import InstalledDefinitions
+from connect_reconciler.backend.lease import Lease
+from connect_reconciler.backend.ledger import Ledger, read_ledger
+from connect_reconciler.backend.observe.observe import observe_view
+from connect_reconciler.backend.port import Cluster
+from connect_reconciler.model.live import LedgerState, Live
+from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime.storage.log import Logs
 from connect_specs.desired import Desired, DesiredConnector, Project
@@ -82,14 +83,14 @@ class Applying:
 
     kafka: FakeKafka = field(default_factory=FakeKafka)
     key: bytes | None = None
-    plugins: Definitions = field(default_factory=Installed)
+    plugins: Definitions = field(default_factory=InstalledDefinitions)
     lease: HeldLease = field(default_factory=HeldLease)
     time: FakeTime = field(default_factory=FakeTime)
     events: list[Event] = field(default_factory=list)
     parallelism: int = 1
     fail_fast: bool = False
     limits: Limits = field(default_factory=Limits)
-    standings: Callable[[str], Standings] | None = None
+    lags: Callable[[str], Lags] | None = None
 
     def observe(self, desired: Desired) -> Live:
         seen = observe_view(
@@ -134,7 +135,7 @@ class Applying:
                 limits=self.limits,
                 clock=self.time.clock(),
             ),
-            standings=self.standings,
+            lags=self.lags,
         )
         return apply_plan(plan, desired, PROJECT, edges, observe=lambda: self.observe(desired))
 

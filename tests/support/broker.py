@@ -33,7 +33,7 @@ def create_topic(
     """Makes the topic and returns when it can be used. Raises KafkaException."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     topic = NewTopic(name, partitions, 1, config=dict(config or {}))
-    admin.create_topics([topic])[name].result(timeout=15)
+    admin.create_topics([topic])[name].result(timeout=60)
 
 
 def produce(

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from connect_reconciler.ledger.topic import owned_record
-from connect_reconciler.plan.live import LogRange, Owned
+from connect_reconciler.ledger.records import owned_record
+from connect_reconciler.model.live import Owned
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.topic_logs import LogRange
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
@@ -110,12 +112,10 @@ def check_end(world: Applying, desired: Desired, cases: Sequence[Case]) -> None:
             assert found is not None
             assert found.config == {**case.spec.config, "name": case.name}
             owned = live.ledger.connectors[case.name]
-            assert owned.held_from is None or found.target is not TargetState.STOPPED
+            assert owned.restore_to is None or found.target is not TargetState.STOPPED
             assert owned.prevent_delete is case.spec.prevent_delete
             if case.spec.pin is not None and found.target is not TargetState.RUNNING:
-                assert found.offsets == tuple(
-                    entry for entry in case.spec.pin.set if entry.offset is not None
-                )
+                assert found.offsets == Offsets(case.spec.pin.set)
 
 
 def pins(config: Mapping[str, str]) -> st.SearchStrategy[Pin | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,13 +24,16 @@ class Doom:
     at: int
     before: bool
     calls: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def around(self, call: Callable[[], Any], what: str = "") -> Any:
-        self.calls += 1
-        if self.calls == self.at and self.before:
+        with self._lock:
+            self.calls += 1
+            is_last = self.calls == self.at
+        if is_last and self.before:
             raise Killed
         answer = call()
-        if self.calls == self.at:
+        if is_last:
             raise Killed
         return answer
 
@@ -54,7 +58,7 @@ class DoomOfMany:
     dead: int = 0
     _now: End | None = None
 
-    def run_together(self, jobs: Sequence[Callable[[], None]], at_a_time: int) -> None:
+    def run(self, jobs: Sequence[Callable[[], None]]) -> None:
         """In place of the one that runs threads."""
         dead = self.dead
         for job in jobs:

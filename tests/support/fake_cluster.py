@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connect_reconciler.observe.kafka_view import Moment, records_of
-from connect_reconciler.plan.live import LogRange, TopicPartition
+from connect_reconciler.backend.observe.kafka_view import records_of
+from connect_reconciler.model.offsets import TopicPartition
+from connect_reconciler.model.topic_logs import LogRange, RecordAt, TimeAt
 from connect_runtime.herder import requests
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
@@ -34,11 +35,24 @@ _STATES = {
 
 @dataclass(slots=True)
 class FakeKafka:
-    """What outlives every process: topics, consumer groups and the logs of other topics."""
+    """What outlives every process: the cluster's topics, consumer groups and the connectors' data.
+
+    Of the data only `ranges` and the records' timestamps are kept: `times` holds those of the last
+    records of a partition. `active` groups have members, so that nobody can move their offsets.
+    tests/contract/test_view.py holds its answers to those of a broker.
+    """
 
     logs: MemoryLogs = field(default_factory=MemoryLogs)
     groups: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     ranges: dict[TopicPartition, LogRange] = field(default_factory=dict)
+    times: dict[TopicPartition, list[int]] = field(default_factory=dict)
+    active: set[str] = field(default_factory=set)
+
+    def produce(self, at: TopicPartition, *times: int) -> None:
+        """Appends a record for each timestamp, in ms."""
+        log = self.ranges.get(at, LogRange(0, 0))
+        self.ranges[at] = LogRange(log.earliest, log.latest + len(times))
+        self.times.setdefault(at, []).extend(times)
 
     def create_topics(self) -> None:
         for topic in (TOPICS.config, TOPICS.offsets, TOPICS.status, TOPICS.ledger):
@@ -64,17 +78,41 @@ class FakeKafka:
     def topics(self) -> Mapping[str, int]:
         return {topic: self._size(topic) for topic, _ in self.ranges}
 
-    def offsets_at(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]:
-        return {}
+    def offsets_at(self, wanted: Iterable[TimeAt]) -> Mapping[TimeAt, int]:
+        found = {}
+        for topic, number, time_ms in wanted:
+            later = (at for at, time in self._timed((topic, number)) if time >= time_ms)
+            first = next(later, None)
+            if first is not None:
+                found[TimeAt(topic, number, time_ms)] = first
+        return found
 
-    def record_times(self, wanted: Iterable[Moment]) -> Mapping[Moment, int]:
-        return {}
+    def timestamps(self, wanted: Iterable[RecordAt]) -> Mapping[RecordAt, int]:
+        found = {}
+        for topic, number, offset in wanted:
+            later = (time for at, time in self._timed((topic, number)) if at >= offset)
+            first = next(later, None)
+            if first is not None:
+                found[RecordAt(topic, number, offset)] = first
+        return found
 
     def newest_times(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return {}
+        return {at: max(self.times[at]) for at in partitions if self.times.get(at)}
+
+    def _timed(self, at: TopicPartition) -> Iterable[tuple[int, int]]:
+        """Offset and timestamp of each record that is kept."""
+        times = self.times.get(at, [])
+        return enumerate(times, self.ranges[at].latest - len(times)) if times else ()
 
     def _size(self, topic: str) -> int:
         return sum(each == topic for each, _ in self.ranges)
+
+
+STILL_ACTIVE = (
+    "Failed to {verb} consumer group offsets for connector {name} either because its tasks haven't"
+    " stopped completely yet or the connector was resumed before the request to {verb} its offsets"
+    " could be successfully completed."
+)
 
 
 def is_sink(config: Mapping[str, str]) -> bool:
@@ -82,7 +120,8 @@ def is_sink(config: Mapping[str, str]) -> bool:
 
 
 class FakeCluster:
-    """Implements `Cluster`. `on_alter` and `on_resume` look over the shoulder."""
+    """Implements `Cluster`. `on_alter` and `on_resume` are called before these requests take
+    effect. tests/contract/test_cluster.py holds it to what our runtime does."""
 
     def __init__(self, kafka: FakeKafka, *, runs_tasks: bool = False) -> None:
         self.kafka = kafka
@@ -149,9 +188,7 @@ class FakeCluster:
         return [OffsetEntry(found.partition, found.offset) for found in held.values()]
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
-        state = self._known(name)
-        requests.stopped(state)
-        self.on_alter(name)
+        state = self._movable(name, "alter")
         if is_sink(state.config):
             group = self.kafka.groups.setdefault(sink_group(name, state.config), {})
             for entry in offsets:
@@ -168,12 +205,10 @@ class FakeCluster:
             self._write(
                 offsets_topic.offset_records(TOPICS.offsets, name, entries, self._offsets())
             )
-        return "altered"
+        return "The offsets for this connector have been altered successfully"
 
     def reset_offsets(self, name: str) -> str:
-        state = self._known(name)
-        requests.stopped(state)
-        self.on_alter(name)
+        state = self._movable(name, "reset")
         if is_sink(state.config):
             self.kafka.groups.pop(sink_group(name, state.config), None)
         else:
@@ -181,7 +216,7 @@ class FakeCluster:
             self._write(
                 offsets_topic.offset_records(TOPICS.offsets, name, entries, self._offsets())
             )
-        return "reset"
+        return "The offsets for this connector have been reset successfully"
 
     def close(self) -> None:
         self._writer.close()
@@ -193,6 +228,15 @@ class FakeCluster:
 
     def _offsets(self) -> OffsetSnapshot:
         return offsets_topic.reduce_all(OffsetSnapshot(), self.kafka.records(TOPICS.offsets))
+
+    def _movable(self, name: str, verb: str) -> ConnectorState:
+        """A connector whose offsets can be moved. Raises RequestError for any other."""
+        state = self._known(name)
+        requests.stopped(state)
+        self.on_alter(name)
+        if is_sink(state.config) and sink_group(name, state.config) in self.kafka.active:
+            raise refused(STILL_ACTIVE.format(verb=verb, name=name))
+        return state
 
     def _known(self, name: str) -> ConnectorState:
         return requests.known(self._snapshot(), name, "Connector {} not found")

@@ -1,5 +1,7 @@
 """A Connect worker's REST API as far as plans and applies over REST alone use it, in memory.
 
+tests/contract/test_worker.py holds its answers to those of a real worker.
+
 Whatever was asked takes place at once. `doom` may kill whoever asks, at a request that changes
 something. With `busy` a connector that runs moves its offsets. `lag` is for how many requests after
 a change the worker answers what only its leader knows at once as it was before.
@@ -15,23 +17,35 @@ from typing import Any
 import httpx
 import orjson
 
-from connect_reconciler.plan.versions import Feature, knows
-from connect_specs.offsets import canonical_partition
+from connect_reconciler.model.capabilities import Feature, knows
+from connect_specs.partitions import partition_key
 from connect_specs.states import TargetState
 from support.dooming import Doom
 
 _STATES = {"stop": TargetState.STOPPED, "pause": TargetState.PAUSED, "resume": TargetState.RUNNING}
+
+_NO_OFFSETS = "Partitions / offsets need to be provided for an alter offsets request"
+_STOPPED_FIRST = (
+    "Connectors must be in the STOPPED state before their offsets can be modified. This can be done"
+    " for the specified connector by issuing a 'PUT' request to the '/connectors/{}/stop' endpoint"
+)
 
 Offsets = dict[str, tuple[dict[str, Any], dict[str, Any]]]
 
 
 @dataclass(slots=True)
 class Stored:
-    """One connector. `status` in place of the one that its target state has."""
+    """One connector. `status` in place of the one that its target state has. `with_tasks`: it has
+    said what its tasks are, as it does once it runs."""
 
     config: dict[str, str]
     target: TargetState
     status: str | None = None
+    with_tasks: bool = True
+
+    @property
+    def tasks(self) -> int:
+        return int(self.with_tasks and self.target is not TargetState.STOPPED)
 
 
 @dataclass(slots=True)
@@ -68,7 +82,7 @@ class FakeWorker:
     def set_offsets(self, name: str, entries: list[dict[str, Any]]) -> None:
         held = self.offsets.setdefault(name, {})
         for entry in entries:
-            key = canonical_partition(entry["partition"])
+            key = partition_key(entry["partition"])
             if entry["offset"] is None:
                 held.pop(key, None)
             else:
@@ -118,7 +132,7 @@ class FakeWorker:
                 return _json(list(self.connectors))
         name = parts[1]
         if name not in self.connectors:
-            return _error(404, f"Connector {name} not found")
+            return _error(404, _unknown(name, "GET", parts[2:]))
         match parts[2:]:
             case []:
                 return _json(self._info(name))
@@ -136,13 +150,13 @@ class FakeWorker:
 
     def _info(self, name: str) -> dict[str, Any]:
         found = self.connectors[name]
-        tasks = [] if found.target is TargetState.STOPPED else [{"connector": name, "task": 0}]
+        tasks = [{"connector": name, "task": number} for number in range(found.tasks)]
         return {"name": name, "config": found.config, "tasks": tasks, "type": _kind(found.config)}
 
     def _status(self, name: str) -> dict[str, Any]:
         found = self.connectors[name]
         part = {"state": found.status or found.target.value.upper(), "worker_id": "w"}
-        tasks = [] if found.target is TargetState.STOPPED else [{"id": 0, **part}]
+        tasks = [{"id": number, **part} for number in range(found.tasks)]
         return {"name": name, "type": _kind(found.config), "connector": part, "tasks": tasks}
 
     def _offsets(self, name: str) -> list[dict[str, Any]]:
@@ -161,26 +175,31 @@ class FakeWorker:
         if name not in self.connectors and (request.method, parts[2:]) == ("PUT", ["config"]):
             return self._create({"name": name, "config": body})
         if name not in self.connectors:
-            return _error(404, f"Unknown connector {name}")
+            return _error(404, _unknown(name, request.method, parts[2:]))
         match request.method, parts[2:]:
             case "PUT", ["config"]:
-                self.connectors[name].config = body
+                self.connectors[name].config = {**body, "name": name}
                 self._runs(name)
             case "PATCH", ["config"] if knows(self.version, Feature.PATCH_CONFIG):
                 now = {**self.connectors[name].config, **body}
                 self.connectors[name].config = {k: v for k, v in now.items() if v is not None}
                 self._runs(name)
             case "PUT", [verb] if verb in _STATES:
-                self.connectors[name].target = _STATES[verb]
+                found, target = self.connectors[name], _STATES[verb]
+                found.target = target
+                if target is not TargetState.PAUSED:
+                    found.with_tasks = target is TargetState.RUNNING
                 self._runs(name)
-                return httpx.Response(202)
+                return httpx.Response(204 if verb == "stop" else 202)
             case "POST", ["restart"]:
                 return httpx.Response(204)
             case "DELETE", []:
                 del self.connectors[name]
                 return httpx.Response(204)
-            case "PATCH" | "DELETE", ["offsets"]:
+            case "PATCH", ["offsets"]:
                 return self._alter(name, body.get("offsets"))
+            case "DELETE", ["offsets"]:
+                return self._reset(name)
             case _:
                 return _error(405, "HTTP 405 Method Not Allowed")
         return _json(self._info(name))
@@ -192,19 +211,26 @@ class FakeWorker:
         if "initial_state" in body and not knows(self.version, Feature.INITIAL_STATE):
             return _error(500, 'Unrecognized field "initial_state"')
         target = TargetState(body.get("initial_state", "RUNNING").lower())
-        self.connectors[name] = Stored({**body["config"], "name": name}, target)
+        config = {**body["config"], "name": name}
+        self.connectors[name] = Stored(config, target, with_tasks=target is TargetState.RUNNING)
         self._runs(name)
         return httpx.Response(201, json=self._info(name))
 
     def _alter(self, name: str, entries: list[dict[str, Any]] | None) -> httpx.Response:
+        if not entries:
+            return _error(400, _NO_OFFSETS)
         if self.connectors[name].target is not TargetState.STOPPED:
-            return _error(400, "Connectors must be in the STOPPED state")
+            return _error(400, _STOPPED_FIRST.format(name))
         self.on_alter(name)
-        if entries is None:
-            self.offsets.pop(name, None)
-        else:
-            self.set_offsets(name, entries)
-        return _json({"message": "done"})
+        self.set_offsets(name, entries)
+        return _json({"message": "The offsets for this connector have been altered successfully"})
+
+    def _reset(self, name: str) -> httpx.Response:
+        if self.connectors[name].target is not TargetState.STOPPED:
+            return _error(400, _STOPPED_FIRST.format(name))
+        self.on_alter(name)
+        self.offsets.pop(name, None)
+        return _json({"message": "The offsets for this connector have been reset successfully"})
 
     def _runs(self, name: str) -> None:
         found = self.connectors[name]
@@ -215,8 +241,20 @@ class FakeWorker:
             sink = _kind(found.config) == "sink"
             partition = {"kafka_topic": "t", "kafka_partition": 0} if sink else {"filename": "f"}
             at = "kafka_offset" if sink else "position"
-            _, now = self.offsets.get(name, {}).get(canonical_partition(partition), ({}, {at: 0}))
+            _, now = self.offsets.get(name, {}).get(partition_key(partition), ({}, {at: 0}))
             self.set_offsets(name, [{"partition": partition, "offset": {at: now[at] + 1}}])
+
+
+def _unknown(name: str, method: str, path: list[str]) -> str:
+    """Connect has a text of its own for each of these requests."""
+    match method, path:
+        case "GET", ["status"]:
+            return f"No status found for connector {name}"
+        case "PUT", [_]:
+            return f"Unknown connector {name}"
+        case "POST", ["restart"]:
+            return f"Unknown connector: {name}"
+    return f"Connector {name} not found"
 
 
 def _cannot_run(config: Mapping[str, str]) -> bool:

@@ -1,7 +1,8 @@
 """GitHub's REST API as far as the actions use it: comments, issues, artefacts and merged pull
 requests, in memory.
 
-Answers in GitHub's shapes; whatever is asked of it otherwise is 404. A list has pages.
+Answers in GitHub's shapes, which recorded.py checks; whatever is asked of it otherwise is 404. A
+list has pages.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from support.recorded import as_recorded
 
 TOKEN = "token-of-the-job"
 REPOSITORY = "team/connectors"
@@ -26,6 +29,7 @@ class FakeGitHub:
         self.issues: list[dict[str, Any]] = []
         self.artifacts: list[dict[str, Any]] = []
         self.pulls: list[dict[str, Any]] = []
+        self.commits: dict[int, list[str]] = {}
         self.may_write = True
         self.calls: list[str] = []
         fake = self
@@ -61,13 +65,14 @@ class FakeGitHub:
         self.comments.append(made)
         return made
 
-    def issue(self, **fields: Any) -> dict[str, Any]:
-        """An open issue."""
+    def issue(self, *, labels: list[str], **fields: Any) -> dict[str, Any]:
+        """An open issue with labels of these names."""
         number = 1 + len(self.issues)
         made = {
             "number": number,
             "state": "open",
             "html_url": f"https://github.test/i/{number}",
+            "labels": [{"name": label} for label in labels],
             **fields,
         }
         self.issues.append(made)
@@ -90,11 +95,14 @@ class FakeGitHub:
         self.artifacts.append(made | fields)
         return made
 
-    def merged(self, number: int, head: str, merge: str, **fields: Any) -> None:
-        """A pull request that was merged as the commit `merge`."""
+    def merged(
+        self, number: int, head: str, merge: str, commits: list[str] | None = None, **fields: Any
+    ) -> None:
+        """A pull request that was merged as the commit `merge`; `commits` are those in it."""
         when = "2026-11-21T10:00:00Z"
         made = {"number": number, "merged_at": when, "merge_commit_sha": merge}
-        self.pulls.append(made | {"head": {"sha": head}, "commits": [head, merge]} | fields)
+        self.pulls.append(made | {"head": {"sha": head}} | fields)
+        self.commits[number] = [head, merge] if commits is None else commits
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         url = urlsplit(request.path)
@@ -108,7 +116,8 @@ class FakeGitHub:
         found = None
         if allowed and not refused:
             found = self._find(request.command, path, query, body)
-        status = 401 if not allowed else 403 if refused else 404 if found is None else 200
+        done = 201 if request.command == "POST" else 200
+        status = 401 if not allowed else 403 if refused else 404 if found is None else done
         if found is None:
             said = {401: "Bad credentials", 403: "Resource not accessible by integration"}
             found = {"message": said.get(status, "Not Found")}
@@ -121,33 +130,35 @@ class FakeGitHub:
     def _find(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
         match method, path:
             case "GET", "/issues/7/comments":
-                return _page(self.comments, query)
+                return _page("comment", self.comments, query)
             case "POST", "/issues/7/comments":
-                return self.comment(BOT, body["body"])
+                return as_recorded("github", "comment", self.comment(BOT, body["body"]))
             case "GET", "/issues":
                 named = [
                     each
                     for each in self.issues
-                    if each["state"] == query["state"] and query["labels"] in each["labels"]
+                    if each["state"] == query["state"]
+                    and query["labels"] in [label["name"] for label in each["labels"]]
                 ]
-                return _page(named, query)
+                return _page("issue", named, query)
             case "POST", "/issues":
-                return self.issue(**body)
+                return as_recorded("github", "issue", self.issue(**body))
             case "GET", "/actions/artifacts":
                 named = [each for each in self.artifacts if each["name"] == query["name"]]
-                return {"total_count": len(named), "artifacts": _page(named, query)}
+                return {"total_count": len(named), "artifacts": _page("artifact", named, query)}
         if method == "GET" and (commit := re.fullmatch(r"/commits/(\w+)/pulls", path)):
             # GitHub names every pull request that the commit is in
-            holding = [each for each in self.pulls if commit[1] in each["commits"]]
-            return _page(holding, query)
+            holding = [each for each in self.pulls if commit[1] in self.commits[each["number"]]]
+            return _page("pull request", holding, query)
         if method == "PATCH" and (found := re.fullmatch(r"/issues/(comments/)?(\d+)", path)):
             among, key = (self.comments, "id") if found[1] else (self.issues, "number")
             (item,) = (each for each in among if each[key] == int(found[2]))
             item.update(body)
-            return item
+            return as_recorded("github", "comment" if found[1] else "issue", item)
         return None
 
 
-def _page(items: list[dict[str, Any]], query: dict[str, str]) -> list[dict[str, Any]]:
+def _page(kind: str, items: list[dict[str, Any]], query: dict[str, str]) -> list[Any]:
     size, page = int(query["per_page"]), int(query["page"])
-    return items[(page - 1) * size : page * size]
+    shown = items[(page - 1) * size : page * size]
+    return [as_recorded("github", kind, item) for item in shown]

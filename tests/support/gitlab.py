@@ -1,4 +1,7 @@
-"""GitLab's REST API as far as the example uses it: notes and the plan of a merged request."""
+"""GitLab's REST API as far as the example uses it: notes and the plan of a merged request.
+
+Answers in GitLab's shapes, which recorded.py checks.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from support.recorded import as_recorded
 
 TOKEN = "token-of-the-project"
 ME = 1
@@ -56,33 +61,40 @@ class FakeGitLab:
         path = url.path.removeprefix("/api/v4")
         found: Any = None
         if request.headers.get("PRIVATE-TOKEN") == TOKEN:
-            found = {"id": ME} if path == "/user" else self._find(request.command, path, body)
+            found = self._find(request.command, path, body)
         query = {key: int(values[-1]) for key, values in parse_qs(url.query).items()}
         if isinstance(found, list):
             size, page = query["per_page"], query["page"]
             found = found[(page - 1) * size : page * size]
         text = found if isinstance(found, bytes) else json.dumps(found).encode()
-        request.send_response(404 if found is None else 200)
+        done = 201 if request.command == "POST" else 200
+        request.send_response(404 if found is None else done)
         request.send_header("Content-Length", str(len(text)))
         request.end_headers()
         request.wfile.write(text)
 
     def _find(self, method: str, path: str, body: Any) -> Any:
         match method, path.removeprefix("/projects/7"):
+            case "GET", "/user":
+                return as_recorded("gitlab", "user", {"id": ME})
             case "GET", "/merge_requests/3/notes":
-                return self.notes
+                return _all("note", self.notes)
             case "POST", "/merge_requests/3/notes":
-                return self.note(ME, body["body"])
+                return as_recorded("gitlab", "note", self.note(ME, body["body"]))
             case "GET", "/merge_requests/3/pipelines":
-                return self.pipelines
+                return _all("pipeline", self.pipelines)
             case "GET", where if re.fullmatch(r"/repository/commits/\w+/merge_requests", where):
-                return self.merged
+                return _all("merge request", self.merged)
             case "GET", where if found := re.fullmatch(r"/pipelines/(\d+)/jobs", where):
-                return self.jobs[int(found[1])]
+                return _all("job", self.jobs[int(found[1])])
             case "GET", where if found := re.fullmatch(r"/jobs/(\d+)/artifacts/plan.json", where):
                 return self.plans.get(int(found[1]))
             case "PUT", where if found := re.fullmatch(r"/merge_requests/3/notes/(\d+)", where):
                 (item,) = (each for each in self.notes if each["id"] == int(found[1]))
                 item.update(body)
-                return item
+                return as_recorded("gitlab", "note", item)
         return None
+
+
+def _all(kind: str, items: list[dict[str, Any]]) -> list[Any]:
+    return [as_recorded("gitlab", kind, item) for item in items]

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from connect_reconciler import cli
+from connect_reconciler.backend.ledger import Ledger
 from connect_reconciler.ledger.journal import Step
-from connect_reconciler.ledger.ledger import Ledger
 
 goes_on = threading.Event()
 

@@ -9,60 +9,68 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from connect_reconciler.plan.actions import (
-    Absent,
+from connect_reconciler.model.actions import (
     Action,
     Adopt,
     AlterOffsets,
     CarryOffsets,
+    ConfigAction,
     Create,
     Delete,
     DeleteOld,
-    Exists,
     FieldChange,
     Forget,
-    InsideLog,
-    NotProtected,
     OffsetMove,
-    OfOld,
-    OwnerIs,
+    OffsetsAction,
     Pause,
-    PinNotRecorded,
-    PinRecorded,
-    Precondition,
     Protect,
-    RenameRecorded,
     ResetOffsets,
     Restart,
     Resume,
     Stop,
     StopOld,
-    TargetIs,
     UpdateConfig,
     subject,
 )
-from connect_reconciler.plan.diff import written_config
-from connect_reconciler.plan.journal import Unfinished
-from connect_reconciler.plan.kinds import kind_of
-from connect_reconciler.plan.live import (
+from connect_reconciler.model.effects import as_effects, effect
+from connect_reconciler.model.journal import Unfinished
+from connect_reconciler.model.live import (
     AppliedPin,
     LedgerState,
     Live,
     LiveConnector,
-    LogRange,
     Owned,
     Renaming,
+    kind_of,
 )
-from connect_reconciler.plan.plan import Plan
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.plan import Plan, Target
+from connect_reconciler.model.preconditions import (
+    Absent,
+    Exists,
+    InsideLog,
+    NotProtected,
+    OfOld,
+    OwnerIs,
+    PinNotRecorded,
+    PinRecorded,
+    Precondition,
+    RenameRecorded,
+    TargetIs,
+)
+from connect_reconciler.model.reasons import Reason, as_reason
+from connect_reconciler.model.secrets.sensitive import reveal
+from connect_reconciler.model.topic_logs import LogRange, RecordAt, TimeAt, TopicLogs
+from connect_reconciler.model.values import Plain, Secret, Value
+from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
 from connect_reconciler.plan.renames.rename import base_config
-from connect_reconciler.plan.secrets.sensitive import reveal
-from connect_reconciler.plan.target import Target
-from connect_reconciler.plan.values import Plain, Secret, Value
+from connect_reconciler.render.effects import lines_of_effects, move_text
+from connect_reconciler.render.reasons import reason_text
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.loader import load_connectors
-from connect_specs.offsets import content_hash
+from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
 
 PROJECT = "orders"
@@ -97,25 +105,29 @@ def live_of(data: Mapping[str, Any], desired: Desired) -> Live:
             unfinished=tuple(Unfinished(each) for each in ledger.get("unfinished", ())),
             fingerprint_key=None if key is None else key.encode(),
         ),
-        logs={_partition(label): LogRange(*ends) for label, ends in data.get("logs", {}).items()},
+        logs=TopicLogs(
+            {_partition(label): LogRange(*ends) for label, ends in data.get("logs", {}).items()},
+            data.get("topics", Counter(_partition(label)[0] for label in data.get("logs", {}))),
+            {
+                RecordAt(*_partition(label), int(offset)): at
+                for label, times in data.get("record_times", {}).items()
+                for offset, at in times.items()
+            },
+            {
+                TimeAt(*_partition(label), int(at)): offset
+                for label, times in data.get("times", {}).items()
+                for at, offset in times.items()
+            },
+        ),
         orphan_offsets={
-            name: entries(each) for name, each in data.get("orphan_offsets", {}).items()
+            name: Offsets(entries(each)) for name, each in data.get("orphan_offsets", {}).items()
         },
-        new_offsets={name: entries(each) for name, each in data.get("new_offsets", {}).items()},
+        offsets_after_change={
+            name: Offsets(entries(each)) for name, each in data.get("new_offsets", {}).items()
+        },
         kinds=data.get("kinds", {}),
         password_keys={
             name: frozenset(keys) for name, keys in data.get("password_keys", {}).items()
-        },
-        record_times={
-            (*_partition(label), int(offset)): at
-            for label, times in data.get("record_times", {}).items()
-            for offset, at in times.items()
-        },
-        topics=data.get("topics", Counter(_partition(label)[0] for label in data.get("logs", {}))),
-        times={
-            (*_partition(label), int(at)): offset
-            for label, times in data.get("times", {}).items()
-            for at, offset in times.items()
         },
         now_ms=data.get("now_ms", 0),
         cluster_id="c1",
@@ -149,7 +161,7 @@ def after(live: Live, desired: Desired, actions: Iterable[Action]) -> Live:
                 texts = reveal(action.config, written, connector=name, key=key)
             state = predict(state, action)
             if isinstance(action, UpdateConfig) and _other_kind(stored, texts, live):
-                state = replace(state, offsets=())
+                state = replace(state, offsets=Offsets())
         live = _with(live, state, texts)
         if state.old is not None:
             old = live.connectors.get(state.old.name)
@@ -184,7 +196,7 @@ def _with(live: Live, state: ConnectorState, texts: Mapping[str, str] | None) ->
             was,
             project=state.owner,
             prevent_delete=state.prevent_delete,
-            held_from=state.held_from,
+            restore_to=state.restore_to,
         )
     pins = {key: each for key, each in ledger.pins.items() if key[0] != name}
     pins |= {(name, pin): applied for pin, applied in state.pins.items()}
@@ -204,7 +216,7 @@ def _connector(name: str, data: Mapping[str, Any]) -> LiveConnector:
         data.get("kind", "sink"),
         {"name": name, **data.get("config", {})},
         TargetState(data.get("target", "running")),
-        entries(data.get("offsets", {})),
+        Offsets(entries(data.get("offsets", {}))),
         data.get("state"),
         tuple(data.get("tasks", ())),
     )
@@ -243,6 +255,31 @@ def _partition(label: str) -> tuple[str, int]:
     return topic, int(number)
 
 
+def in_sentences(plan: Plan) -> Plan:
+    """The plan as a plan file has it: sentences in place of reasons and effects."""
+    return replace(plan, actions=tuple(map(_action_in_sentences, plan.actions)))
+
+
+def _action_in_sentences(action: Action) -> Action:
+    told = replace(
+        action,
+        reason=Reason(action.reason.code, text=reason_text(action)),
+        effects=as_effects(lines_of_effects(action.effects)),
+    )
+    if isinstance(told, OffsetsAction):
+        moves = (
+            replace(each, effect=effect("text", text=move_text(each)) if each.effect else None)
+            for each in told.moves
+        )
+        return replace(told, moves=tuple(moves))
+    if not isinstance(told, ConfigAction):
+        return told
+    changes = (
+        replace(each, effects=as_effects(lines_of_effects(each.effects))) for each in told.changes
+    )
+    return replace(told, changes=tuple(changes))
+
+
 def plan_with_everything() -> Plan:
     """A plan that no planner makes: every action, every precondition, every kind of value."""
     place = Location("connectors/a.yaml", 3, 5)
@@ -257,12 +294,15 @@ def plan_with_everything() -> Plan:
         FieldChange("password", Secret("cd" * 32), Secret("ab" * 32)),
         FieldChange("added", None, Plain("1")),
         FieldChange("removed", Plain("1"), None),
-        FieldChange("changed", Plain("1"), Plain("2"), "redelivery", "delivers 5 offsets again"),
+        FieldChange(
+            "changed", Plain("1"), Plain("2"), "redelivery", as_effects("redelivers 5 offsets")
+        ),
     )
+    back, start, forgotten = (effect("text", text=each) for each in ("back", "start", "forgotten"))
     moves = (
-        OffsetMove(sink, OffsetEntry(sink.partition, {"kafka_offset": 120430}), "back", "back"),
-        OffsetMove(source, None, "start", "start"),
-        OffsetMove(OffsetEntry(source.partition, None), source, "forgotten", "forgotten"),
+        OffsetMove(sink, OffsetEntry(sink.partition, {"kafka_offset": 120430}), back, "back"),
+        OffsetMove(source, None, start, "start"),
+        OffsetMove(OffsetEntry(source.partition, None), source, forgotten, "forgotten"),
     )
     requires: tuple[Precondition, ...] = (
         Exists("ef" * 32, ("password",)),
@@ -279,9 +319,11 @@ def plan_with_everything() -> Plan:
         OfOld(NotProtected()),
     )
     alter = AlterOffsets(
-        connector="a", reason="r", pin="p1", pin_hash="12" * 32, moves=moves, held=True
+        connector="a", reason=as_reason("r"), pin="p1", pin_hash="12" * 32, moves=moves, held=True
     )
-    reset = ResetOffsets(connector="a", reason="r", pin="p2", pin_hash="34" * 32, moves=())
+    reset = ResetOffsets(
+        connector="a", reason=as_reason("r"), pin="p2", pin_hash="34" * 32, moves=()
+    )
     stopped, running = TargetState.STOPPED, TargetState.RUNNING
     return Plan(
         project=PROJECT,
@@ -289,35 +331,39 @@ def plan_with_everything() -> Plan:
         cluster_id="kafka-1",
         observed_ms=1_700_000_000_000,
         actions=(
-            Delete(connector="z", reason="r", effect="one\ntwo"),
+            Delete(connector="z", reason=as_reason("r"), effects=as_effects("one\ntwo")),
             Create(
                 connector="a",
-                reason="r",
+                reason=as_reason("r"),
                 config=config,
                 initial_state=stopped,
-                held_from=running,
+                restore_to=running,
                 requires=requires,
                 pins={
                     "p3": AppliedPin("56" * 32, (sink,), 7, held=True),
                     "p4": AppliedPin("78" * 32, None),
                 },
             ),
-            Adopt(connector="a", reason="r"),
-            Protect(connector="a", reason="r", prevent_delete=True),
-            Stop(connector="a", reason="r", held_from=TargetState.PAUSED),
-            UpdateConfig(connector="a", reason="r", config=config, changes=changes),
+            Adopt(connector="a", reason=as_reason("r")),
+            Protect(connector="a", reason=as_reason("r"), prevent_delete=True),
+            Stop(connector="a", reason=as_reason("r"), restore_to=TargetState.PAUSED),
+            UpdateConfig(connector="a", reason=as_reason("r"), config=config, changes=changes),
             alter,
             reset,
-            Restart(connector="a", reason="r"),
-            Pause(connector="a", reason="r"),
-            Resume(connector="a", reason="r"),
-            Forget(connector="b", reason="r"),
-            StopOld(connector="c", reason="r", old="b", held_from=TargetState.PAUSED),
+            Restart(connector="a", reason=as_reason("r")),
+            Pause(connector="a", reason=as_reason("r")),
+            Resume(connector="a", reason=as_reason("r")),
+            Forget(connector="b", reason=as_reason("r")),
+            StopOld(connector="c", reason=as_reason("r"), old="b", restore_to=TargetState.PAUSED),
             Create(
-                connector="c", reason="r", config=config, initial_state=stopped, renamed_from="b"
+                connector="c",
+                reason=as_reason("r"),
+                config=config,
+                initial_state=stopped,
+                renamed_from="b",
             ),
-            CarryOffsets(connector="c", reason="r", old="b", moves=moves),
-            DeleteOld(connector="c", reason="r", old="b", reset=True),
+            CarryOffsets(connector="c", reason=as_reason("r"), old="b", moves=moves),
+            DeleteOld(connector="c", reason=as_reason("r"), old="b", reset=True),
         ),
         warnings=(
             Diagnostic("plan.below-start", "what", "a", "why", "hint"),

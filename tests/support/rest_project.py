@@ -10,20 +10,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from connect_reconciler.apply.report import ApplyReport
-from connect_reconciler.apply.run import apply_plan
-from connect_reconciler.cli.applying.choices import Choices
-from connect_reconciler.cli.applying.edges import edges_for
-from connect_reconciler.cli.applying.way_back import find_way_back
-from connect_reconciler.cluster import shapes
-from connect_reconciler.cluster.rest_client import RestClient, connector_path
+from connect_reconciler.apply.scheduler import apply_plan
+from connect_reconciler.backend.backend import Backend, open_backend
+from connect_reconciler.backend.rest import shapes
+from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import Drift
-from connect_reconciler.observe.history import observe_with_history
-from connect_reconciler.observe.observe import observe
-from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.plan import Plan
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import Scope
+from connect_reconciler.workflow.apply import edges_for
+from connect_reconciler.workflow.rollback import find_rollback
+from connect_reconciler.workflow.user import Choices
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget
 from connect_specs.diagnostics import Location
 from connect_specs.names import ClusterTopics
@@ -59,6 +58,11 @@ class RestProject:
         )
 
     @property
+    def backend(self) -> Backend:
+        """The cluster, opened anew."""
+        return open_backend(self.project, self.kafka)
+
+    @property
     def desired(self) -> Desired:
         return Desired(self.name, dict(sorted(self.specs.items())))
 
@@ -67,7 +71,7 @@ class RestProject:
         self.specs |= {spec.name: spec for spec in specs}
 
     def observe(self) -> Live:
-        return observe(self.project, self.desired, self.kafka)
+        return self.backend.observe(self.desired)
 
     def offsets(self, name: str) -> tuple[OffsetEntry, ...]:
         """A connector's offsets as the cluster has them; a plan knows only those that it needs."""
@@ -84,7 +88,7 @@ class RestProject:
         """Raises what an apply raises; `plan` in place of one that is made now."""
         project, desired = self.project, self.desired
         made = plan or self.plan()
-        with edges_for(project, desired, self.kafka, lambda: False, self.choices) as opened:
+        with edges_for(self.backend, desired, self.choices) as opened:
             limits = opened.settings.limits
             if self.unknown_s is not None:
                 limits = replace(limits, unknown_s=self.unknown_s)
@@ -92,18 +96,18 @@ class RestProject:
             return apply_plan(made, desired, project, edges, observe=self.observe)
 
     def drift(self) -> Drift:
-        return compare(self.desired, observe_with_history(self.project, self.desired, self.kafka))
+        return compare(self.desired, self.backend.observe_with_history(self.desired))
 
     def roll_back(self, apply_id: str) -> ApplyReport:
         """The way back from an apply; only with Kafka, which has the journal."""
-        project = self.project
-        found = find_way_back(project, self.kafka, apply_id, Scope(), self.desired)
-        desired = found.way.desired
+        backend, project = self.backend, self.project
+        found = find_rollback(backend, apply_id, Scope(), self.desired)
+        desired = found.rollback.desired
 
         def look() -> Live:
-            return observe(project, desired, self.kafka)
+            return backend.observe(desired)
 
-        with edges_for(project, desired, self.kafka, lambda: False) as edges:
+        with edges_for(backend, desired, Choices()) as edges:
             return apply_plan(found.plan(project), desired, project, edges, observe=look)
 
     def settle(self) -> ApplyReport:

@@ -30,7 +30,7 @@ from connect_runtime.kafka.embedded import BrokerRecord, find_broker
 from connect_runtime.kafka.process import end_process, is_alive
 from connect_specs.names import ClusterTopics
 from support import processes
-from support.command import CONNECT
+from support.command import CONNECT, run_connect
 from support.processes import Process
 from support.wait import wait_until
 
@@ -141,15 +141,8 @@ class Rig:
         self, *words: str, expect: int | None = 0, timeout_s: float = 120
     ) -> subprocess.CompletedProcess[str]:
         """Runs the command to its end; `expect` is its exit code."""
-        done = subprocess.run(
-            [*CONNECT, *words],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout_s,
+        done = run_connect(
+            words, folder=self.folder, environment=self.environment, timeout_s=timeout_s
         )
         if expect is not None:
             told = done.stderr + done.stdout[-2000:]
@@ -365,6 +358,7 @@ def committed_lines(kafka: str, topic: str) -> Iterator[str]:
             for message in consumer.consume(10_000, timeout=0.1):
                 error = message.error()
                 if error is None:
+                    deadline = time.monotonic() + 60
                     yield message.value().decode()
                 elif error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
@@ -372,7 +366,7 @@ def committed_lines(kafka: str, topic: str) -> Iterator[str]:
                     ended.add(message.partition())
             if ended == {*known}:
                 return
-        raise AssertionError(f"{topic} did not end within 60 s")
+        raise AssertionError(f"{topic} gave nothing for 60 s, and did not end")
     finally:
         consumer.close()
 

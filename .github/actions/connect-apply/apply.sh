@@ -15,7 +15,7 @@ apply() {
     return "${PIPESTATUS[0]}"
 }
 
-# Another apply is at work, such as that of a merge just before: this one's turn comes
+# Another apply is running, such as that of a merge just before: wait for it
 while quietly apply; code=$?; [[ $code == 3 ]] && grep -q '^error\[apply.leased\]' "$report"; do
     ((SECONDS < until)) || break
     echo "waiting for the other apply"

@@ -1,33 +1,78 @@
-"""What an apply reaches the world through, and what ends it when it breaks."""
+"""What an apply acts through: cluster, ledger, lease, clock and settings; and what ends it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from connect_reconciler.apply.evidence import Evidence
-from connect_reconciler.apply.lag import Standings
-from connect_reconciler.apply.progress import Progress
-from connect_reconciler.apply.waiting import Clock, Limits, Patience
-from connect_reconciler.cluster.port import Cluster
-from connect_reconciler.cluster.readback import ReadBack
-from connect_reconciler.ledger.journal import Ending, Journal, Step
-from connect_reconciler.ledger.lease import LeaseLost
-from connect_reconciler.ledger.ledger import NotRecorded
-from connect_reconciler.plan.live import LedgerState
-from connect_runtime.storage.log import LogBlocked, NewRecord
+from connect_reconciler.apply.evidence import Evidence, lags_of
+from connect_reconciler.apply.health import Lags
+from connect_reconciler.apply.report import (
+    Progress,
+)
+from connect_reconciler.backend.backend import Connection, Followed
+from connect_reconciler.backend.lease import LeaseLost
+from connect_reconciler.backend.ledger import NotRecorded
+from connect_reconciler.backend.port import Cluster, Holding, LedgerWriter, ReadBack
+from connect_runtime.storage.log import LogBlocked
 from connect_specs.diagnostics import Unreachable
 
-# After one of these no connector can be brought any further.
+# After one of these an apply can do nothing more on any connector
 FATAL = (LeaseLost, NotRecorded, Unreachable, LogBlocked)
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """All in seconds. `stop_again_s`: how often a stop that has not ended is asked for again.
+    `healthy_s`: how long a connector must stay healthy. `settle_s`: how long after a change a
+    status may still be from before it, where nothing tells. `commits_s`: how often a sink commits
+    its offsets. `group_s`: how long a stopped sink's consumer group may still have members.
+    `unknown_s`: how long the effect of an unanswered request is looked for."""
+
+    health_s: float = 60.0
+    stop_s: float = 60.0
+    stop_again_s: float = 15.0
+    group_s: float = 30.0
+    unknown_s: float = 10.0
+    healthy_s: float = 2.0
+    settle_s: float = 10.0
+    commits_s: float = 60.0
+    every_s: float = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A monotonic clock, and time in epoch milliseconds for what people read."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Waits until a condition holds, it times out or `stop` says so."""
+
+    clock: Clock
+    limits: Limits
+    stop: Callable[[], bool]
+
+    def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether the condition came true in time; it is checked at least once."""
+        deadline = self.clock.now() + timeout_s
+        while not condition():
+            if self.stop() or self.clock.now() >= deadline:
+                return False
+            self.clock.sleep(self.limits.every_s)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
-    """How an apply goes on, waits and tells. `by` is who applies, for the journal. `stop` says that
-    the user wants it to end: it then ends between two actions. `parallelism` is how many connectors
-    may be under way at a time; with `fail_fast` none begins after one has failed.
+    """`by` is who applies, for the journal. `stop` says that the user pressed Ctrl-C: the apply
+    then ends between two actions. `parallelism` is how many connectors may be in progress at a
+    time; with `fail_fast` none starts after one has failed.
     """
 
     by: str
@@ -39,55 +84,12 @@ class Settings:
     clock: Clock = field(default_factory=Clock)
 
 
-class LedgerWriter(Protocol):
-    """Where an apply records what it does; `ledger.Ledger` is the one in a topic.
-
-    `records` are the ledger topic's, made for `topic`. Raises LeaseLost, NotRecorded. Called from
-    several threads at a time, from one for each connector.
-    """
-
-    @property
-    def topic(self) -> str: ...
-    @property
-    def state(self) -> LedgerState:
-        """What the ledger says, with all that was written here."""
-        ...
-
-    def begin(self, journal: Journal, *, new_fingerprint_key: bytes | None) -> None: ...
-    def started(
-        self, step: Step, records: Sequence[NewRecord] = (), *, then: Sequence[NewRecord] = ()
-    ) -> None:
-        """Returns when it is certain that whoever comes next finds the step and `records`.
-
-        `then` is what `done` is going to record: a ledger that lies in the connectors' configs is
-        written with them, or before they run.
-        """
-        ...
-
-    def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None: ...
-    def correct(self, records: Sequence[NewRecord]) -> None: ...
-    def failed(self, step: Step) -> None:
-        """The action was not done, or nobody knows: `step` says which, and why."""
-        ...
-
-    def finish(self, ending: Ending, *, exit_code: int, now_ms: int) -> None: ...
-
-
-class Holding(Protocol):
-    """The right to be the only apply; `ledger.Lease` is the one that Kafka grants."""
-
-    def keep(self) -> None:
-        """Raises LeaseLost if the right is gone. Asked between actions and while waiting."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Everything that is not a value: the cluster, the ledger's pen, the lease and a way to look.
+    """Everything of an apply that is not a value.
 
-    `read_back` tells config and target state of one connector as they are now, `standings` how far
-    a sink is, `evidence` what is known of a connector since it was changed. Those two are None
-    where there is no Kafka to ask.
+    `read_back` reads one connector's current config and target state, `lags` a sink's lags, and
+    `evidence` observes a connector since it was changed. Those two are None without Kafka.
     """
 
     cluster: Cluster
@@ -95,19 +97,17 @@ class Edges:
     lease: Holding
     read_back: ReadBack
     settings: Settings
-    standings: Callable[[str], Standings] | None = None
+    lags: Callable[[str], Lags] | None = None
     evidence: Evidence | None = None
 
     @property
     def patience(self) -> Patience:
-        """Waiting, which is over when the user wants to stop or another apply has taken over."""
-        settings = self.settings
-        return Patience(settings.clock, settings.limits, lambda: settings.stop() or self._lost())
+        """Waiting, which Ctrl-C ends."""
+        return Patience(self.settings.clock, self.settings.limits, self.settings.stop)
 
     @property
     def patience_in_action(self) -> Patience:
-        """Waiting in the middle of an action, which comes to its end also if the user wants to
-        stop."""
+        """Waiting within an action, which Ctrl-C lets finish, and only a lost lease ends."""
         return Patience(self.settings.clock, self.settings.limits, self._lost)
 
     def _lost(self) -> bool:
@@ -116,3 +116,25 @@ class Edges:
         except LeaseLost:
             return True
         return False
+
+
+def edges_over(connection: Connection, settings: Settings, worker: Mapping[str, str]) -> Edges:
+    """The edges over a connection; `worker` holds the worker's properties."""
+    cluster, read_back = connection.cluster, connection.read_back
+    clusters, followed = connection.clusters, connection.followed
+    return Edges(
+        cluster,
+        connection.ledger,
+        connection.lease,
+        read_back,
+        settings,
+        None if clusters is None else lags_of(cluster, clusters.view_of_sink, read_back, worker),
+        None if followed is None else evidence_of(followed),
+    )
+
+
+def evidence_of(followed: Followed) -> Evidence:
+    """The evidence from the config and status topics."""
+    return Evidence(
+        followed.configs, followed.statuses, ours=followed.ours, tasks_follow=followed.tasks_follow
+    )

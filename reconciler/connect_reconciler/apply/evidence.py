@@ -1,28 +1,32 @@
-"""What tells how a connector is since an apply changed it, read from config and status topic.
+"""Observes a changed connector in the config and status topics, and a sink's lag.
 
-Statuses from before a change look like those after it. Of the connector only what it said since the
-first change counts; of its tasks too, if their configs were written anew since. Tasks whose configs
-stayed go on, and say nothing. No clock is asked: what was read in which order decides.
+A status from before a change looks like one from after it. The connector's status counts only if it
+was written since the first change; so does a task's, if its config was written again since. Tasks
+whose configs are unchanged go on, and report nothing. No clock decides that, only the order in
+which records were read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from connect_reconciler.apply.health import CONNECTOR, Look
-from connect_reconciler.cluster.readback import ConfigTopic, Found
-from connect_reconciler.cluster.statuses import Position, StatusTopic, Told
+from connect_reconciler.apply.health import CONNECTOR, Lag, Lags, Observation
+from connect_reconciler.backend.followed_topics import ConfigTopic, Position, Reported, StatusTopic
+from connect_reconciler.backend.observe.kafka_view import View
+from connect_reconciler.backend.port import Cluster, Found, ReadBack
+from connect_reconciler.model.offsets import sink_offset, sink_partition
+from connect_reconciler.plan.consequences.rule import sink_start
+from connect_reconciler.plan.offsets.sink_positions import sink_partitions
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """From where on words count. `first`: before the first change; `last`: when the task configs
-    were looked at last, which were those of `generation` then; `tasks`: from where on those of
-    tasks count, None while their configs are as they were. `speaks`: the connector has to say
-    something new."""
+    """Positions in the status topic from which on statuses count. `first`: from before the first
+    change; `last`: from the last read of the task configs, which had that `generation`; `tasks`:
+    for tasks, None while their configs are unchanged. `speaks`: the connector will report again."""
 
     first: Position
     last: Position
@@ -32,9 +36,9 @@ class Since:
 
 
 def noted(since: Since | None, at: Position, generation: int | None) -> Since:
-    """After one more look at the task configs, with the statuses read up to `at` before it.
+    """The positions after the task configs were read again, with the statuses read up to `at`.
 
-    Configs that were not there yet at the look before are of tasks that had said nothing by then.
+    Tasks whose configs did not exist at the read before had reported nothing by then.
     """
     if since is None:
         return Since(at, at, generation)
@@ -45,9 +49,11 @@ def noted(since: Since | None, at: Position, generation: int | None) -> Since:
 
 @dataclass(slots=True)
 class Evidence:
-    """For many threads, one of them for each connector. `ours`: our runtime runs the connectors: it
-    makes task configs only once the connector runs with its config, and repeats no status.
-    `tasks_follow`: each new config makes task configs be written anew."""
+    """What is known of changed connectors. Used by many threads, one for each connector.
+
+    `ours`: our runtime runs the connectors, which writes task configs only once the connector runs
+    with its config, and repeats no status. `tasks_follow`: task configs are written again after
+    each new config."""
 
     configs: ConfigTopic
     statuses: StatusTopic
@@ -56,58 +62,91 @@ class Evidence:
     _since: dict[str, Since] = field(default_factory=dict)
 
     def note(self, name: str, *, speaks: bool) -> None:
-        """Called before each change. `speaks`: one after which the connector says how it is, even
-        if it is as before. Raises ConnectError."""
+        """Called before each change. `speaks`: after it the connector reports its state, even an
+        unchanged one. Raises ConnectError."""
         at = self.statuses.read()
         self.configs.read()
         since = self._noted(name, at)
         self._since[name] = replace(since, speaks=since.speaks or speaks)
 
     def changed(self, name: str) -> None:
-        """Called after each change, which may have waited for a rebalance: what a task said
-        meanwhile, before its new config, is of the old one. Raises ConnectError."""
-        at = self.statuses.read()
-        self.configs.read()
-        self._since[name] = self._noted(name, at)
+        """Called after each change, which may have waited for a rebalance: a status that a task
+        wrote meanwhile is of its old config. Raises ConnectError."""
+        self.note(name, speaks=False)
 
     def read(self) -> None:
-        """Reads what is new of all that were noted. Raises ConnectError."""
+        """Reads the new records of all noted connectors. Raises ConnectError."""
         at = self.statuses.read()
         self.configs.read()
         for name in self._since:
             self._since[name] = self._noted(name, at)
 
-    def look(self, name: str, *, long_ago: bool) -> Look:
-        """One that was noted, as it was read last. `long_ago`: the change was, so that task configs
-        which do not follow it would stand by now."""
+    def look(self, name: str, *, long_ago: bool) -> Observation:
+        """A noted connector as it was read last. `long_ago`: the change was so long ago that its
+        task configs are current by now, even if they were not written again."""
         since, found = self._since[name], self.configs.known(name)
         told, later = self.statuses.told(name), self.statuses.told_since(name, since.first)
         if found is None or told.connector is None:
-            return Look(None, 0, made=False)
+            return Observation(None, 0, tasks_current=False)
         status = ConnectorStatus(name, told.connector, told.tasks, "unknown")
-        made = found.made or (long_ago and not self.tasks_follow())
-        late = frozenset(self._late(name, since, told, later))
-        # A task begins again with its new config, however long that takes
-        anew = frozenset() if since.tasks is None else late - {CONNECTOR}
-        return Look(status, found.tasks, made=made, late=late, anew=anew)
+        current = found.made or (long_ago and not self.tasks_follow())
+        outdated = frozenset(self._outdated(name, since, told, later))
+        # A task starts again with its new config, however long that takes
+        restarting = frozenset() if since.tasks is None else outdated - {CONNECTOR}
+        return Observation(status, found.tasks, current, outdated, restarting)
 
     def _noted(self, name: str, at: Position) -> Since:
         found: Found | None = self.configs.known(name)
         return noted(self._since.get(name), at, None if found is None else found.generation)
 
-    def _late(self, name: str, since: Since, told: Told, later: Told) -> set[int]:
-        """The parts whose word is from before the change."""
-        late: set[int] = set()
+    def _outdated(self, name: str, since: Since, told: Reported, later: Reported) -> set[int]:
+        """The numbers of tasks, or CONNECTOR, whose status is from before the change."""
+        outdated: set[int] = set()
         if later.connector is None and told.connector is not None:
             silent = since.speaks and not self.ours
             if silent or told.connector.state is State.FAILED:
-                late.add(CONNECTOR)
+                outdated.add(CONNECTOR)
         counts = later if since.tasks is None else self.statuses.told_since(name, since.tasks)
         for number, part in told.tasks.items():
             if number not in counts.tasks and (since.tasks is not None or _failed(part)):
-                late.add(number)
-        return late
+                outdated.add(number)
+        return outdated
 
 
 def _failed(part: InstanceStatus) -> bool:
     return part.state is State.FAILED
+
+
+def lags_of(
+    cluster: Cluster,
+    view_of: Callable[[str, Mapping[str, str]], View],
+    read_back: ReadBack,
+    worker: Mapping[str, str],
+) -> Callable[[str], Lags]:
+    """Reads a sink's lags in partitions that exist. `view_of` gives the Kafka cluster that a sink
+    reads, by its name and config. Raises ConnectError.
+
+    In a partition without a committed offset a sink starts at the log's start. If it starts
+    elsewhere, the partition is left out: only its tasks know where that was.
+    """
+
+    def lags(name: str) -> Lags:
+        committed = {
+            at: offset
+            for entry in cluster.offsets(name)
+            if (at := sink_partition(entry.partition)) is not None
+            and (offset := sink_offset(entry.offset)) is not None
+        }
+        found = read_back(name)
+        config = {} if found is None else found.config
+        view = view_of(name, config)
+        reads = set(committed)
+        if sink_start(config, worker) == "earliest":
+            reads |= sink_partitions(config, view.topics())
+        # What was deleted by age cannot be read any more
+        return {
+            at: Lag(max(committed.get(at, 0), log.earliest), log.latest)
+            for at, log in view.log_ranges(reads).items()
+        }
+
+    return lags

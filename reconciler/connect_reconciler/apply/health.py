@@ -1,6 +1,6 @@
-"""Is a connector as it is to be: does it run, is it paused or stopped? Judged from one look, pure.
+"""Judges whether a connector is healthy: running, paused or stopped, as planned. Pure.
 
-A verdict counts when it has stood for a while; a failure that is new counts at once.
+A verdict is final when it has stayed the same for a while; a new failure is final at once.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
-from connect_reconciler.apply.lag import Standings, growth
+from connect_reconciler.backend.observe.plugin_facts import last_line
+from connect_reconciler.model.offsets import TopicPartition
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.states import TargetState
@@ -22,10 +23,10 @@ _MAY_HAVE_NONE = "if it is to have none, its spec says so with health: {allow_ze
 
 
 class Verdict(Enum):
-    """What a look says about a connector. `OLD_FAILURE`: it failed before the change, and nobody
-    has said anything since."""
+    """What one observation says about a connector. `OLD_FAILURE`: it failed before the change, and
+    has not reported since. `UNSETTLED`: it is not as planned yet."""
 
-    WELL = auto()
+    HEALTHY = auto()
     FAILED = auto()
     OLD_FAILURE = auto()
     UNSETTLED = auto()
@@ -33,7 +34,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A verdict, and in words what is wrong or missing."""
+    """A verdict, and a text on what is wrong or missing."""
 
     verdict: Verdict
     detail: str = ""
@@ -41,40 +42,41 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a connector is to be after an apply. `zero_tasks`: it may run without a task."""
+    """The planned state of a connector. `zero_tasks`: it may run without a task."""
 
     target: TargetState = TargetState.RUNNING
     zero_tasks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What was seen of a connector at one time. `tasks` is how many it has; `made`: from the config
-    that it has now. `late` holds the numbers of tasks, or CONNECTOR, whose status is from before
-    the change; `anew` those of them that are certain to say something yet."""
+class Observation:
+    """A connector's status at one time. `tasks` is the number of its tasks, and `tasks_current`
+    says that they were created from its current config. `outdated` holds the numbers of tasks, or
+    CONNECTOR, whose status is from before the change; `restarting` those of them that are certain
+    to report again."""
 
     status: ConnectorStatus | None
     tasks: int
-    made: bool = True
-    late: frozenset[int] = field(default_factory=frozenset)
-    anew: frozenset[int] = field(default_factory=frozenset)
+    tasks_current: bool = True
+    outdated: frozenset[int] = field(default_factory=frozenset)
+    restarting: frozenset[int] = field(default_factory=frozenset)
 
 
-def judge(look: Look, wanted: Wanted) -> Judged:
+def judge(look: Observation, wanted: Wanted) -> Judged:
     """Whether the connector and its tasks are as wanted; one failure is enough to fail it."""
     status = look.status
     if status is None:
         return Judged(Verdict.UNSETTLED, "it has no status yet")
     parts = dict(_parts(look, status, wanted.target))
-    counting = {number: part for number, part in parts.items() if number not in look.anew}
+    counting = {number: part for number, part in parts.items() if number not in look.restarting}
     failed = [(number, part) for number, part in counting.items() if part.state is State.FAILED]
-    for number, part in sorted(failed, key=lambda each: each[0] in look.late):
-        old = number in look.late
+    for number, part in sorted(failed, key=lambda each: each[0] in look.outdated):
+        old = number in look.outdated
         what = f"{_who(number)} failed{' before' if old else ''}: {last_line(part.trace)}"
         return Judged(Verdict.OLD_FAILURE if old else Verdict.FAILED, what)
     for number, part in parts.items():
         state = part.state.value
-        if number in look.late:
+        if number in look.outdated:
             what = f"{_who(number)} has said nothing since the change; it was {state} before"
             return Judged(Verdict.UNSETTLED, what)
         if state != wanted.target.value.upper():
@@ -84,30 +86,30 @@ def judge(look: Look, wanted: Wanted) -> Judged:
     if wanted.target is TargetState.STOPPED and status.tasks:
         number, part = min(status.tasks.items())
         return Judged(Verdict.UNSETTLED, f"{_who(number)} is {part.state.value}")
-    return Judged(Verdict.WELL)
+    return Judged(Verdict.HEALTHY)
 
 
 def _parts(
-    look: Look, status: ConnectorStatus, target: TargetState
+    look: Observation, status: ConnectorStatus, target: TargetState
 ) -> Iterator[tuple[int, InstanceStatus]]:
-    """What has a say: tasks of an older config do not, nor those that there are to be no more."""
+    """The statuses that count, without tasks of an older config and tasks that are to go."""
     yield CONNECTOR, status.connector
-    if target is not TargetState.STOPPED and (look.made or target is TargetState.PAUSED):
+    if target is not TargetState.STOPPED and (look.tasks_current or target is TargetState.PAUSED):
         tasks = sorted(status.tasks.items())
         yield from ((number, part) for number, part in tasks if number < look.tasks)
 
 
-def _tasks(look: Look, status: ConnectorStatus, wanted: Wanted) -> Judged:
-    """Of a connector that runs, with all tasks that have a status."""
-    if not look.made:
+def _tasks(look: Observation, status: ConnectorStatus, wanted: Wanted) -> Judged:
+    """Judges the tasks of a running connector, all of whose reported statuses are as planned."""
+    if not look.tasks_current:
         return Judged(Verdict.UNSETTLED, "its tasks are not made from its new config yet")
     silent = [number for number in range(look.tasks) if number not in status.tasks]
     if silent:
         return Judged(Verdict.UNSETTLED, f"task {silent[0]} has no status yet")
     if look.tasks:
-        return Judged(Verdict.WELL)
+        return Judged(Verdict.HEALTHY)
     if wanted.zero_tasks:
-        return Judged(Verdict.WELL, NO_TASKS)
+        return Judged(Verdict.HEALTHY, NO_TASKS)
     return Judged(Verdict.UNSETTLED, f"{NO_TASKS}; {_MAY_HAVE_NONE}")
 
 
@@ -116,7 +118,7 @@ def _who(number: int) -> str:
 
 
 def still_running(status: ConnectorStatus | None) -> str:
-    """What is left of a connector that was asked to stop; empty when it has."""
+    """What still runs of a connector that was asked to stop; empty once it is stopped."""
     if status is None:
         return "it has no status yet"
     if status.connector.state is State.STOPPED:
@@ -125,7 +127,7 @@ def still_running(status: ConnectorStatus | None) -> str:
 
 
 def tasks_left(status: ConnectorStatus | None) -> str:
-    """The same for one that is to be deleted: a connector that never came up says no STOPPED."""
+    """What still runs of a connector to be deleted, which never reports STOPPED if it never ran."""
     if status is None or not status.tasks:
         return ""
     number, part = min(status.tasks.items())
@@ -133,7 +135,7 @@ def tasks_left(status: ConnectorStatus | None) -> str:
 
 
 def anything_left(status: ConnectorStatus | None) -> str:
-    """What is left of one that was deleted."""
+    """What is left of a deleted connector; empty once it is gone."""
     if status is None:
         return ""
     return tasks_left(status) or f"{_who(CONNECTOR)} is {status.connector.state.value}"
@@ -141,36 +143,36 @@ def anything_left(status: ConnectorStatus | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """In seconds. `well_s`: how long what is well must be so. `settle_s`: how long after its last
-    change a connector is judged, `old_failure_s` one that failed before it."""
+    """In seconds. `healthy_s`: how long a connector must stay healthy. `settle_s`: how long after
+    its last change a connector is judged, `old_failure_s` one that failed before the change."""
 
-    well_s: float
+    healthy_s: float
     settle_s: float
     old_failure_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """One connector that is waited for. `changed` is when it was changed last; `since` when the
-    newest verdict was first seen, `first` how far a sink was then, once that was read. `grew` says
-    that it fell further behind since."""
+    """A connector whose health is awaited. `changed` is the time of its last change, `since` the
+    time of the newest verdict, and `first` a sink's lags then, once they were read. `grew` says how
+    far its lag grew since."""
 
     wanted: Wanted = Wanted()
     changed: float = 0.0
     judged: Judged = Judged(Verdict.UNSETTLED)
     since: float = 0.0
-    first: Standings | None = None
+    first: Lags | None = None
     grew: str = ""
 
     def now_judged(self, judged: Judged, now: float) -> Watch:
-        """After one more look; a new verdict begins to stand."""
+        """The watch after one more observation; a new verdict starts its period again."""
         if judged == self.judged:
             return self
         return Watch(self.wanted, self.changed, judged, now)
 
 
 def watch(state: Watch, judged: Judged, now: float, periods: Periods) -> tuple[Watch, bool]:
-    """The watch after one more look, and whether its verdict is final."""
+    """The watch after one more observation, and whether its verdict is final."""
     state, ago = state.now_judged(judged, now), now - state.changed
     match judged.verdict:
         case Verdict.UNSETTLED:
@@ -179,15 +181,15 @@ def watch(state: Watch, judged: Judged, now: float, periods: Periods) -> tuple[W
             return state, True
         case Verdict.OLD_FAILURE:
             return state, ago >= periods.old_failure_s
-        case Verdict.WELL:
-            return state, now - state.since >= periods.well_s and ago >= periods.settle_s
+        case Verdict.HEALTHY:
+            return state, now - state.since >= periods.healthy_s and ago >= periods.settle_s
         case _:
             assert_never(judged.verdict)
 
 
-def watch_lag(state: Watch, now: Standings, *, final: bool) -> tuple[Watch, bool]:
-    """The same for a sink that runs, once its standings were read again. One whose lag has grown is
-    looked at until it has not: after a pause there is much to catch up with."""
+def watch_lag(state: Watch, now: Lags, *, final: bool) -> tuple[Watch, bool]:
+    """The watch of a running sink after its lags were read again, and whether it is final. It is
+    not while the lag is larger than at first: after a pause there is much to catch up with."""
     if state.first is None:
         return replace(state, first=now), False
     if not final:
@@ -197,19 +199,45 @@ def watch_lag(state: Watch, now: Standings, *, final: bool) -> tuple[Watch, bool
 
 
 def failures(status: ConnectorStatus | None) -> Mapping[int, InstanceStatus]:
-    """What has failed, by number."""
+    """The failed tasks by number, and the connector itself as CONNECTOR."""
     if status is None:
         return {}
     parts = [(CONNECTOR, status.connector), *status.tasks.items()]
     return {number: part for number, part in parts if part.state is State.FAILED}
 
 
-def last_line(trace: str | None) -> str:
-    """The line of a Python traceback that names the error; of a Java one, the innermost cause."""
-    lines = [line.strip() for line in (trace or "").splitlines() if line.strip()]
-    if not lines:
-        return "there is no trace"
-    if lines[0].startswith("Traceback "):
-        return lines[-1]
-    causes = [line for line in lines if line.startswith("Caused by: ")]
-    return causes[-1].removeprefix("Caused by: ") if causes else lines[0]
+# --- a sink's lag ---
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """A sink's lag in one partition: `at` is the offset that it committed, `end` the log's end."""
+
+    at: int
+    end: int
+
+    @property
+    def behind(self) -> int:
+        """How many records, and markers of transactions, it has not delivered."""
+        return max(0, self.end - self.at)
+
+
+Lags: TypeAlias = Mapping[TopicPartition, Lag]
+
+
+def growth(first: Lags, now: Lags) -> str:
+    """How the lag grew, in words; empty if it did not.
+
+    Offsets are committed now and then, so a sink that keeps up seems to stand still in between.
+    Therefore only partitions count that the sink has not read to where their logs ended at first:
+    others do not hide one that is stuck, and one that waits for others to catch up is no alarm.
+    """
+    left = [at for at, then in first.items() if at in now and now[at].at < then.end]
+    before, after = (sum(each[at].behind for at in left) for each in (first, now))
+    if after <= before:
+        return ""
+    worst = max(left, key=lambda at: now[at].behind)
+    where = f"most of it in {worst[0]}-{worst[1]}" if len(left) > 1 else f"{worst[0]}-{worst[1]}"
+    stands = all(first[at].at == now[at].at for at in left)
+    commits = "it commits nothing" if stands else "it commits less than is written"
+    return f"lag grows: {before:,} → {after:,} records ({where}); {commits}"

@@ -1,16 +1,25 @@
-"""What did an apply do, and where did it leave each connector? Values for whoever draws them.
+"""What an apply reports: events while it runs, and the report at its end.
 
-Texts in here hold no secret: they were covered where they came in.
+The callback for events is called after the fact, on the thread that changes the connector: once it
+gets `Started`, the journal holds the action, so whoever kills the process on an event knows what is
+on the topics. Texts in here hold no secrets: they were redacted before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
+from typing import TypeAlias
 
-from connect_reconciler.plan.actions import Action
+from connect_reconciler.model.actions import Action
+from connect_reconciler.model.plan import Plan
 from connect_specs.diagnostics import Diagnostic, ExitCode
+
+_IN_PROGRESS = "interrupted while it was under way"
+_NOT_BEGUN = "interrupted"
 
 
 class Outcome(StrEnum):
@@ -23,9 +32,9 @@ class Outcome(StrEnum):
 
 
 class Health(StrEnum):
-    """What was seen of a connector that was changed. `later`: no tasks run on this cluster now;
-    `falls-behind`: a sink runs and its lag grows; `unknown`: the cluster was gone before it could
-    be seen; `not-awaited`: the user ended it."""
+    """The health of a connector that was changed. `later`: no tasks run on this cluster now;
+    `falls-behind`: a sink runs and its lag grows; `unknown`: the health could not be read;
+    `not-awaited`: the user interrupted the health check."""
 
     NOT_ASKED = "not-asked"
     RUNNING = "running"
@@ -40,12 +49,12 @@ class Health(StrEnum):
 
 
 LATER = "runs when a runtime starts"
-UNWELL = (Health.FAILED, Health.TIMED_OUT, Health.FALLS_BEHIND, Health.UNKNOWN)
+UNHEALTHY = (Health.FAILED, Health.TIMED_OUT, Health.FALLS_BEHIND, Health.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """One action of the plan and what became of it; `detail` says why, if it was not done."""
+    """One action of the plan and what became of it; `detail` says why it was not done."""
 
     action: Action
     outcome: Outcome
@@ -56,7 +65,7 @@ class ActionResult:
 class ConnectorReport:
     """One connector's actions in order.
 
-    `left` says in which state it is now where not all of them were done. `health_detail` is the
+    `left` is the state of the connector where not all of them were done. `health_detail` is the
     last line of a failed task's trace, or what was still missing.
     """
 
@@ -68,20 +77,20 @@ class ConnectorReport:
 
     @property
     def not_begun(self) -> bool:
-        """Whether nothing at all was done to it."""
+        """Whether none of its actions was started."""
         return {result.outcome for result in self.results} == {Outcome.SKIPPED}
 
     @property
     def ok(self) -> bool:
-        """Whether everything was done and nothing is known to be wrong."""
+        """Whether everything was done and nothing is known to be unhealthy."""
         done = all(result.outcome is Outcome.DONE for result in self.results)
-        return done and self.health not in UNWELL
+        return done and self.health not in UNHEALTHY
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyReport:
-    """An apply from its first action on. `ended_by` says what ended it before its time, `seconds`
-    how long it took. `told_to_stop`: the user asked it to end, also if nothing was left to do."""
+    """An apply from its first action on. `ended_by` holds the error that ended it early, `seconds`
+    how long it took. `told_to_stop`: the user pressed Ctrl-C, even if nothing was left to do."""
 
     apply_id: str
     connectors: tuple[ConnectorReport, ...]
@@ -93,7 +102,7 @@ class ApplyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether everything was done and nothing is known to be wrong."""
+        """Whether everything was done and nothing is known to be unhealthy."""
         return all(report.ok for report in self.connectors)
 
     @property
@@ -106,9 +115,112 @@ class ApplyReport:
 def exit_code(
     connectors: Sequence[ConnectorReport], *, interrupted: bool, ended: ExitCode | None
 ) -> ExitCode:
-    """The exit code that follows: what ended the apply counts more than what failed in it."""
+    """The exit code: the error that ended the apply counts more than failed connectors."""
     if interrupted:
         return ExitCode.INTERRUPTED
     if ended is not None:
         return ended
     return ExitCode.OK if all(report.ok for report in connectors) else ExitCode.FAILED
+
+
+# --- events ---
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """All preconditions hold, and the journal is open."""
+
+    apply_id: str
+    actions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The journal holds that this action begins. `number` counts from 1."""
+
+    number: int
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """The cluster has done it; the journal does not hold that yet."""
+
+    number: int
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What became of an action; the journal holds it if it was done."""
+
+    number: int
+    result: ActionResult
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The apply waits for a connector until `what` is so."""
+
+    connector: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorDone:
+    """The final report of one connector."""
+
+    report: ConnectorReport
+
+
+Event: TypeAlias = Began | Started | Performed | Finished | Waiting | ConnectorDone
+Progress: TypeAlias = Callable[[Event], None]
+
+
+class ResultRecorder:
+    """Passes events on, and records the results of actions. Called from many threads.
+
+    For an apply that is ended at once, while its threads are in the middle of actions: nobody waits
+    for them, and what they were doing may have taken place, or may still.
+    """
+
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        self._plan = plan
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._ended = False
+        self._begun: set[int] = set()
+        self._results: dict[int, ActionResult] = {}
+
+    def __call__(self, event: Event) -> None:
+        with self._lock:
+            if self._ended:
+                return
+            if isinstance(event, Started):
+                self._begun.add(event.number)
+            elif isinstance(event, Finished):
+                self._results[event.number] = event.result
+        self._progress(event)
+
+    def end(self) -> tuple[ConnectorReport, ...]:
+        """The reports as of now; no event is passed on after it."""
+        with self._lock:
+            self._ended = True
+        return tuple(self._reports())
+
+    def _reports(self) -> Iterator[ConnectorReport]:
+        numbered = enumerate(self._plan.actions, 1)
+        for name, group in groupby(numbered, key=lambda each: each[1].connector):
+            results = tuple(self._result(number, action) for number, action in group)
+            outcomes = {each.outcome for each in results}
+            left = "" if outcomes == {Outcome.DONE} else "its state was not read"
+            if outcomes == {Outcome.SKIPPED}:
+                left = "as it was"
+            yield ConnectorReport(name, results, left)
+
+    def _result(self, number: int, action: Action) -> ActionResult:
+        if number in self._results:
+            return self._results[number]
+        if number in self._begun:
+            return ActionResult(action, Outcome.UNKNOWN, _IN_PROGRESS)
+        return ActionResult(action, Outcome.SKIPPED, _NOT_BEGUN)

@@ -1,7 +1,7 @@
-"""When is a connector restarted that failed, and failed again? Pure.
+"""When to restart a connector that fails again and again. Pure.
 
-What fails at once again is not helped by a restart every few seconds, so pauses double, from a
-minute to an hour. One that has stayed up for its last pause starts from new.
+Pauses between restarts double, from a minute to an hour. A connector that stayed up for its last
+pause starts again with the shortest one.
 """
 
 from __future__ import annotations
@@ -17,23 +17,20 @@ _LONGEST_PAUSE_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Restarts in a row, one at least, and when the last one was (monotonic, seconds)."""
+    """The number of consecutive restarts, and the time of the last one (monotonic, seconds)."""
 
     times: int
     at: float
 
     @property
     def pause_s(self) -> float:
-        """How long after the last restart another one may follow."""
+        """How long to wait after the last restart before another one."""
         doubled: float = _FIRST_PAUSE_S * 2 ** min(self.times - 1, 10)
         return min(doubled, _LONGEST_PAUSE_S)
 
 
 def failed_parts(status: ConnectorStatus | None) -> tuple[str, ...]:
-    """`connector` and `task N`, as far as they failed and were to run.
-
-    A paused connector is left alone: nobody asked it to run.
-    """
+    """`connector` and `task N` for each that failed although it is to run."""
     if status is None or status.connector.state in (State.PAUSED, State.STOPPED):
         return ()
     parts = [("connector", status.connector)]
@@ -42,7 +39,7 @@ def failed_parts(status: ConnectorStatus | None) -> tuple[str, ...]:
 
 
 def look(tried: Tried | None, *, failed: bool, now: float) -> tuple[Tried | None, bool]:
-    """What is remembered after one more look, and whether to restart now."""
+    """What to remember after one more look at the status, and whether to restart now."""
     over = tried is None or now - tried.at >= tried.pause_s
     if not over:
         return tried, False

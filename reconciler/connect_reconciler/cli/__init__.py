@@ -1,17 +1,20 @@
-"""The command `connect`: one verb a file, found by name and imported only when it is used."""
+"""The command `connect`. Verbs are imported only when they are used."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-# A shell tells so that a signal ended a process: 130 for Ctrl-C.
+# Exit codes above this mean a signal: 130 for Ctrl-C.
 _BY_SIGNAL = 128
 
 
 def main() -> int:
-    """Runs the command line; the result is the process's exit code. Does not return where a signal
-    ended a verb: what Python waits for at its end, such as threads and clients, may never come."""
+    """Runs the command line and returns the exit code.
+
+    Exits at once if a signal ended the verb: threads and clients that Python waits for at its end
+    may never finish.
+    """
     try:
         from connect_reconciler.cli.entry import run
 

@@ -1,4 +1,4 @@
-"""The project's cluster, for verbs that ask it about a connector or change it by hand."""
+"""The project's cluster, for verbs that read or change one connector manually."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from connect_reconciler.cli.connecting import client
-from connect_reconciler.cli.interruption import may_change
+from connect_reconciler.cli.connecting import backend_of
+from connect_reconciler.cli.signals import may_change
 from connect_specs.diagnostics import Diagnostic, Failed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from connect_reconciler.cluster.port import Cluster
+    from connect_reconciler.backend.backend import Backend
+    from connect_reconciler.backend.port import Cluster
     from connect_runtime.herder.errors import RequestError
     from connect_specs.desired import Project
 
 _NOT_FOUND = 404
-_NOT_STOPPED = "must be in the STOPPED state before their offsets"
+_UNTOLD = "why is not told: its config cannot be read, and so not which secrets to hide"
 
 
 @contextmanager
@@ -28,50 +29,50 @@ def cluster_of(project: Project, name: str, *, reads: bool = False) -> Iterator[
     It is asked about connector `name`, and only that if it `reads`. Why it refuses is told without
     that one's secrets.
     """
-    with (
-        client(project) as properties,
-        cluster_at(project, properties, name, reads=reads) as cluster,
-    ):
+    with backend_of(project) as backend, cluster_at(backend, name, reads=reads) as cluster:
         yield cluster
 
 
 @contextmanager
-def cluster_at(
-    project: Project, properties: Mapping[str, str], name: str, *, reads: bool = False
-) -> Iterator[Cluster]:
-    """The same over the Kafka that client properties lead to.
+def cluster_at(backend: Backend, name: str, *, reads: bool = False) -> Iterator[Cluster]:
+    """The same of an open backend.
 
     Raises Invalid where the target's workers are those of another Connect cluster than its topics.
     """
-    from connect_reconciler.cluster.choose import open_cluster
     from connect_runtime.herder.errors import RequestError
-    from connect_runtime.kafka.clients import check_reachable
 
-    if project.target is not None and properties:
-        from connect_reconciler.cluster.rest_client import RestClient
-        from connect_reconciler.observe.same_cluster import ensure_same_cluster
-
-        with RestClient(project.target) as rest:
-            ensure_same_cluster(project, properties, rest, (name,))
-    if project.target is None:
-        check_reachable(properties)
+    backend.ensure_one_cluster(name)
     if not reads:
         may_change()
-    cluster = open_cluster(project, properties)
+    cluster = backend.cluster()
     try:
         yield cluster
     except RequestError as error:
-        said = told_without_secrets(error.message, project, properties, cluster, name)
+        said = redacted(error.message, backend, cluster, name)
         raise Failed(_refusal(error, said, name)) from None
     finally:
         cluster.close()
 
 
+def config_of(backend: Backend, name: str) -> Mapping[str, str] | None:
+    """A connector's config now; None where there is no such connector."""
+    from connect_runtime.herder.errors import RequestError
+
+    # What is refused here is not about the connector, and quotes nothing of its config
+    backend.ensure_one_cluster(name)
+    try:
+        return backend.config(name)
+    except RequestError as error:
+        raise Failed(_refusal(error, _UNTOLD, name)) from None
+
+
 def _refusal(error: RequestError, said: str, name: str) -> Diagnostic:
-    """Connect's answer, with what to do in our words where its own name a request to send."""
+    """Connect's answer; its hint names a verb where Connect's text names a request to send."""
+    from connect_reconciler.backend.rest.refusals import wants_stop
+
     told = error.diagnostics[0]
     hint = told.hint
-    if _NOT_STOPPED in said:
+    if wants_stop(error):
         said = "its offsets can be changed only while it is stopped"
         hint = f"`connect stop {name}` first, then this again, then `connect resume {name}`"
     elif error.status == _NOT_FOUND:
@@ -79,22 +80,22 @@ def _refusal(error: RequestError, said: str, name: str) -> Diagnostic:
     return Diagnostic(told.code, said, name, told.why, hint)
 
 
-def told_without_secrets(
-    text: str, project: Project, properties: Mapping[str, str], cluster: Cluster, name: str
-) -> str:
+def redacted(text: str, backend: Backend, cluster: Cluster, name: str) -> str:
     """Why a cluster refused to do something with connector `name`, as it may be shown."""
-    from connect_reconciler.cli.spec_secrets import sensitive_by_specs
-    from connect_reconciler.hiding import hide
-    from connect_reconciler.observe.known_plugins import known_plugins
-    from connect_reconciler.observe.traces import cover_of
+    from connect_reconciler.backend.observe.plugin_facts import redactor_of
+    from connect_reconciler.cli.session import sensitive_by_specs
+    from connect_reconciler.model.secrets.sensitive import redact
     from connect_specs.diagnostics import ConnectError
 
     try:
         config = cluster.config(name)
     except ConnectError:
-        return "why is not told: its config cannot be read, and so not which secrets to hide"
+        return _UNTOLD
     if config is None:
         return text
-    with known_plugins(project, properties) as plugins:
-        cover = cover_of(name, [config], plugins, sensitive_by_specs(project), project.secrets)
-    return hide(text, cover, config)
+    project = backend.project
+    with backend.plugins() as plugins:
+        redactor = redactor_of(
+            name, [config], plugins, sensitive_by_specs(project), project.secrets
+        )
+    return redact(text, redactor, config)

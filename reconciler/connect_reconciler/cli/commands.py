@@ -1,7 +1,7 @@
-"""Which verbs there are, in the order that `connect --help` lists them.
+"""The table of verbs, in the order that `connect --help` lists them.
 
-A verb's module is imported when that verb is used and not before, so help for one never pays for
-Kafka or Spark. The summaries stand here for the same reason.
+A verb's module is imported only when the verb is used, so that help does not import Kafka or Spark.
+The summaries are here for the same reason.
 """
 
 from __future__ import annotations
@@ -17,53 +17,53 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from connect_reconciler.cli.everywhere import take_everywhere
-from connect_reconciler.cli.invocation import Invocation
+from connect_reconciler.cli.global_options import accept_global_options
+from connect_reconciler.cli.session import Invocation
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """`module` holds a function of the verb's name, or a `typer.Typer` for one with parts."""
+    """`module` holds a function of the verb's name, or a `typer.Typer` with its subcommands."""
 
     module: str
     summary: str
 
 
 VERBS: Mapping[str, Verb] = {
-    "init": Verb("init", "Write a small project here: connect.yaml and one connector."),
-    "validate": Verb("validate", "Check connect.yaml and every spec; touches nothing."),
-    "plan": Verb("plan", "Show what apply would change, and what that means for the data."),
-    "show": Verb("show", "Show a saved plan, without a project or a cluster."),
-    "apply": Verb("apply", "Make the cluster what the specs say."),
-    "history": Verb("history", "List the applies, or show what one did."),
-    "rollback": Verb("rollback", "Bring back what was before an apply."),
-    "drift": Verb("drift", "Show what was changed by hand, since when and by whom."),
-    "import": Verb("import_", "Write specs from live connectors, and adopt them."),
-    "export": Verb("export", "Write connectors as JSON, .properties or for Strimzi."),
-    "doctor": Verb("doctor", "Compare the cluster's topics with its REST API, and check both."),
-    "up": Verb("up", "Run this project's connectors, with a Kafka of their own if need be."),
-    "password": Verb("password", "Say where the password of the REST API is, or replace it."),
-    "down": Verb("down", "Stop what up started."),
-    "distributed": Verb("distributed", "Run from an Apache worker.properties file."),
+    "init": Verb("init", "Create a small project: connect.yaml and an example connector."),
+    "validate": Verb("validate", "Check connect.yaml, specs and policies. Needs no cluster."),
+    "plan": Verb("plan", "Show what apply would change, and its effect on your data."),
+    "show": Verb("plan", "Show a saved plan. Needs no project and no cluster."),
+    "apply": Verb("apply", "Change the cluster to match the specs."),
+    "history": Verb("history", "List past applies, or show one in detail."),
+    "rollback": Verb("rollback", "Restore the state from before an apply."),
+    "drift": Verb("drift", "Show changes made outside connect: what, since when, by whom."),
+    "import": Verb("import_", "Write specs from live connectors and adopt them."),
+    "export": Verb("export", "Export connectors as JSON, .properties or Strimzi resources."),
+    "doctor": Verb("doctor", "Check topics, versions, and whether REST API and topics agree."),
+    "up": Verb("up", "Run this project's connectors and, if embedded, its Kafka."),
+    "password": Verb("password", "Show where the REST API's password is kept, or replace it."),
+    "down": Verb("up", "Stop what `connect up` started."),
+    "distributed": Verb("up", "Run connectors from an Apache worker.properties file."),
     "status": Verb("status", "Show connectors, their tasks and why they failed."),
     "offsets": Verb("offsets", "List, alter or reset a connector's offsets."),
-    "stop": Verb("states", "Stop a connector: its tasks end, its offsets may be altered."),
-    "pause": Verb("states", "Pause a connector: its tasks stay and wait."),
-    "resume": Verb("states", "Run a connector that is paused or stopped."),
-    "restart": Verb("restart", "Restart a connector, or all that failed."),
-    "delete": Verb("states", "Delete a connector."),
-    "plugins": Verb("plugins", "List the cluster's plugins, or lock what is known of them."),
-    "completion": Verb("completion", "Print a script that completes words in a shell."),
-    "version": Verb("version", "Show the version."),
+    "stop": Verb("states", "Stop a connector: its tasks end; offsets can then be altered."),
+    "pause": Verb("states", "Pause a connector: its tasks stay but process nothing."),
+    "resume": Verb("states", "Resume a paused or stopped connector."),
+    "restart": Verb("restart", "Restart a connector, or everything that failed."),
+    "delete": Verb("states", "Delete a connector from the cluster."),
+    "plugins": Verb("plugins", "List the cluster's plugins, or write their lock file."),
+    "completion": Verb("about", "Print a completion script for your shell."),
+    "version": Verb("about", "Show the version."),
 }
 
 
 class Verbs(TyperGroup):
-    """Knows every verb by name and loads the one that is asked for."""
+    """Lists all verbs and loads only the one that is used."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        # Only the names count, to suggest one for a mistyped verb.
+        # Only the names are used, to suggest one for a mistyped verb.
         names: Any = dict.fromkeys(VERBS)
         self.commands = names
 
@@ -86,7 +86,7 @@ def load(name: str) -> Any:
     command = (
         typer.main.get_command(found) if isinstance(found, typer.Typer) else _alone(found, name)
     )
-    take_everywhere(command)
+    accept_global_options(command)
     return command
 
 
@@ -99,7 +99,7 @@ def _alone(function: Any, name: str) -> Any:
 def command() -> Any:
     """The command `connect` with all its verbs."""
     found = typer.main.get_command(_app)
-    take_everywhere(found)
+    accept_global_options(found)
     return found
 
 

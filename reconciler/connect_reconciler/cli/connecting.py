@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from connect_reconciler.cli.cutting import time_to_stop_kafka
-from connect_reconciler.cli.data_folder import make_data_folder
 from connect_reconciler.cli.output import progress
+from connect_reconciler.cli.project_files import make_data_folder
+from connect_reconciler.cli.signals import time_to_stop_kafka
 
 if TYPE_CHECKING:
+    from connect_reconciler.backend.backend import Backend
     from connect_runtime.kafka.embedded import EmbeddedBroker
     from connect_specs.desired import Project
 
@@ -33,7 +34,16 @@ def broker_folder(project: Project) -> Path:
 
 def has_own_broker(project: Project) -> bool:
     """Whether connect.yaml asks for the embedded broker."""
-    return project.kafka is None and project.target is None
+    return project.kafka is None and project.uses_runtime
+
+
+@contextlib.contextmanager
+def backend_of(project: Project) -> Iterator[Backend]:
+    """The project's cluster. Raises Unreachable if the project's own Kafka cannot be had."""
+    from connect_reconciler.backend.backend import open_backend
+
+    with client(project) as properties:
+        yield open_backend(project, properties)
 
 
 @contextlib.contextmanager
@@ -101,7 +111,7 @@ def _start(project: Project) -> EmbeddedBroker:
 
     folder = broker_folder(project)
     if find_broker(folder) is None:
-        progress("starting Kafka in .connect/ (the first time also fetches it)")
+        progress("starting Kafka in .connect/ (the first start downloads it)")
     return EmbeddedBroker.start(folder, authentication=project.embedded_authentication)
 
 

@@ -1,7 +1,7 @@
-"""From a command line to an exit code: the one place that draws errors and ends a verb.
+"""Runs a command line, reports its errors and returns the exit code.
 
-Every way to fail ends here. What the user is meant to read is a ConnectError; anything else is a
-bug, which gets one short line and a file for the report.
+Every failure ends here. Errors for the user are ConnectErrors; anything else is a bug, reported as
+one line and a file with the traceback.
 """
 
 from __future__ import annotations
@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from connect_reconciler.cli import interruption
-from connect_reconciler.cli.cutting import BY_SIGNAL, cut_short
-from connect_reconciler.cli.output import show_what_can_be_shown, tell_waits
-from connect_reconciler.cli.signals import Terminated, raised_on_sigterm
+from connect_reconciler.cli.output import escape_unencodable, show_waits
+from connect_reconciler.cli.signals import (
+    BY_SIGNAL,
+    Terminated,
+    begin_interruption,
+    end_by_deadline,
+    raised_on_sigterm,
+)
 from connect_reconciler.cli.usage import wrong_usage
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
 
@@ -27,39 +31,43 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Runs one verb. Never raises; draws what went wrong."""
+    """Runs one verb. Never raises; reports what went wrong."""
     as_json = "--json" in argv
-    show_what_can_be_shown()
-    tell_waits()
-    interrupted = interruption.begin()
+    escape_unencodable()
+    show_waits()
+    interrupted = begin_interruption()
     try:
-        with cut_short(interrupted.say):
+        with end_by_deadline(interrupted):
             return _invoke(list(argv) or ["--help"])
     except ConnectError as error:
-        return _draw(error.diagnostics, error.exit_code, as_json, error.next_steps)
+        return _report(error.diagnostics, error.exit_code, as_json, error.next_steps)
     except typer.TyperException as error:
-        return _draw([wrong_usage(error, argv)], ExitCode.INVALID, as_json)
+        return _report([wrong_usage(error, argv)], ExitCode.INVALID, as_json)
     except (KeyboardInterrupt, typer.Abort):
-        interrupted.say()
+        interrupted.report()
         return ExitCode.INTERRUPTED
     except Terminated as terminated:
-        interrupted.say()
+        interrupted.report()
         return BY_SIGNAL + terminated.number
     except BrokenPipeError:
         return _broken_pipe()
     except Exception as error:
-        return _draw([_bug(error)], ExitCode.FAILED, as_json)
+        # C code may replace a signal's exception with one of its own
+        if interrupted.number:
+            interrupted.report()
+            return BY_SIGNAL + interrupted.number
+        return _report([_bug(error)], ExitCode.FAILED, as_json)
 
 
 def _invoke(argv: list[str]) -> int:
     from connect_reconciler.cli.commands import command as connect
-    from connect_reconciler.cli.completing import COMPLETE, complete
+    from connect_reconciler.cli.shell_completion import COMPLETE, complete
 
     command = connect()
     if COMPLETE in os.environ:
         return complete(command)
     with raised_on_sigterm():
-        # not by calling it, which makes an exit code of its own of Ctrl-C
+        # not by calling it, which turns Ctrl-C into an exit code of its own
         try:
             with command.make_context("connect", argv) as context:
                 code = command.invoke(context)
@@ -69,13 +77,13 @@ def _invoke(argv: list[str]) -> int:
     return code if isinstance(code, int) else ExitCode.OK
 
 
-def _draw(
+def _report(
     diagnostics: Sequence[Diagnostic],
     code: ExitCode,
     as_json: bool,
     steps: Sequence[NextStep] = (),
 ) -> int:
-    from connect_reconciler.cli.applying.next_steps import steps_text
+    from connect_reconciler.cli.applying.commands import steps_text
     from connect_reconciler.cli.output import result_json
     from connect_specs.diagnostics_text import render_diagnostics
 
@@ -115,7 +123,7 @@ def _position(where: Location | str | None) -> dict[str, object]:
 
 
 def _broken_pipe() -> int:
-    # The reader went away: Python would complain again when it closes stdout at the end.
+    # The reader has gone: Python would fail again when it closes stdout at the end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return ExitCode.FAILED
 
@@ -131,7 +139,7 @@ def _bug(error: Exception) -> Diagnostic:
 
 
 def _without_texts(error: BaseException) -> Iterator[str]:
-    """The traceback, and of what led to it; an exception's text may hold a config's value."""
+    """The traceback and those of its causes, without texts: they may hold values of configs."""
     import traceback
 
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -144,7 +152,7 @@ def _without_texts(error: BaseException) -> Iterator[str]:
 
 
 def _write_report(text: str) -> Path:
-    """Beside the project's other files where there are some, else in the temporary folder."""
+    """Writes to .connect/ of the project, else to the temporary folder."""
     import tempfile
 
     beside = next((f for f in _folders_above() if f.is_dir() and os.access(f, os.W_OK)), None)

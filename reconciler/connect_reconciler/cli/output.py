@@ -1,4 +1,4 @@
-"""The only way out: results to stdout, progress to stderr, and colour only where it is wanted."""
+"""Writes results to stdout and progress to stderr; colours and wraps only on terminals."""
 
 from __future__ import annotations
 
@@ -7,47 +7,53 @@ import contextlib
 import json
 import logging
 import os
+import re
 import shutil
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import TextIO
+from typing import NoReturn, TextIO, TypeVar
 
 import typer
 
+from connect_specs.diagnostics import ConnectError
 from connect_specs.printable import lines_of, one_line
 
+T = TypeVar("T")
+
 _ESCAPED = "connect-escaped"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_EXPLANATION = re.compile(rf" *(?:{_COLOUR.pattern})*(?:→ |why: |hint: )")
 
 
 def result(text: str) -> None:
-    """A verb's answer."""
+    """Writes a verb's result."""
     sys.stdout.write(text if text.endswith("\n") or not text else f"{text}\n")
     sys.stdout.flush()
 
 
 def result_json(value: object) -> None:
-    """A verb's answer as one JSON document."""
+    """Writes a verb's result as one JSON document."""
     result(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def show_what_can_be_shown() -> None:
-    """Makes stdout escape what its encoding does not have, as JSON does, instead of failing."""
+def escape_unencodable() -> None:
+    """Makes stdout escape characters that its encoding lacks, as JSON does, instead of failing."""
     if isinstance(sys.stdout, TextIOWrapper):
         codecs.register_error(_ESCAPED, _escaped)
         sys.stdout.reconfigure(errors=_ESCAPED)
 
 
 def progress(text: str) -> None:
-    """What is happening, for whoever watches; never the answer. If nobody does, that is no
-    failure."""
+    """Shows progress to the user, never the result. A closed stderr is not an error."""
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{lines_of(text)}\n")
         sys.stderr.flush()
 
 
-def tell_waits() -> None:
-    """Shows as progress what a verb waits for when that takes long."""
+def show_waits() -> None:
+    """Shows long waits for Kafka or REST as progress."""
     handler = _Progress()
     handler.name = "progress"
     logger = logging.getLogger("connect.waits")
@@ -60,9 +66,11 @@ class _Progress(logging.Handler):
         progress(record.getMessage())
 
 
-def agreed(question: str) -> bool:
-    """Whether somebody on the terminal says yes. On stderr, like all that is not the result: the
-    question must be seen when stdout is a file. Raises typer.Abort where the input ends."""
+def confirmed(question: str) -> bool:
+    """Asks the user to confirm, on stderr: the question must be seen when stdout is a file.
+
+    Raises typer.Abort where the input ends.
+    """
     while True:
         answer: str = typer.prompt(f"{question} [y/N]", default="", show_default=False, err=True)
         match answer.strip().lower():
@@ -71,7 +79,7 @@ def agreed(question: str) -> bool:
             case "n" | "no" | "":
                 return False
             case _:
-                progress("answer y or n")
+                progress("please answer y or n")
 
 
 def colour(stream: TextIO) -> bool:
@@ -80,8 +88,38 @@ def colour(stream: TextIO) -> bool:
 
 
 def width() -> int | None:
-    """How wide stdout is; None where it is no terminal, and lines may be as long as they like."""
+    """The width of stdout; None if it is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def with_hanging_indent(text: str, width: int | None) -> str:
+    """Breaks explanations that are longer than a line of the terminal, and indents what follows.
+
+    Only lines that begin with an arrow or a label are broken: others hold values to copy. `width`
+    None, where stdout is no terminal, leaves all lines as they are.
+    """
+    if width is None:
+        return text
+    return "".join(_hanging(line, width) for line in text.splitlines(keepends=True))
+
+
+def _hanging(line: str, width: int) -> str:
+    found = _EXPLANATION.match(line)
+    if found is None or _visible(line.rstrip("\n")) <= width:
+        return line
+    first, *words = line[found.end() :].rstrip("\n").split(" ")
+    lines = [found[0] + first]
+    for word in words:
+        if _visible(lines[-1]) + 1 + _visible(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(" " * _visible(found[0]) + word)
+    return "\n".join(lines) + "\n"
+
+
+def _visible(text: str) -> int:
+    """How many columns the text takes, without colours."""
+    return len(_COLOUR.sub("", text))
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
@@ -96,3 +134,16 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
     return "".join(f"{line}\n" for line in lines)
+
+
+def watch(look: Callable[[], T], pause_s: float, show: Callable[[T], None]) -> NoReturn:
+    """Looks and shows the findings until a signal arrives. Errors, such as an unreachable Kafka,
+    are shown as progress and retried."""
+    while True:
+        try:
+            found = look()
+        except ConnectError as error:
+            progress(f"cannot check now: {error}")
+        else:
+            show(found)
+        time.sleep(pause_s)

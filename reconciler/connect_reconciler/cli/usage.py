@@ -1,6 +1,6 @@
-"""What is wrong with a command line, in our words, and what to write instead.
+"""Usage errors: what is wrong with a command line, and what to write instead.
 
-Whoever comes from another tool writes its words: where one of them was meant, the hint says ours.
+Verbs and options of other tools get a hint with ours.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _VERBS: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         ("destroy", "rm", "remove"),
-        "remove the specs and `connect apply`; `connect delete NAME` deletes one by hand",
+        "remove the specs and run `connect apply`; `connect delete NAME` deletes one directly",
     ),
     **dict.fromkeys(
         ("create", "deploy", "update", "sync", "reconcile", "put", "edit"),
-        "write specs, then `connect apply` makes the cluster what they say",
+        "write specs, then `connect apply` changes the cluster to match them",
     ),
     **dict.fromkeys(("start", "run", "serve"), "`connect up`, or `connect resume NAME`"),
     **dict.fromkeys(("undo", "revert"), "`connect history`, then `connect rollback ID`"),
     **dict.fromkeys(("check", "lint", "test"), "`connect validate` checks all files"),
-    **dict.fromkeys(("log", "logs"), "`connect status` says why something failed"),
+    **dict.fromkeys(("log", "logs"), "`connect status` shows why something failed"),
     **dict.fromkeys(("pull", "adopt"), "`connect import` writes specs from live connectors"),
     **dict.fromkeys(("config", "dump", "cat"), "`connect export NAME --live` writes its config"),
     **dict.fromkeys(("workspace", "env"), "`--env NAME` chooses an environment"),
@@ -66,17 +66,17 @@ _TERRAFORM = re.compile(r"-[a-z][a-z-]+(=.*)?", re.DOTALL)
 
 
 def wrong_usage(error: typer.TyperException, words: Sequence[str]) -> Diagnostic:
-    """What `error` says of the command line `connect words`."""
+    """The diagnostic for a usage error of the command line `connect words`."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else _command(words)
-    what, why, hint = _told(error, context, command, words)
+    what, why, hint = _explain(error, context, command, words)
     return Diagnostic("usage", what, why=why, hint=hint or f"see `{command} --help`")
 
 
-def _told(
+def _explain(
     error: typer.TyperException, context: Any, command: str, words: Sequence[str]
 ) -> tuple[str, str, str]:
-    """What, why and a hint, of which the last two may be empty."""
+    """What, why and hint; the last two may be empty."""
     text = error.format_message().rstrip(".")
     match type(error).__name__:
         case "NoSuchOption":
@@ -96,11 +96,11 @@ def _told(
 
 
 def _by_text(text: str, context: Any, command: str) -> tuple[str, str, str]:
-    """What has no type of its own."""
+    """For errors that are told apart only by their text."""
     if found := _NO_VERB.search(text):
         return f"{command} has no verb {found[2]!r}", "", _for_verb(found[2], context)
     if found := _EXTRA.search(text):
-        return f"{command} has no use for {found[1]!r}", "", _more_names(command, context)
+        return f"{command} does not take {found[1]!r}", "", _more_names(command, context)
     if text == "Missing command":
         needs = "a verb" if context.parent is None else f"one of {_parts(context)}"
         return f"{command} needs {needs}", "", ""
@@ -108,13 +108,13 @@ def _by_text(text: str, context: Any, command: str) -> tuple[str, str, str]:
 
 
 def _command(words: Sequence[str]) -> str:
-    """The parser does not say whose option it was."""
+    """The command with the verb; the parser does not say whose option it was."""
     verb = next((word for word in words if word in VERBS), "")
     return f"connect {verb}".rstrip()
 
 
 def _as_written(option: str, words: Sequence[str]) -> str:
-    """The parser looks at `-auto-approve` letter by letter, and tells only of the first."""
+    """The option as typed: of `-auto-approve` the parser names only the first letter."""
     if option.startswith("--"):
         return option
     long = (word for word in words if word.startswith(option) and _TERRAFORM.fullmatch(word))
@@ -140,18 +140,18 @@ def _for_verb(word: str, context: Any) -> str:
 
 
 def _for_value(error: typer.TyperException) -> tuple[str, str, str]:
-    """A value that does not fit: what the option takes, in place of pydantic's texts."""
+    """An invalid value: what the option takes, instead of pydantic's texts."""
     param = getattr(error, "param", None)
     found = _first_of(error.__cause__)
     if param is None or found is None:
         named = getattr(error, "param_hint", None) or ""
         message = str(getattr(error, "message", error)).rstrip(".")
         return (f"{named}: {message}" if named else message), "", ""
-    return f"{found[0]!r} is no value for {_name(param)}", found[1], ""
+    return f"{found[0]!r} is not a valid value for {_name(param)}", found[1], ""
 
 
 def _first_of(cause: BaseException | None) -> tuple[object, str] | None:
-    """The value, and what is wanted instead."""
+    """The value, and what it should be."""
     if cause is None or not hasattr(cause, "errors"):
         return None
     first = cause.errors()[0]
@@ -195,5 +195,5 @@ def _more_names(command: str, context: Any) -> str:
     params = context.command.params if context else []
     names = [_name(each) for each in params if each.param_type_name == "argument"]
     if not names and context and "--target" in _options_of(context):
-        return f"`{command} --target GLOB` is about the connectors of these names only"
+        return f"`{command} --target GLOB` limits it to connectors with matching names"
     return f"write `{' '.join([command, *names])}`" if names else ""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from connect_reconciler.model.offsets import Offsets
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord
-from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot, StatusSnapshot
-from connect_specs.desired import OffsetEntry
+from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.offsets import canonical_partition
+from connect_specs.partitions import PartitionKey, partition_key
 
 Level: TypeAlias = Literal["error", "warning"]
 
@@ -52,7 +52,7 @@ class Places:
         for record in offsets:
             told = offsets_topic.subject(record.key)
             if told is not None:
-                found["offset", told[0], canonical_partition(told[1])] = _place(record)
+                found["offset", told[0], partition_key(told[1])] = _place(record)
         return cls(found)
 
     def config(self, name: str) -> str:
@@ -61,8 +61,8 @@ class Places:
     def target(self, name: str) -> str:
         return self.of.get(("target-state", name), name)
 
-    def offset(self, name: str, entry: OffsetEntry) -> str:
-        return self.of.get(("offset", name, canonical_partition(entry.partition)), name)
+    def offset(self, name: str, partition: PartitionKey) -> str:
+        return self.of.get(("offset", name, partition), name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,7 @@ class TopicsSide:
     topics: Mapping[str, TopicFacts]
     config: ConfigSnapshot
     status: StatusSnapshot
-    stored: OffsetSnapshot
-    offsets: Mapping[str, Sequence[OffsetEntry]]
+    offsets: Mapping[str, Offsets]
     places: Places
     unknown: Mapping[str, str] = field(default_factory=dict)
 
@@ -89,7 +88,7 @@ class RestSide:
     cluster_id: str
     infos: Mapping[str, ConnectorInfo]
     statuses: Mapping[str, ConnectorStatus]
-    offsets: Mapping[str, Sequence[OffsetEntry]]
+    offsets: Mapping[str, Offsets]
 
 
 def _place(record: LogRecord) -> str:

@@ -7,34 +7,42 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from connect_reconciler.cluster import shapes
-from connect_reconciler.cluster.choose import rest_client
-from connect_reconciler.cluster.connection import shown_url
-from connect_reconciler.cluster.rest_client import RestClient, connector_path
-from connect_reconciler.doctor.compare import compare, failed, left_over, unreadable
-from connect_reconciler.doctor.facts import Finding, Places, RestSide, TopicsSide
-from connect_reconciler.doctor.kafka import brokers_of, group_mixing, topic_facts
-from connect_reconciler.doctor.setup import check_topics, check_version
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import ConfigResource, ResourceType
+
+from connect_reconciler.backend.backend import Backend
+from connect_reconciler.backend.observe.connector_clusters import (
+    ConnectorClusters,
+    worker_properties,
+)
+from connect_reconciler.backend.observe.connector_offsets import offsets_now
+from connect_reconciler.backend.observe.kafka_view import KeepingView
+from connect_reconciler.backend.observe.observe import read_topics
+from connect_reconciler.backend.observe.rest import connectors_over_rest
+from connect_reconciler.backend.observe.same_cluster import kafka_side, problem_of, rest_side, signs
+from connect_reconciler.backend.rest import shapes
+from connect_reconciler.backend.rest.client import RestClient, connector_path
+from connect_reconciler.doctor.checks import (
+    check_topics,
+    check_version,
+    compare,
+    failed,
+    left_over,
+    unreadable,
+)
+from connect_reconciler.doctor.facts import Finding, Places, RestSide, TopicFacts, TopicsSide
 from connect_reconciler.ledger.config_entry import load_ledger
 from connect_reconciler.ledger.topic import LedgerUnreadable
-from connect_reconciler.observe.homes import Homes, worker_properties
-from connect_reconciler.observe.kafka_view import KafkaView
-from connect_reconciler.observe.ledger import ledger_seen
-from connect_reconciler.observe.offsets import offsets_now
-from connect_reconciler.observe.rest import connectors_over_rest
-from connect_reconciler.observe.same_cluster import kafka_side, problem_of, rest_side, signs
+from connect_reconciler.model.offsets import Offsets
 from connect_runtime.client_overrides import Kind
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.kafka.clients import check_reachable
-from connect_runtime.storage import config_topic, offsets_topic, status_topic
-from connect_runtime.storage.snapshots import (
-    ConfigSnapshot,
-    OffsetSnapshot,
-    State,
-    StatusSnapshot,
-)
+from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.election import find_leader
+from connect_runtime.kafka.errors import as_failure, error_of
+from connect_runtime.storage.snapshots import OffsetSnapshot, State
 from connect_specs.desired import OffsetEntry, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic
+from connect_specs.names import ClusterTopics
 
 _AT_ONCE = 8
 _AGAIN_S = 1.0
@@ -53,33 +61,32 @@ class Report:
         return not any(finding.level == "error" for finding in self.findings)
 
 
-def examine(
-    project: Project, client: Mapping[str, str], sleep: Callable[[float], None] = time.sleep
-) -> Report:
+def examine(backend: Backend, sleep: Callable[[float], None] = time.sleep) -> Report:
     """Looks again where the two sides differ: one may have been read just before a change.
 
     Raises Unreachable where the only way to the cluster is a Kafka that does not answer.
     """
-    if client and project.target is None:
-        check_reachable(client)
+    project, client = backend.project, backend.kafka
+    if project.uses_runtime:
+        backend.ensure_kafka()
     findings: list[Finding] = []
     looked_at: list[str] = []
     if client:
         findings += _or_error(lambda: group_mixing(project, client))
-        findings += _or_error(lambda: _ledger(project, client))
+        findings += _or_error(lambda: _unfinished(backend))
     try:
-        rest = rest_client(project, client)
+        rest = backend.rest()
     except ConnectError:
         # Who uses the group was told above
         rest = None
     if rest is None:
-        findings += _or_error(lambda: _topics_alone(project, client, looked_at))
+        findings += _or_error(lambda: _topics_alone(backend, looked_at))
         return Report(tuple(findings), tuple(looked_at))
     with rest:
         if client:
-            findings += _or_error(lambda: _both(project, client, rest, looked_at, sleep))
+            findings += _or_error(lambda: _both(backend, rest, looked_at, sleep))
         else:
-            findings += _or_error(lambda: _rest_alone(project, rest, looked_at))
+            findings += _or_error(lambda: _rest_alone(backend, rest, looked_at))
     return Report(tuple(findings), tuple(looked_at))
 
 
@@ -91,20 +98,18 @@ def _or_error(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
         return [Finding("error", diagnostic) for diagnostic in error.diagnostics]
 
 
-def _topics_alone(
-    project: Project, client: Mapping[str, str], looked_at: list[str]
-) -> Iterator[Finding]:
-    topics = _topics_side(project, client)
+def _topics_alone(backend: Backend, looked_at: list[str]) -> Iterator[Finding]:
+    topics = _topics_side(backend)
     _tell_topics(topics, looked_at)
-    yield from check_topics(project, topics)
+    yield from check_topics(backend.project, topics)
     yield from left_over(topics)
     yield from unreadable(topics)
 
 
-def _rest_alone(project: Project, rest: RestClient, looked_at: list[str]) -> Iterator[Finding]:
+def _rest_alone(backend: Backend, rest: RestClient, looked_at: list[str]) -> Iterator[Finding]:
     side = _rest_side(rest)
     _tell_rest(side, looked_at)
-    yield from check_version(side.version, _address(project))
+    yield from check_version(side.version, backend.address)
     yield from failed(side)
     found: list[Finding] = []
 
@@ -116,27 +121,24 @@ def _rest_alone(project: Project, rest: RestClient, looked_at: list[str]) -> Ite
 
 
 def _both(
-    project: Project,
-    client: Mapping[str, str],
-    rest: RestClient,
-    looked_at: list[str],
-    sleep: Callable[[float], None],
+    backend: Backend, rest: RestClient, looked_at: list[str], sleep: Callable[[float], None]
 ) -> Iterator[Finding]:
-    topics, side = _topics_side(project, client), _rest_side(rest)
+    project = backend.project
+    topics, side = _topics_side(backend), _rest_side(rest)
     _tell_topics(topics, looked_at)
     _tell_rest(side, looked_at)
     yield from check_topics(project, topics)
-    yield from check_version(side.version, _address(project))
+    yield from check_version(side.version, backend.address)
     differences = tuple(compare(topics, side))
     for _ in range(_LOOKS - 1):
         if not differences:
             break
         sleep(_AGAIN_S)
-        topics, side = _topics_side(project, client), _rest_side(rest)
+        topics, side = _topics_side(backend), _rest_side(rest)
         again = {finding.diagnostic.what for finding in compare(topics, side)}
         differences = tuple(each for each in differences if each.diagnostic.what in again)
-    if differences and project.target is not None:
-        kafka, told = kafka_side(project, client), rest_side(rest)
+    if differences and not project.uses_runtime:
+        kafka, told = kafka_side(project, backend.kafka), rest_side(rest)
         # Nothing else that differs is worth a look then
         if problem := problem_of(signs(kafka, told), kafka, told, (), project):
             yield Finding("error", problem)
@@ -147,32 +149,27 @@ def _both(
     yield from failed(side)
 
 
-def _topics_side(project: Project, client: Mapping[str, str]) -> TopicsSide:
-    view, names = KafkaView(client), project.topics
+def _topics_side(backend: Backend) -> TopicsSide:
+    project, client = backend.project, backend.kafka
+    view, names = KeepingView(client), project.topics
     cluster_id = view.cluster_id()
-    with ThreadPoolExecutor(3, thread_name_prefix="doctor") as pool:
-        config, status, offsets = pool.map(
-            view.records, (names.config, names.status, names.offsets)
-        )
-    configs = config_topic.reduce_all(ConfigSnapshot(), config)
-    stored = offsets_topic.reduce_all(OffsetSnapshot(), offsets)
-    homes = Homes(project, worker_properties(project, client), view)
+    read = read_topics(names, view, ledger=False)
+    clusters = ConnectorClusters(project, worker_properties(project, client), view)
     held = {
-        name: homes.clients(name, state.config, _kind(name, state.config, stored))
-        for name, state in configs.connectors.items()
+        name: clusters.clients(name, state.config, _kind(name, state.config, read.offsets))
+        for name, state in read.config.connectors.items()
     }
-    homes.reach(held.values())
-    found = offsets_now(held, {}, stored, homes)
+    clusters.reach(held.values())
+    found = offsets_now(held, {}, read.offsets, clusters)
     return TopicsSide(
         cluster_id=cluster_id,
         brokers=brokers_of(client),
         topics=topic_facts(client, names),
-        config=configs,
-        status=status_topic.reduce_all(StatusSnapshot(), status),
-        stored=stored,
+        config=read.config,
+        status=read.status,
         offsets=found.offsets,
         unknown=found.unknown,
-        places=Places.index(config, offsets),
+        places=Places.index(view.kept[names.config] or (), view.kept[names.offsets] or ()),
     )
 
 
@@ -194,7 +191,7 @@ def _rest_side(rest: RestClient) -> RestSide:
         cluster_id=about.kafka_cluster_id,
         infos={name: each.info for name, each in found.items()},
         statuses=statuses,
-        offsets={name: entries for name, entries in offsets.items() if entries is not None},
+        offsets={name: Offsets(each) for name, each in offsets.items() if each is not None},
     )
 
 
@@ -208,14 +205,13 @@ def _offsets(rest: RestClient, name: str) -> tuple[OffsetEntry, ...] | None:
     return found
 
 
-def _ledger(project: Project, client: Mapping[str, str]) -> Iterator[Finding]:
-    ledger = ledger_seen(project, client)
-    for journal in ledger.applies.values():
+def _unfinished(backend: Backend) -> Iterator[Finding]:
+    for journal in backend.ledger().applies.values():
         if journal.ending is None:
             what = f"apply {journal.id} of {journal.by} has not ended, or ended early"
-            hint = "if it is not at work, run apply again: it goes on from there"
-            diagnostic = Diagnostic("doctor.unfinished", what, project.topics.ledger, hint=hint)
-            yield Finding("warning", diagnostic)
+            hint = "if it is not running, run apply again: it goes on from there"
+            where = backend.project.topics.ledger
+            yield Finding("warning", Diagnostic("doctor.unfinished", what, where, hint=hint))
 
 
 def _tell_topics(side: TopicsSide, looked_at: list[str]) -> None:
@@ -232,5 +228,58 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _address(project: Project) -> str:
-    return project.group_id if project.target is None else shown_url(project.target)
+_REQUEST_S = 10.0
+_OF_APACHE = "cluster.of-apache"
+
+
+def brokers_of(client: Mapping[str, str]) -> int:
+    """How many there are."""
+    asks = admin(client)
+    try:
+        return len(asks.list_topics(timeout=_REQUEST_S).brokers)
+    except KafkaException as error:
+        raise as_failure(error_of(error), "The brokers cannot be listed", "Kafka") from None
+
+
+def topic_facts(client: Mapping[str, str], topics: ClusterTopics) -> dict[str, TopicFacts]:
+    """Those of the cluster's topics that exist."""
+    names = [topics.config, topics.offsets, topics.status, topics.assignments, topics.ledger]
+    asks = admin(client)
+    found: dict[str, TopicFacts] = {}
+    described = asks.describe_topics(TopicCollection(names), request_timeout=_REQUEST_S)
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    settings = asks.describe_configs(resources, request_timeout=_REQUEST_S)
+    for name, resource in zip(names, resources, strict=True):
+        try:
+            topic = described[name].result()
+        except KafkaException:
+            continue
+        replication = min((len(each.replicas) for each in topic.partitions), default=0)
+        try:
+            policy = str(settings[resource].result()["cleanup.policy"].value)
+        except KafkaException:
+            policy = None
+        found[name] = TopicFacts(name, len(topic.partitions), replication, policy)
+    return found
+
+
+def group_mixing(project: Project, client: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether workers of the other kind use the group: ours and Apache's refuse each other."""
+    group = project.group_id
+    try:
+        leader = find_leader(client, group, project.topics.config, 0.0)
+    except ConnectError as error:
+        found = error.diagnostics[0]
+        if found.code != _OF_APACHE:
+            raise
+        if project.uses_runtime:
+            yield Finding("error", found)
+        return
+    if not project.uses_runtime and leader is not None:
+        what = f"a runtime of ours leads the group, at {leader.identity}"
+        hint = "stop it, or write target: runtime"
+        yield Finding("error", Diagnostic("doctor.mixed-group", what, group, hint=hint))
+    elif not project.uses_runtime:
+        what = "no worker of Apache's is in the group"
+        hint = "start the workers, or check cluster.group.id"
+        yield Finding("warning", Diagnostic("doctor.no-workers", what, group, hint=hint))

@@ -1,1 +1,1 @@
-"""What was changed by hand, since when, and whose each difference is: compare and render. Pure."""
+"""Drift: what was changed outside connect, since when, and what is not applied yet. Pure."""

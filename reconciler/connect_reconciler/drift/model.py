@@ -1,4 +1,4 @@
-"""Drift as a value: what differs, and whose each difference is."""
+"""Drift as a value: what differs, and where each difference was made."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
-from connect_reconciler.drift.history import History, Mark, Run
-from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.values import Value
+from connect_reconciler.drift.topic_history import History, Mark, Run
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.values import Value
 from connect_specs.diagnostics import Location
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """What a finding is about.
 
-    `connector`: that it exists. `unmanaged`: a connector of no spec and no project. `left-offsets`:
-    those of a connector that is gone. `failed`: a connector of ours, or tasks of it, have failed.
+    `connector`: whether it exists. `unmanaged`: a connector without a spec that no project owns.
+    `left-offsets`: those of a deleted connector. `failed`: a connector of this project, or some of
+    its tasks, have failed.
     """
 
     CONNECTOR = "connector"
@@ -29,16 +31,40 @@ class Kind(StrEnum):
     FAILED = "failed"
 
 
-class Whose(StrEnum):
-    """Who moved away from what was applied last: the specs, the cluster by hand, or both.
+class ChangedIn(StrEnum):
+    """Where something changed since the last apply: in the specs, in the cluster, or in both.
 
-    `unknown`: nothing tells, because no ledger says what was applied.
+    `unknown`: no ledger says what was applied.
     """
 
-    OURS = "ours"
-    THEIRS = "theirs"
+    SPECS = "specs"
+    CLUSTER = "cluster"
     BOTH = "both"
     UNKNOWN = "unknown"
+
+
+DetailCode: TypeAlias = Literal[
+    "renamed-to",
+    "renamed-from",
+    "adopted-with-next-change",
+    "delete-refused",
+    "stopped-by-apply",
+    "perhaps-stopped-since",
+    "ambiguous-status",
+    "offsets-unread",
+    "source-offsets",
+    "group-offsets",
+    "failed",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What a finding says besides its values: a code, and a name or numbers that it is about."""
+
+    code: DetailCode
+    about: str = ""
+    numbers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +72,7 @@ class Seen:
     """All that was observed for a comparison.
 
     `left_groups` counts the partitions of consumer groups without a connector, by the name that
-    the connector would have. `groups_hidden`: Kafka did not let us see the offsets of sinks.
+    the connector had. `groups_hidden`: Kafka did not show the offsets of sinks.
     """
 
     live: Live
@@ -57,34 +83,40 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One difference, or one thing worth knowing, which has no `whose`.
+    """One difference, or one thing worth knowing, which was `changed_in` nothing.
 
     `applied`, `desired` and `live` are None where there is nothing. `key` is the config key or the
-    pin. `detail` says what the three cannot. `since` is the record that live is so since, and `run`
-    the apply that did it. `where` is the spec's place that it is about, None without a spec.
+    pin. `detail` says what the three cannot, and `reason` why it failed. `since` is the record that
+    made it so, and `run` the apply that wrote the record. `where` is the place in the spec, None
+    without a spec.
     """
 
-    kind: Kind
+    kind: FindingKind
     connector: str
-    whose: Whose | None = None
+    changed_in: ChangedIn | None = None
     key: str = ""
     applied: Value | None = None
     desired: Value | None = None
     live: Value | None = None
-    detail: str = ""
+    detail: Detail | None = None
+    reason: str = ""
     since: Mark | None = None
     run: Run | None = None
     where: Location | None = None
 
     @property
     def drifted(self) -> bool:
-        """Whether somebody changed it by hand, or may have."""
-        return self.whose in (Whose.THEIRS, Whose.BOTH, Whose.UNKNOWN)
+        """Whether it was changed outside connect, or may have been."""
+        return self.changed_in in (ChangedIn.CLUSTER, ChangedIn.BOTH, ChangedIn.UNKNOWN)
+
+    def counts_as(self, what: ChangedIn | FindingKind) -> bool:
+        """Whether it was changed there, or is of this kind."""
+        return what in (self.changed_in, self.kind)
 
     @property
     def identity(self) -> Finding:
-        """What stays the same while the finding does."""
-        return replace(self, since=None, run=None, where=None)
+        """What stays the same while the finding does; a task may fail again for another reason."""
+        return replace(self, reason="", since=None, run=None, where=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +138,15 @@ class Drift:
 
     @property
     def drifted(self) -> bool:
-        """Whether anything of this project was changed by hand, or may have been."""
+        """Whether anything of this project was changed outside connect, or may have been."""
         return any(finding.drifted for finding in self.findings)
 
     def connectors(self) -> dict[str, int]:
         """How many connectors are in sync, have drifted, or only wait for an apply."""
         drifted = {each.connector for each in self.findings if each.drifted}
-        pending = {each.connector for each in self.findings if each.whose is Whose.OURS} - drifted
+        pending = {
+            each.connector for each in self.findings if each.changed_in is ChangedIn.SPECS
+        } - drifted
         return {
             "in_sync": len(self.managed - drifted - pending),
             "drifted": len(drifted),
@@ -122,22 +156,13 @@ class Drift:
     def keys(self) -> dict[str, int]:
         """In how many connectors each config key has drifted, the most first."""
         found = Counter(
-            each.key for each in self.findings if each.kind is Kind.CONFIG and each.drifted
+            each.key for each in self.findings if each.kind is FindingKind.CONFIG and each.drifted
         )
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
-    def counts(self) -> dict[str, int]:
-        """How many findings there are of each sort."""
-        found = self.findings
-        return {
-            "theirs": sum(each.whose is Whose.THEIRS for each in found),
-            "both": sum(each.whose is Whose.BOTH for each in found),
-            "unknown": sum(each.whose is Whose.UNKNOWN for each in found),
-            "ours": sum(each.whose is Whose.OURS for each in found),
-            "unmanaged": sum(each.kind is Kind.UNMANAGED for each in found),
-            "left_offsets": sum(each.kind is Kind.LEFT_OFFSETS for each in found),
-            "failed": sum(each.kind is Kind.FAILED for each in found),
-        }
+    def count(self, what: ChangedIn | FindingKind) -> int:
+        """How many findings were changed there, or are of this kind."""
+        return sum(each.counts_as(what) for each in self.findings)
 
 
 def changes(before: Drift, now: Drift) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:

@@ -1,1 +1,1 @@
-"""The ledger: what was applied by whom, which pins were used, who holds the lease."""
+"""The ledger's formats: owners, applied configs, pins and journals. Pure."""

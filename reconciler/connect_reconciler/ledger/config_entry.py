@@ -1,4 +1,4 @@
-"""What a connector's own config says of its owner and pins, where no topic does. Pure."""
+"""A connector's ledger entry in its own config, where there is no ledger topic. Pure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any
 
 import orjson
 
+from connect_reconciler.ledger.records import FORMAT, rename_from_json, rename_to_json
 from connect_reconciler.ledger.topic import LedgerUnreadable
-from connect_reconciler.ledger.values import FORMAT, rename_from_json, rename_to_json
-from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned, Renaming
-from connect_reconciler.plan.renames.recorded_as_pin import renaming_of
-from connect_reconciler.plan.renames.rename import pins_of, renames_of
-from connect_reconciler.plan.reserved import LEDGER_KEY
+from connect_reconciler.model.live import AppliedPin, LedgerState, Owned, Renaming
+from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_reconciler.plan.renames.rename import pins_of, renames_of, renaming_of
 from connect_runtime.rest import wire
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.offsets import canonical_partition
+from connect_specs.partitions import partition_key
 from connect_specs.states import TargetState
 
 _MARK_CHARS = 16
@@ -44,9 +43,9 @@ def entry_of(name: str, state: LedgerState) -> Entry | None:
 
 
 def dump_entry(entry: Entry | None) -> str:
-    """As the connector's config holds it; empty for none.
+    """The entry as text for the connector's config; empty for none.
 
-    Its target state is left out: it changes where this cannot be written.
+    The target state is left out: it changes at times when the config cannot be written.
     """
     if entry is None:
         return ""
@@ -54,12 +53,12 @@ def dump_entry(entry: Entry | None) -> str:
     renames = {old: rename_to_json(each) for old, each in entry.renames.items()}
     text = orjson.dumps(
         {
-            # A version that does not know of renames must not pass over one
+            # A version that does not know renames must refuse an entry with one
             **({"v": _WITH_RENAMES, "renames": renames} if renames else {"v": FORMAT}),
             "project": owned.project,
             "config": dict(owned.config),
             "prevent_delete": owned.prevent_delete,
-            "held_from": owned.held_from,
+            "held_from": owned.restore_to,
             "resuming": owned.resuming,
             "applied_ms": owned.applied_ms,
             "env": owned.env,
@@ -67,14 +66,14 @@ def dump_entry(entry: Entry | None) -> str:
         },
         option=orjson.OPT_SORT_KEYS,
     ).decode()
-    # Connect must not look for ${provider:path:key} in here and put secrets in their place
+    # Connect must not replace ${provider:path:key} in here by secrets
     return text.replace("$", "\\u0024")
 
 
 def offsets_mark(offsets: Iterable[OffsetEntry]) -> str:
-    """Tells offsets from others, in a few characters."""
+    """A short hash of offsets, to see whether they moved."""
     now = sorted(
-        (canonical_partition(each.partition), orjson.dumps(each.offset, option=_SORTED).decode())
+        (partition_key(each.partition), orjson.dumps(each.offset, option=_SORTED).decode())
         for each in offsets
         if each.offset is not None
     )
@@ -84,7 +83,7 @@ def offsets_mark(offsets: Iterable[OffsetEntry]) -> str:
 def load_ledger(
     configs: Mapping[str, Mapping[str, str]], refused: Callable[[LedgerUnreadable, str], None]
 ) -> LedgerState:
-    """The ledger of all configs. `refused` is told of each connector whose entry is unreadable."""
+    """The ledger of all configs. `refused` is called for each unreadable entry."""
     connectors: dict[str, Owned] = {}
     pins: dict[tuple[str, str], AppliedPin] = {}
     renames: dict[tuple[str, str], Renaming] = {}
@@ -97,17 +96,17 @@ def load_ledger(
             refused(error, name)
             continue
         if entry.owned.config.get("name", name) != name:
-            continue  # someone copied the config of another connector, and this one is nobody's
+            continue  # a copy of another connector's config: nobody owns this connector
         connectors[name] = entry.owned
         pins |= {(name, pin): each for pin, each in entry.pins.items()}
-        # A rename is over once the old name is gone, which cannot be written while the new one runs
+        # A rename is over once the old name is gone: that cannot be written while the new one runs
         renames |= {(name, old): each for old, each in entry.renames.items() if old in configs}
     return LedgerState(connectors, pins, renames)
 
 
 def with_configs(topic: LedgerState, configs: Mapping[str, Mapping[str, str]]) -> LedgerState:
-    """The topic's ledger, and that of the configs of connectors which it does not know: those were
-    applied to by REST alone. What cannot be read there counts as not being there."""
+    """The topic's ledger, and the entries of connectors that it does not know, which were applied
+    over REST alone. Unreadable entries are ignored."""
     unknown = {name: each for name, each in configs.items() if name not in topic.connectors}
     found = load_ledger(unknown, lambda error, name: None)
     return replace(
@@ -119,14 +118,14 @@ def with_configs(topic: LedgerState, configs: Mapping[str, Mapping[str, str]]) -
 
 
 def still_held(ledger: LedgerState, went_on: Callable[[str, str], bool]) -> LedgerState:
-    """The ledger without the holds of connectors that were let go, and went on since.
+    """The ledger without `restore_to` of connectors that were restored, and moved offsets since.
 
-    `went_on` tells that of one with the mark of the offsets that it had then.
+    `went_on` says whether a connector's offsets differ from those of a mark.
     """
     return replace(
         ledger,
         connectors={
-            name: replace(owned, held_from=None, resuming=None)
+            name: replace(owned, restore_to=None, resuming=None)
             if owned.resuming is not None and went_on(name, owned.resuming)
             else owned
             for name, owned in ledger.connectors.items()
@@ -135,7 +134,7 @@ def still_held(ledger: LedgerState, went_on: Callable[[str, str], bool]) -> Ledg
 
 
 def load_entry(name: str, text: str) -> Entry:
-    """What a connector's config says of its owner, and its pins. Raises LedgerUnreadable."""
+    """The entry in a connector's config. Raises LedgerUnreadable."""
     try:
         value = orjson.loads(text)
         if not isinstance(value, dict) or value.get("v") not in (FORMAT, _WITH_RENAMES):
@@ -146,7 +145,7 @@ def load_entry(name: str, text: str) -> Entry:
             config={_text(key): _text(each) for key, each in value["config"].items()},
             state=None,
             prevent_delete=value["prevent_delete"] is True,
-            held_from=None if held is None else TargetState(held),
+            restore_to=None if held is None else TargetState(held),
             applied_ms=int(value["applied_ms"]),
             # Older entries do not say
             resuming=None if value.get("resuming") is None else _text(value["resuming"]),
@@ -171,7 +170,7 @@ def load_entry(name: str, text: str) -> Entry:
                 "ledger.unreadable",
                 f"what the config of {name} says under {LEDGER_KEY} cannot be read",
                 name,
-                why="it was changed by hand, is masked, or was written by a newer connect",
+                why="it was changed manually, is masked, or was written by a newer connect",
                 hint=f"use a newer connect, or remove {LEDGER_KEY} from the config: pins in the"
                 " spec are then applied once more",
             )

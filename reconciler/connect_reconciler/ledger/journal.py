@@ -1,10 +1,10 @@
-"""The journal of an apply as the ledger keeps it, and as people read it.
+"""The journal of an apply, as records of the ledger.
 
-`apply/<id>` says who, when and how it ended; `apply/<id>/<connector>` which actions began and what
-became of them; `before/<id>/<connector>/<n>` how the connector was, in parts that Kafka takes:
-part 0 all but its offsets, which have the numbers after it, and its pins, which have those before.
-One connector's actions come one after another, so that several connectors can be under way at a
-time and no record grows with the plan.
+`apply/<id>` says who applied, when and how it ended; `apply/<id>/<connector>` which actions began
+and what became of them; `before/<id>/<connector>/<n>` is the connector's snapshot from before the
+apply, in parts that Kafka accepts: offsets have the numbers above 0, pins those below, and part 0
+is the rest. Each connector has a record of its own, so that several can be in progress at a time
+and no record grows with the plan.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from connect_reconciler.ledger.values import (
+from connect_reconciler.ledger.records import (
     decode,
     encode,
     entries_from_json,
@@ -27,10 +27,11 @@ from connect_reconciler.ledger.values import (
     target,
     text,
 )
-from connect_reconciler.plan.actions import AlterOffsets, CarryOffsets, DeleteOld, ResetOffsets
-from connect_reconciler.plan.journal import Before
-from connect_reconciler.plan.renames.recorded_as_pin import renaming_of
-from connect_reconciler.plan.values import Plain, Secret, Value
+from connect_reconciler.model.actions import ACTIONS, CarryOffsets, PinAction
+from connect_reconciler.model.journal import ConnectorSnapshot
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.values import Plain, Secret, Value
+from connect_reconciler.plan.renames.rename import renaming_of
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import OffsetEntry
 
@@ -40,8 +41,6 @@ BEFORE = "before"
 # Kafka takes 1 MB a record, key and all.
 _PART_BYTES = 500_000
 
-_ONE_REQUEST = frozenset({AlterOffsets.__name__, ResetOffsets.__name__})
-_MOVES_OFFSETS = _ONE_REQUEST | {CarryOffsets.__name__, DeleteOld.__name__}
 
 StepEnd: TypeAlias = Literal["done", "failed", "unknown"]
 
@@ -56,7 +55,8 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One action of a journal. `number` is its place in the plan, from 1. `end` None: it began.
+    """One action of a journal. `number` is its place in the plan, from 1. `end` None: it began and
+    has not ended.
 
     `detail` says why it was not done, and holds no secret.
     """
@@ -74,8 +74,8 @@ class Step:
 class Journal:
     """Ledger key `apply/<id>`: one apply. `by` says who, where and since when, in words.
 
-    `rolls_back` is the apply that it led the way back from, `saved_as` the hash of the plan file
-    that it was to carry out.
+    `rolls_back` is the apply that it reverses, `saved_as` the hash of the plan file that it
+    applies.
     """
 
     id: str
@@ -91,7 +91,7 @@ class Journal:
 
 
 def journal_record(topic: str, journal: Journal) -> NewRecord:
-    """Says that an apply began, or how it ended."""
+    """Records that an apply began, or how it ended."""
     value = {
         "project": journal.project,
         "by": journal.by,
@@ -107,7 +107,7 @@ def journal_record(topic: str, journal: Journal) -> NewRecord:
 
 
 def read_journal(apply_id: str, value: bytes) -> Journal:
-    """The reverse."""
+    """Reads what `journal_record` wrote."""
     found = decode(value)
     return Journal(
         id=apply_id,
@@ -124,7 +124,7 @@ def read_journal(apply_id: str, value: bytes) -> Journal:
 
 
 def steps_record(topic: str, apply_id: str, connector: str, steps: Sequence[Step]) -> NewRecord:
-    """Says how far an apply is with one connector."""
+    """Records which of a connector's actions began, and what became of them."""
     value = [
         {
             "number": step.number,
@@ -140,7 +140,7 @@ def steps_record(topic: str, apply_id: str, connector: str, steps: Sequence[Step
 
 
 def read_steps(connector: str, value: bytes) -> tuple[Step, ...]:
-    """The reverse."""
+    """Reads what `steps_record` wrote."""
     return tuple(
         Step(
             number=int(each["number"]),
@@ -155,31 +155,32 @@ def read_steps(connector: str, value: bytes) -> tuple[Step, ...]:
     )
 
 
-def began(connector: str, value: bytes) -> tuple[Step, ...]:
-    """Of a connector's steps those that did not end. Quick where there are none."""
+def unfinished_steps(connector: str, value: bytes) -> tuple[Step, ...]:
+    """The connector's steps that began and did not end. Fast where there are none."""
     if b'"end":null' not in value:
         return ()
     return tuple(step for step in read_steps(connector, value) if step.end is None)
 
 
 def unmoved(steps: Sequence[Step]) -> frozenset[str]:
-    """The connectors whose own offsets an apply did not move, although it kept them: the cluster
-    refused it, or they were another's."""
+    """The connectors whose own offsets an apply did not move, although it recorded them: the
+    cluster refused, or it only copied them to another connector."""
     ends: dict[str, set[bool]] = {}
     for step in steps:
-        if step.action in _MOVES_OFFSETS:
+        action = ACTIONS.get(step.action)
+        if action is not None and action.moves_offsets:
             # What is carried comes from elsewhere, and the others are several requests, of which
             # some may have been granted
-            refused = step.end == "failed" and step.action in _ONE_REQUEST
-            carried = step.action == CarryOffsets.__name__
+            refused = step.end == "failed" and issubclass(action, PinAction)
+            carried = action is CarryOffsets
             ends.setdefault(step.connector, set()).add(refused or carried)
     return frozenset(name for name, refused in ends.items() if refused == {True})
 
 
-def before_records(
-    topic: str, apply_id: str, connector: str, before: Before
+def snapshot_records(
+    topic: str, apply_id: str, connector: str, before: ConnectorSnapshot
 ) -> Iterator[NewRecord]:
-    """Keeps how a connector was, its offsets apart."""
+    """Records a connector's snapshot without its offsets."""
     config = before.config
     value: dict[str, Any] = {
         "config": None if config is None else _values(config, Plain),
@@ -199,14 +200,14 @@ def before_records(
 def offsets_records(
     topic: str, apply_id: str, connector: str, offsets: Sequence[OffsetEntry]
 ) -> Iterator[NewRecord]:
-    """Keeps the offsets that an apply is about to move."""
+    """Records the offsets that an apply is about to move."""
     for number, part in enumerate(_in_parts(entries_to_json(offsets) or []), 1):
         key = key_of(BEFORE, apply_id, connector, str(number))
         yield NewRecord(topic, key, encode({"offsets": part}))
 
 
-def read_before(parts: Mapping[int, bytes]) -> Before | None:
-    """The reverse of both; None where part 0 is missing. `parts` by their numbers."""
+def read_snapshot(parts: Mapping[int, bytes]) -> ConnectorSnapshot | None:
+    """Reads what both wrote; None where part 0 is missing. `parts` are keyed by their numbers."""
     if 0 not in parts:
         return None
     found = decode(parts[0])
@@ -220,14 +221,14 @@ def read_before(parts: Mapping[int, bytes]) -> Before | None:
         offsets += entries_from_json(decode(parts[number])["offsets"]) or ()
     read = (decode(part) for number, part in parts.items() if number < 0)
     pins = {text(each["pin"]): pin_from_json(each) for each in read}
-    return Before(
+    return ConnectorSnapshot(
         config=config,
         target=target(found["target"]),
         owner=found["owner"],
         prevent_delete=found["prevent_delete"] is True,
         # Earlier versions recorded a rename as a pin
         pins={pin: each for pin, each in pins.items() if renaming_of(pin, each) is None},
-        offsets=tuple(offsets) if moved else None,
+        offsets=Offsets(offsets) if moved else None,
         renamed_from=found["renamed_from"],
         # Older records do not say
         ignore=tuple(text(glob) for glob in found.get("ignore", ())),
@@ -243,7 +244,7 @@ def _values(config: Mapping[str, Value], kind: type[Plain] | type[Secret]) -> di
 
 
 def _in_parts(entries: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """At least one part, so that offsets that were none can be told from unknown ones."""
+    """At least one part, which tells empty offsets from offsets that were not recorded."""
     part: list[dict[str, Any]] = []
     size = 0
     for entry in entries:

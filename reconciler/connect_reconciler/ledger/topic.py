@@ -1,9 +1,7 @@
-"""What do the ledger topic's records say, and which records change it?
+"""Reads the ledger topic's records into a snapshot. Pure.
 
-Keys are `connector/<name>`, `pin/<name>/<id>`, `rename/<name>/<old>`, `meta/fingerprint-key` and
-the journal's. No I/O. A
-record that cannot be understood stops the reader: to skip an ownership or a pin would mean to apply
-it again.
+A record that this version does not understand stops the reader: skipping an owner or a pin would
+mean to apply it again.
 """
 
 from __future__ import annotations
@@ -19,38 +17,35 @@ from connect_reconciler.ledger.journal import (
     Ending,
     Journal,
     Step,
-    began,
-    read_before,
     read_journal,
+    read_snapshot,
     read_steps,
+    unfinished_steps,
     unmoved,
 )
-from connect_reconciler.ledger.values import (
+from connect_reconciler.ledger.records import (
+    CONNECTOR,
+    FINGERPRINT_KEY,
+    META,
+    PIN,
+    RENAME,
     decode,
-    encode,
     flag,
     key_of,
     parts_of,
     pin_from_json,
-    pin_to_json,
     rename_from_json,
-    rename_to_json,
     target,
     text,
 )
-from connect_reconciler.plan.journal import Before, HalfDone, Later, Unfinished
-from connect_reconciler.plan.live import AppliedPin, LedgerState, Owned, Renaming
-from connect_reconciler.plan.renames.recorded_as_pin import old_name_in, pin_of_rename, renaming_of
+from connect_reconciler.model.journal import ConnectorSnapshot, HalfDone, Later, Unfinished
+from connect_reconciler.model.live import LedgerState, Owned
+from connect_reconciler.plan.renames.rename import old_name_in, renaming_of
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.diagnostics import Diagnostic, Failed
 
 V = TypeVar("V")
 
-_CONNECTOR = "connector"
-PIN = "pin"
-RENAME = "rename"
-_META = "meta"
-_FINGERPRINT_KEY = "fingerprint-key"
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -60,15 +55,15 @@ class LedgerUnreadable(Failed):
 
 @dataclass(frozen=True, slots=True)
 class LedgerSnapshot:
-    """The ledger topic up to a point: what planning uses, and the journals by the apply's id.
+    """The ledger topic up to a point: the state that planning uses, and the journals by apply id.
 
-    Most readers want few of the journals' details, so these are read when they are asked for.
+    Few readers need details of the journals, so these are decoded on demand.
     """
 
     state: LedgerState = field(default_factory=LedgerState)
     applies: Mapping[str, Journal] = field(default_factory=dict)
     raw_steps: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
-    raw_before: Mapping[str, Mapping[str, Mapping[int, bytes]]] = field(default_factory=dict)
+    raw_snapshots: Mapping[str, Mapping[str, Mapping[int, bytes]]] = field(default_factory=dict)
 
     def steps(self, apply_id: str) -> tuple[Step, ...]:
         """The actions of an apply that began, in the plan's order."""
@@ -77,33 +72,33 @@ class LedgerSnapshot:
             found = [step for name, value in raw.items() for step in read_steps(name, value)]
         return tuple(sorted(found, key=lambda step: step.number))
 
-    def before(self, apply_id: str) -> dict[str, Before]:
-        """How the connectors were that an apply touched, by name; the offsets where it moved them,
-        or may have."""
+    def snapshots(self, apply_id: str) -> dict[str, ConnectorSnapshot]:
+        """The connectors that an apply touched, as they were before it, by name; with offsets where
+        it moved them, or may have."""
         unchanged = unmoved(self.steps(apply_id))
         with _readable(apply_id):
             found = {
-                name: read_before(_but_offsets(parts) if name in unchanged else parts)
-                for name, parts in self.raw_before.get(apply_id, {}).items()
+                name: read_snapshot(_without_offsets(parts) if name in unchanged else parts)
+                for name, parts in self.raw_snapshots.get(apply_id, {}).items()
             }
         return {name: before for name, before in sorted(found.items()) if before is not None}
 
     def later(self, apply_id: str) -> dict[str, Later]:
         """What applies after this one did to its connectors, by name."""
-        names = self.raw_before.get(apply_id, {}).keys()
+        names = self.raw_snapshots.get(apply_id, {}).keys()
         found: dict[str, Later] = {}
         in_order = self._in_order()
         for each in in_order[in_order.index(self.applies[apply_id]) + 1 :]:
-            if names.isdisjoint(self.raw_before.get(each.id, {})):
+            if names.isdisjoint(self.raw_snapshots.get(each.id, {})):
                 continue
-            before = self.before(each.id)
-            names_of_now = {past.renamed_from: name for name, past in before.items()}
+            before = self.snapshots(each.id)
+            names_of_now = {each.renamed_from: name for name, each in before.items()}
             for name in names & before.keys():
                 first = found.get(name) or Later((), before[name])
                 new = {names_of_now[name]: each.id} if name in names_of_now else {}
                 found[name] = Later(
                     (*first.applies, each.id),
-                    first.before,
+                    first.snapshot,
                     first.moved or before[name].offsets is not None,
                     {**first.renamed, **new},
                 )
@@ -117,7 +112,7 @@ class LedgerSnapshot:
         return newest
 
     def rolled_back(self, apply_id: str) -> int:
-        """How often the way back from an apply was gone to its end."""
+        """How often an apply was rolled back completely."""
         return sum(
             each.rolls_back == apply_id and each.ending is Ending.DONE
             for each in self.applies.values()
@@ -128,68 +123,9 @@ class LedgerSnapshot:
         return [each for each in self._in_order() if each.project == project]
 
     def _in_order(self) -> list[Journal]:
-        """As the topic has them, since one apply at a time writes there: the clocks of two machines
-        may differ."""
+        """In the topic's order, since one apply at a time writes there: clocks of two machines may
+        differ."""
         return list(self.applies.values())
-
-
-# --- records to write ---
-
-
-def owned_record(topic: str, name: str, owned: Owned | None) -> NewRecord:
-    """Says who manages a connector and what was applied; None: nobody does."""
-    value = None
-    if owned is not None:
-        value = encode(
-            {
-                "project": owned.project,
-                "config": dict(owned.config),
-                "state": owned.state,
-                "prevent_delete": owned.prevent_delete,
-                "held_from": owned.held_from,
-                "applied_ms": owned.applied_ms,
-                "env": owned.env,
-            }
-        )
-    return NewRecord(topic, key_of(_CONNECTOR, name), value)
-
-
-def pin_record(topic: str, name: str, pin: str, applied: AppliedPin | None) -> NewRecord:
-    """Says that a pin was applied; None forgets it."""
-    value = None
-    if applied is not None:
-        value = encode(pin_to_json(applied))
-    return NewRecord(topic, key_of(PIN, name, pin), value)
-
-
-def rename_record(topic: str, name: str, old: str, renaming: Renaming | None) -> NewRecord:
-    """Says how far the rename from `old` is; None forgets it."""
-    value = None if renaming is None else encode(rename_to_json(renaming))
-    return NewRecord(topic, key_of(RENAME, name, old), value)
-
-
-def earlier_rename_removal(topic: str, name: str, old: str) -> NewRecord:
-    """Forgets the rename where an earlier version recorded it. Comes before the one that this
-    version writes."""
-    return NewRecord(topic, key_of(PIN, name, pin_of_rename(old)), None)
-
-
-def journal_removal(topic: str, apply_id: str, snapshot: LedgerSnapshot) -> Iterator[NewRecord]:
-    """Forgets an apply and all that belongs to it."""
-    yield NewRecord(topic, key_of(APPLY, apply_id), None)
-    for name in snapshot.raw_steps.get(apply_id, ()):
-        yield NewRecord(topic, key_of(APPLY, apply_id, name), None)
-    for name, parts in snapshot.raw_before.get(apply_id, {}).items():
-        for number in parts:
-            yield NewRecord(topic, key_of(BEFORE, apply_id, name, str(number)), None)
-
-
-def fingerprint_key_record(topic: str, key: bytes) -> NewRecord:
-    """Keeps the key of the fingerprints."""
-    return NewRecord(topic, key_of(_META, _FINGERPRINT_KEY), encode({"key": key.hex()}))
-
-
-# --- reading ---
 
 
 def reduce_all(snapshot: LedgerSnapshot, records: Iterable[LogRecord]) -> LedgerSnapshot:
@@ -201,7 +137,7 @@ def reduce_all(snapshot: LedgerSnapshot, records: Iterable[LogRecord]) -> Ledger
 
 
 class _Fold:
-    """The snapshot in the making: copied once, then changed in place."""
+    """Builds a snapshot: copies the one it starts with once, then changes that copy in place."""
 
     def __init__(self, start: LedgerSnapshot) -> None:
         self._connectors = dict(start.state.connectors)
@@ -209,18 +145,18 @@ class _Fold:
         self._renames = dict(start.state.renames)
         self._applies = dict(start.applies)
         self._steps = dict(start.raw_steps)
-        self._before = dict(start.raw_before)
-        # What of the journals was copied already, and may be changed.
+        self._snapshots = dict(start.raw_snapshots)
+        # The journals that were copied already, and may be changed
         self._own: set[tuple[str, str]] = set()
         self._fingerprint_key = start.state.fingerprint_key
         self._kinds: Mapping[tuple[str, int], Callable[[list[str], LogRecord], None]] = {
-            (_CONNECTOR, 1): self._on_connector,
+            (CONNECTOR, 1): self._on_connector,
             (PIN, 2): self._on_pin,
             (RENAME, 2): self._on_rename,
             (APPLY, 1): self._on_apply,
             (APPLY, 2): self._on_steps,
-            (BEFORE, 3): self._on_before,
-            (_META, 1): self._on_meta,
+            (BEFORE, 3): self._on_snapshot,
+            (META, 1): self._on_meta,
         }
 
     def snapshot(self) -> LedgerSnapshot:
@@ -233,7 +169,7 @@ class _Fold:
             ),
             self._applies,
             self._steps,
-            self._before,
+            self._snapshots,
         )
         early = sorted(j.id for j in self._applies.values() if j.ending is None)
         if not early:
@@ -250,7 +186,7 @@ class _Fold:
             kind, *parts = parts_of(record.key)
             handle = self._kinds.get((kind, len(parts)))
             if handle is None and record.value is None:
-                return  # a newer version forgot what this one never knew
+                return  # a newer version deleted a record of a kind that this one does not know
             if handle is None:
                 raise ValueError("its key is of no known kind")
             handle(parts, record)
@@ -270,7 +206,7 @@ class _Fold:
             config={text(k): text(v) for k, v in value["config"].items()},
             state=target(value["state"]),
             prevent_delete=flag(value["prevent_delete"]),
-            held_from=target(value["held_from"]),
+            restore_to=target(value["held_from"]),
             applied_ms=int(value["applied_ms"]),
             # Older records do not say
             env=None if value.get("env") is None else text(value["env"]),
@@ -307,7 +243,7 @@ class _Fold:
 
     def _on_steps(self, parts: list[str], record: LogRecord) -> None:
         apply_id, name = parts
-        steps = self._mine(self._steps, APPLY, apply_id)
+        steps = self._copied(self._steps, APPLY, apply_id)
         if record.value is None:
             steps.pop(name, None)
         else:
@@ -315,9 +251,9 @@ class _Fold:
         if not steps:
             del self._steps[apply_id]
 
-    def _on_before(self, parts: list[str], record: LogRecord) -> None:
+    def _on_snapshot(self, parts: list[str], record: LogRecord) -> None:
         apply_id, name, number = parts
-        of_apply = self._mine(self._before, BEFORE, apply_id)
+        of_apply = self._copied(self._snapshots, BEFORE, apply_id)
         found = dict(of_apply.get(name, {}))
         if record.value is None:
             found.pop(int(number), None)
@@ -327,10 +263,12 @@ class _Fold:
         if not found:
             del of_apply[name]
         if not of_apply:
-            del self._before[apply_id]
+            del self._snapshots[apply_id]
 
-    def _mine(self, journals: dict[str, Mapping[str, V]], kind: str, apply_id: str) -> dict[str, V]:
-        """What one apply recorded, as a copy that may be changed."""
+    def _copied(
+        self, journals: dict[str, Mapping[str, V]], kind: str, apply_id: str
+    ) -> dict[str, V]:
+        """The records of one apply, as a copy that may be changed."""
         found = journals.get(apply_id)
         if not isinstance(found, dict) or (kind, apply_id) not in self._own:
             found = dict(found or {})
@@ -339,12 +277,22 @@ class _Fold:
         return found
 
     def _on_meta(self, parts: list[str], record: LogRecord) -> None:
-        if parts != [_FINGERPRINT_KEY]:
+        if parts != [FINGERPRINT_KEY]:
             raise ValueError("its key is of no known kind")
         if record.value is None:
             self._fingerprint_key = None
         else:
             self._fingerprint_key = bytes.fromhex(text(decode(record.value)["key"]))
+
+
+def journal_removal(topic: str, apply_id: str, snapshot: LedgerSnapshot) -> Iterator[NewRecord]:
+    """Forgets an apply and all that belongs to it."""
+    yield NewRecord(topic, key_of(APPLY, apply_id), None)
+    for name in snapshot.raw_steps.get(apply_id, ()):
+        yield NewRecord(topic, key_of(APPLY, apply_id, name), None)
+    for name, parts in snapshot.raw_snapshots.get(apply_id, {}).items():
+        for number in parts:
+            yield NewRecord(topic, key_of(BEFORE, apply_id, name, str(number)), None)
 
 
 def with_fingerprint_key(snapshot: LedgerSnapshot, key: bytes | None) -> LedgerSnapshot:
@@ -355,26 +303,26 @@ def with_fingerprint_key(snapshot: LedgerSnapshot, key: bytes | None) -> LedgerS
 
 
 def _unfinished(snapshot: LedgerSnapshot, apply_id: str) -> Unfinished:
-    raw = snapshot.raw_before.get(apply_id, {})
+    raw = snapshot.raw_snapshots.get(apply_id, {})
     with _readable(apply_id):
         steps = [
-            HalfDone(step.connector, step.action, read_before(raw.get(step.connector, {})))
+            HalfDone(step.connector, step.action, read_snapshot(raw.get(step.connector, {})))
             for name, value in snapshot.raw_steps.get(apply_id, {}).items()
-            for step in began(name, value)
+            for step in unfinished_steps(name, value)
         ]
     in_order = tuple(sorted(steps, key=lambda step: step.connector))
     journal = snapshot.applies[apply_id]
     return Unfinished(apply_id, journal.by, in_order, journal.project)
 
 
-def _but_offsets(parts: Mapping[int, bytes]) -> dict[int, bytes]:
-    """What was kept of a connector, but for its offsets."""
+def _without_offsets(parts: Mapping[int, bytes]) -> dict[int, bytes]:
+    """The parts of a connector's snapshot without its offsets."""
     return {number: part for number, part in parts.items() if number <= 0}
 
 
 @contextmanager
 def _readable(apply_id: str) -> Iterator[None]:
-    """Raises LedgerUnreadable for what an apply wrote and this version does not understand."""
+    """Raises LedgerUnreadable for records of an apply that this version does not understand."""
     try:
         yield
     except _MALFORMED as error:

@@ -1,29 +1,27 @@
 """What differs between desired and live, connector by connector, as values. No order, no words.
 
 Flat configs are compared as the maps of strings that Connect stores; offsets, which are nested, by
-deepdiff. Passing statuses do not count. Whether a change is allowed is for checks.py.
+deepdiff. Passing statuses do not count. Whether a change is allowed is for plan/checks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
-from deepdiff import DeepDiff
-
-from connect_reconciler.plan.actions import FieldChange
-from connect_reconciler.plan.kinds import kind_of
-from connect_reconciler.plan.live import AppliedPin, Kind, Live, LiveConnector, Owned
-from connect_reconciler.plan.offsets.positions import entries_at
-from connect_reconciler.plan.predict import moves_home
+from connect_reconciler.model.actions import FieldChange
+from connect_reconciler.model.live import Kind, Live, LiveConnector, Owned, kind_of
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.reserved import without_reserved
+from connect_reconciler.model.secrets.sensitive import ConfigRedactor, redacted
+from connect_reconciler.model.values import Value
+from connect_reconciler.plan.offsets.sink_positions import entries_at
+from connect_reconciler.plan.predict import changes_place
 from connect_reconciler.plan.renames.rename import Rename, base_config, recorded_pin, rename_of
-from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.secrets.sensitive import Veil, veil
-from connect_reconciler.plan.values import Value
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
-from connect_specs.offsets import canonical_partition, content_hash
+from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
 
 Existence: TypeAlias = Literal["create", "adopt", "keep", "delete", "forget"]
@@ -44,20 +42,20 @@ class PinChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """All that differs for one connector.
+class ConnectorDiff:
+    """What differs for one connector: its diff.
 
     `goal` is the target state that it is to end in. `written` is the whole config as it is to be,
     `config` what of it differs from live. `offsets` are those it has where its new config points.
     `moved` is what differs from the config of the old name, for one that is still to be renamed.
-    `guard` None: the guard stays as it is. `rename` None: there is nothing to rename, or not any
+    `prevent_delete` None: it stays as it is. `rename` None: there is nothing to rename, or not any
     more.
     """
 
     name: str
     existence: Existence
     kind: Kind
-    cover: Veil
+    redactor: ConfigRedactor
     goal: TargetState
     spec: DesiredConnector | None = None
     live: LiveConnector | None = None
@@ -65,9 +63,9 @@ class Changes:
     written: Mapping[str, str] | None = None
     config: tuple[FieldChange, ...] = ()
     moved: tuple[FieldChange, ...] = ()
-    offsets: tuple[OffsetEntry, ...] = ()
+    offsets: Offsets = field(default_factory=Offsets)
     pin: PinChange | None = None
-    guard: bool | None = None
+    prevent_delete: bool | None = None
     rename: Rename | None = None
 
     @property
@@ -83,10 +81,10 @@ class Changes:
     @property
     def values(self) -> dict[str, Value]:
         """The config to be written, as a plan may hold it."""
-        return veil(self.written or {}, self.cover)
+        return redacted(self.written or {}, self.redactor)
 
 
-def diff(desired: Desired, live: Live) -> tuple[Changes, ...]:
+def diff(desired: Desired, live: Live) -> tuple[ConnectorDiff, ...]:
     """The changes of every connector that a spec names or this project owns, by name; one that is
     renamed is among the changes of its new name.
 
@@ -107,31 +105,21 @@ def written_config(spec: DesiredConnector, live: Mapping[str, str] | None) -> di
 
 
 def field_changes(
-    old: Mapping[str, str], new: Mapping[str, str], cover: Veil
+    old: Mapping[str, str], new: Mapping[str, str], redactor: ConfigRedactor
 ) -> tuple[FieldChange, ...]:
     """The keys that differ, sorted. Secrets are compared here, and leave only as fingerprints."""
     return tuple(
         FieldChange(
             key,
-            cover.value(key, old[key]) if key in old else None,
-            cover.value(key, new[key]) if key in new else None,
+            redactor.value(key, old[key]) if key in old else None,
+            redactor.value(key, new[key]) if key in new else None,
         )
         for key in sorted(old.keys() | new.keys())
         if old.get(key) != new.get(key)
     )
 
 
-def offsets_drifted(applied: AppliedPin, offsets: tuple[OffsetEntry, ...]) -> bool:
-    """Whether offsets are not the ones that the pin was resolved to."""
-    now = {canonical_partition(entry.partition): entry.offset for entry in offsets}
-    if applied.resolved is None:
-        return any(offset is not None for offset in now.values())
-    wanted = {canonical_partition(entry.partition): entry.offset for entry in applied.resolved}
-    here = {partition: now.get(partition) for partition in wanted}
-    return bool(DeepDiff(here, wanted, ignore_numeric_type_changes=True))
-
-
-def _changes(desired: Desired, live: Live) -> Iterator[Changes]:
+def _changes(desired: Desired, live: Live) -> Iterator[ConnectorDiff]:
     renamed = set()
     for spec in desired.connectors.values():
         changes = _of_spec(spec, desired.project, live)
@@ -142,23 +130,25 @@ def _changes(desired: Desired, live: Live) -> Iterator[Changes]:
         if owned.project != desired.project or name in desired.connectors or name in renamed:
             continue
         connector = live.connectors.get(name)
-        cover = Veil(name, live.ledger.fingerprint_key, live.password_keys.get(name, frozenset()))
-        yield Changes(
+        redactor = ConfigRedactor(
+            name, live.ledger.fingerprint_key, live.password_keys.get(name, frozenset())
+        )
+        yield ConnectorDiff(
             name,
             "forget" if connector is None else "delete",
             "unknown" if connector is None else connector.kind,
-            cover,
+            redactor,
             TargetState.STOPPED,
             live=connector,
             owned=owned,
-            offsets=() if connector is None else connector.offsets,
+            offsets=Offsets() if connector is None else connector.offsets,
         )
 
 
-def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
+def _of_spec(spec: DesiredConnector, project: str, live: Live) -> ConnectorDiff:
     name = spec.name
     connector, owned = live.connectors.get(name), live.ledger.connectors.get(name)
-    cover = Veil(
+    redactor = ConfigRedactor(
         name,
         live.ledger.fingerprint_key,
         frozenset(spec.sensitive) | live.password_keys.get(name, frozenset()),
@@ -166,8 +156,8 @@ def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
     rename = rename_of(spec, live)
     stored = None if connector is None else {**without_reserved(connector.config), "name": name}
     written = written_config(spec, base_config(spec, live))
-    fields = () if stored is None else field_changes(stored, written, cover)
-    guarded = owned is not None and owned.prevent_delete
+    fields = () if stored is None else field_changes(stored, written, redactor)
+    protected = owned is not None and owned.prevent_delete
     existence: Existence = "keep"
     if connector is None:
         existence = "create"
@@ -175,40 +165,40 @@ def _of_spec(spec: DesiredConnector, project: str, live: Live) -> Changes:
         existence = "adopt"
     before = connector or (rename.live if rename else None)
     kind = kind_of(written, before, live.kinds)
-    offsets = live.orphan_offsets.get(name, ()) if connector is None else connector.offsets
+    offsets = live.offsets_of(name)
     other_kind = connector is not None and {kind, connector.kind} == {"source", "sink"}
-    if other_kind or moves_home(kind, (change.key for change in fields)):
-        offsets = live.new_offsets.get(name, ())
+    if other_kind or changes_place(kind, (change.key for change in fields)):
+        offsets = live.offsets_after_change.get(name, Offsets())
     if rename is not None and rename.live is not None and rename.stage in ("new", "begun"):
         offsets = rename.live.offsets
     owner = owned if connector is not None or rename is None else rename.owned
-    return Changes(
+    return ConnectorDiff(
         name,
         existence,
         kind,
-        cover,
+        redactor,
         _goal(spec, before, owner if owner and owner.project == project else None, rename),
         spec=spec,
         live=connector,
         owned=owned,
         written=written,
         config=fields,
-        moved=_moved(rename, name, written, cover),
+        moved=_moved(rename, name, written, redactor),
         offsets=offsets,
         pin=_pin_change(spec, kind, written, live, offsets),
-        guard=None if spec.prevent_delete == guarded else spec.prevent_delete,
+        prevent_delete=None if spec.prevent_delete == protected else spec.prevent_delete,
         rename=rename,
     )
 
 
 def _moved(
-    rename: Rename | None, name: str, written: Mapping[str, str], cover: Veil
+    rename: Rename | None, name: str, written: Mapping[str, str], redactor: ConfigRedactor
 ) -> tuple[FieldChange, ...]:
     """What a rename changes besides the name."""
     if rename is None or rename.live is None or rename.stage not in ("new", "begun"):
         return ()
     stored = {**without_reserved(rename.live.config), "name": name}
-    return field_changes(stored, written, cover)
+    return field_changes(stored, written, redactor)
 
 
 def _goal(
@@ -225,9 +215,9 @@ def _goal(
         return TargetState.RUNNING
     if rename is not None and rename.stage == "begun" and owned is not None:
         # Created for the old one's offsets, and not let run since; old versions create it running
-        return owned.held_from or TargetState.STOPPED
-    if connector.target is TargetState.STOPPED and owned and owned.held_from is not None:
-        return owned.held_from
+        return owned.restore_to or TargetState.STOPPED
+    if connector.target is TargetState.STOPPED and owned and owned.restore_to is not None:
+        return owned.restore_to
     return connector.target
 
 
@@ -241,7 +231,7 @@ def _pin_change(
     kind: Kind,
     written: Mapping[str, str],
     live: Live,
-    offsets: tuple[OffsetEntry, ...],
+    offsets: Offsets,
 ) -> PinChange | None:
     pin = spec.pin
     if pin is None:
@@ -252,13 +242,13 @@ def _pin_change(
     if applied is None:
         entries = None if pin.reset else pin.set
         if pin.to is not None and not pin.set:
-            entries = entries_at(pin.to, written, live.around(spec.name)) if kind == "sink" else ()
+            entries = entries_at(pin.to, written, live.logs_of(spec.name)) if kind == "sink" else ()
         return PinChange(pin.id, known, entries, again=False, held=held)
-    # Once-only: a pin with other content is for checks.py to refuse, and one that was let go of
+    # Once-only: a pin with other content is for plan/checks to refuse, and one that was let go of
     # stays satisfied however far the connector has moved
     if applied.content_hash != known or not (held and applied.held):
         return None
-    if spec.name in live.unknown or not offsets_drifted(applied, offsets):
+    if spec.name in live.unread_offsets or not applied.moved(offsets):
         return None
     return PinChange(pin.id, known, applied.resolved, again=True, held=True)
 

@@ -4,9 +4,9 @@ Rules, cited below:
 R1 offsets move only while stopped, and a stop happens only for offsets or a spec that says so;
 R2 config before offsets: it names the group, the topic and the class that judges them;
 R3 the pin is recorded before anything resumes;
-R4 what was held goes back to its state from before, which the ledger has since before the stop;
+R4 a connector stopped for an action is restored to the state that the ledger has since before;
 R5 on the way to paused, pause first: the new config must not run for a moment;
-R6 what ends comes before what starts: a slot, server id or group can have one owner only;
+R6 stops come before starts: a replication slot, server id or group can have one owner only;
 R7 a rename: the old one stops, the new one is there, has its offsets, and runs; then the old one
    goes. Offsets that a pin asks for come after those that are carried, and win.
 """
@@ -17,8 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from connect_reconciler.plan.actions import (
-    Absent,
+from connect_reconciler.model.actions import (
     Action,
     Adopt,
     AlterOffsets,
@@ -26,43 +25,47 @@ from connect_reconciler.plan.actions import (
     Create,
     Delete,
     DeleteOld,
-    Exists,
     Forget,
-    InsideLog,
-    NotProtected,
-    OfOld,
-    OldCondition,
-    OwnerIs,
     Pause,
-    PinNotRecorded,
-    PinRecorded,
-    Precondition,
+    PinAction,
     Protect,
-    RenameRecorded,
     ResetOffsets,
     Restart,
     Resume,
     Stop,
     StopOld,
-    TargetIs,
     UpdateConfig,
 )
-from connect_reconciler.plan.checks.group_readers import Readers
-from connect_reconciler.plan.diff import Changes
-from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.offsets.moves import sink_offset, sink_partition
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.offsets import sink_offset, sink_partition
+from connect_reconciler.model.preconditions import (
+    Absent,
+    Exists,
+    InsideLog,
+    NotProtected,
+    OfOld,
+    OldCondition,
+    OwnerIs,
+    PinNotRecorded,
+    PinRecorded,
+    Precondition,
+    RenameRecorded,
+    TargetIs,
+)
+from connect_reconciler.model.secrets.sensitive import config_fingerprint
+from connect_reconciler.model.values import Secret
+from connect_reconciler.plan.action_builder import ActionBuilder
+from connect_reconciler.plan.diff import ConnectorDiff
+from connect_reconciler.plan.offsets.group_readers import Readers
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
+from connect_reconciler.plan.renames.builder import RenameBuilder
 from connect_reconciler.plan.renames.rename import carried
-from connect_reconciler.plan.renames.wording import RenameWording
-from connect_reconciler.plan.secrets.sensitive import config_fingerprint
-from connect_reconciler.plan.values import Secret
-from connect_reconciler.plan.wording import Wording
-from connect_specs.offsets import content_hash
+from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
 
 
 def ordered(
-    changes: Iterable[Changes],
+    changes: Iterable[ConnectorDiff],
     live: Live,
     readers: Readers,
     *,
@@ -71,7 +74,10 @@ def ordered(
 ) -> tuple[Action, ...]:
     """The actions of all connectors, grouped by connector, each with what it relies on."""
     groups = [
-        (each.name, _with_preconditions(each, live, project, Wording(each, live, worker, readers)))
+        (
+            each.name,
+            _with_preconditions(each, live, project, ActionBuilder(each, live, worker, readers)),
+        )
         for each in changes
     ]
     groups.sort(key=lambda group: (rank(group[1]), group[0]))
@@ -88,15 +94,15 @@ def rank(actions: tuple[Action, ...]) -> int:
         return 0
     if actions and isinstance(actions[0], Create):
         return 3
-    if any(isinstance(action, Stop) and action.held_from is None for action in actions):
+    if any(isinstance(action, Stop) and action.restore_to is None for action in actions):
         return 1
     return 1 if any(isinstance(action, Pause) for action in actions) else 2
 
 
 def _with_preconditions(
-    changes: Changes, live: Live, project: str, wording: Wording
+    changes: ConnectorDiff, live: Live, project: str, builder: ActionBuilder
 ) -> tuple[Action, ...]:
-    steps = tuple(_steps(changes, wording))
+    steps = tuple(_steps(changes, builder))
     state = state_before(changes.name, steps, live, project=project)
     actions: list[Action] = []
     for bare in steps:
@@ -106,121 +112,125 @@ def _with_preconditions(
     return tuple(actions)
 
 
-def _steps(changes: Changes, wording: Wording) -> Iterator[Action]:
-    renaming = _renaming(changes, wording)
+def _steps(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action]:
+    renaming = _renaming(changes, builder)
     if renaming is None:
-        yield from _own_steps(changes, wording, None)
+        yield from _own_steps(changes, builder, None)
     elif changes.carries:  # R7
         yield renaming.stop_old()
-        yield from _own_steps(changes, wording, renaming)
+        yield from _own_steps(changes, builder, renaming)
         yield renaming.delete_old()
     elif changes.existence == "create":
         # Someone deleted the new one, whose offsets are still there and newer than the old one's
         yield renaming.delete_old()
-        yield from _own_steps(changes, wording, None)
+        yield from _own_steps(changes, builder, None)
     else:
-        yield from _own_steps(changes, wording, None)
+        yield from _own_steps(changes, builder, None)
         yield renaming.delete_old()
 
 
-def _renaming(changes: Changes, wording: Wording) -> RenameWording | None:
+def _renaming(changes: ConnectorDiff, builder: ActionBuilder) -> RenameBuilder | None:
     if changes.rename is None:
         return None
-    return RenameWording(changes, changes.rename, wording.live, wording.worker, wording.readers)
+    return RenameBuilder(changes, changes.rename, builder.live, builder.worker, builder.readers)
 
 
 def _own_steps(
-    changes: Changes, wording: Wording, renaming: RenameWording | None
+    changes: ConnectorDiff, builder: ActionBuilder, renaming: RenameBuilder | None
 ) -> Iterator[Action]:
     match changes.existence:
         case "delete":
-            yield wording.delete()
+            yield builder.delete()
         case "forget":
-            yield wording.forget()
+            yield builder.forget()
         case "create":
-            yield from _creation(changes, wording, renaming)
+            yield from _creation(changes, builder, renaming)
         case "adopt" | "keep":
-            yield from _update(changes, wording, renaming)
+            yield from _update(changes, builder, renaming)
         case _:
             assert_never(changes.existence)
 
 
 def _creation(
-    changes: Changes, wording: Wording, renaming: RenameWording | None
+    changes: ConnectorDiff, builder: ActionBuilder, renaming: RenameBuilder | None
 ) -> Iterator[Action]:
     held = changes.moves_offsets and changes.goal is not TargetState.STOPPED
     initial = TargetState.STOPPED if held else changes.goal
-    yield (renaming or wording).create(initial, changes.goal if held else None)
-    yield from _guard(changes, wording)
-    yield from _offsets(changes, wording, renaming)
-    yield from _go_to(changes.goal, initial, wording)
+    yield (renaming or builder).create(initial, changes.goal if held else None)
+    yield from _protection(changes, builder)
+    yield from _offsets(changes, builder, renaming)
+    yield from _go_to(changes.goal, initial, builder)
 
 
-def _update(changes: Changes, wording: Wording, renaming: RenameWording | None) -> Iterator[Action]:
+def _update(
+    changes: ConnectorDiff, builder: ActionBuilder, renaming: RenameBuilder | None
+) -> Iterator[Action]:
     if changes.live is None:
         return
     if changes.existence == "adopt":
-        yield wording.adopt()
-    yield from _guard(changes, wording)
+        yield builder.adopt()
+    yield from _protection(changes, builder)
     target, goal = changes.live.target, changes.goal
     stopped, paused = TargetState.STOPPED, TargetState.PAUSED
     failed = "FAILED" in (changes.live.state, *changes.live.task_states)
     if target is not stopped and (changes.moves_offsets or goal is stopped):  # R1
-        yield wording.stop(None if goal is stopped else target)
+        yield builder.stop(None if goal is stopped else target)
         # A stop ends failed tasks too: from there nothing is left to restart
         target = stopped
     elif target is stopped and goal is stopped and _held(changes):
-        yield wording.stay_stopped()
+        yield builder.stay_stopped()
     if changes.config and goal is paused and target is TargetState.RUNNING:  # R5
-        yield wording.pause()
+        yield builder.pause()
         target = paused
         if failed:
-            yield wording.restart()
+            yield builder.restart()
     if changes.config:
-        yield wording.update_config()  # R2
-    yield from _offsets(changes, wording, renaming)
+        yield builder.update_config()  # R2
+    yield from _offsets(changes, builder, renaming)
     if target is paused and goal is TargetState.RUNNING and failed:
         # Resuming leaves failed tasks failed; before it, so that a kill in between forgets nothing
-        yield wording.restart()
-    yield from _go_to(goal, target, wording)  # R3, R4
+        yield builder.restart()
+    yield from _go_to(goal, target, builder)  # R3, R4
     if target is TargetState.RUNNING and goal is paused and failed:
         # A failed task does not obey a pause
-        yield wording.restart()
+        yield builder.restart()
 
 
-def _held(changes: Changes) -> bool:
-    return changes.owned is not None and changes.owned.held_from is not None
+def _held(changes: ConnectorDiff) -> bool:
+    return changes.owned is not None and changes.owned.restore_to is not None
 
 
-def _guard(changes: Changes, wording: Wording) -> Iterator[Action]:
-    if changes.guard is not None:
-        yield wording.protect(prevent_delete=changes.guard)
+def _protection(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action]:
+    if changes.prevent_delete is not None:
+        yield builder.protect(prevent_delete=changes.prevent_delete)
 
 
 def _offsets(
-    changes: Changes, wording: Wording, renaming: RenameWording | None
+    changes: ConnectorDiff, builder: ActionBuilder, renaming: RenameBuilder | None
 ) -> Iterator[Action]:
     if renaming is not None and changes.carries:
         yield renaming.carry()
     if changes.pin is not None:
-        yield wording.alter_offsets(changes.pin)
+        yield builder.alter_offsets(changes.pin)
 
 
-def _go_to(goal: TargetState, target: TargetState, wording: Wording) -> Iterator[Action]:
+def _go_to(goal: TargetState, target: TargetState, builder: ActionBuilder) -> Iterator[Action]:
     if goal is target:
         return
     match goal:
         case TargetState.RUNNING:
-            yield wording.resume()
+            yield builder.resume()
         case TargetState.PAUSED:
-            yield wording.pause()
+            yield builder.pause()
         case TargetState.STOPPED:
-            yield wording.stop(None)
+            yield builder.stop(None)
         case _:
             assert_never(goal)
 
 
-def _requires(action: Action, state: ConnectorState, changes: Changes) -> tuple[Precondition, ...]:
+def _requires(
+    action: Action, state: ConnectorState, changes: ConnectorDiff
+) -> tuple[Precondition, ...]:
     """What the action relies on, in the state that the plan predicts there."""
     owner = OwnerIs(state.owner)
     match action:
@@ -250,7 +260,7 @@ def _requires(action: Action, state: ConnectorState, changes: Changes) -> tuple[
 
 
 def _requires_of_rename(
-    action: StopOld | CarryOffsets | DeleteOld, state: ConnectorState, changes: Changes
+    action: StopOld | CarryOffsets | DeleteOld, state: ConnectorState, changes: ConnectorDiff
 ) -> tuple[Precondition, ...]:
     old = state.old
     assert old is not None
@@ -270,11 +280,11 @@ def _requires_of_rename(
             assert_never(action)
 
 
-def _exists(state: ConnectorState, changes: Changes) -> Exists:
+def _exists(state: ConnectorState, changes: ConnectorDiff) -> Exists:
     config = state.config or {}
     leaving_out: tuple[str, ...] = ()
     if state.key is None:
-        named = changes.cover.named
+        named = changes.redactor.named
         leaving_out = tuple(
             sorted(
                 key for key, value in config.items() if isinstance(value, Secret) or key in named
@@ -295,7 +305,7 @@ def _stopped(action: Adopt | UpdateConfig, state: ConnectorState) -> tuple[Targe
     return ()
 
 
-def _inside(action: AlterOffsets | ResetOffsets, state: ConnectorState) -> Iterator[InsideLog]:
+def _inside(action: PinAction, state: ConnectorState) -> Iterator[InsideLog]:
     if isinstance(action, ResetOffsets):
         return
     for move in action.moves:
@@ -306,7 +316,9 @@ def _inside(action: AlterOffsets | ResetOffsets, state: ConnectorState) -> Itera
             yield InsideLog(partition, offset)
 
 
-def _recorded(state: ConnectorState, changes: Changes) -> tuple[PinRecorded | RenameRecorded, ...]:
+def _recorded(
+    state: ConnectorState, changes: ConnectorDiff
+) -> tuple[PinRecorded | RenameRecorded, ...]:
     found: list[PinRecorded | RenameRecorded] = []
     if changes.rename is not None and carried(state.renames, changes.rename.old):
         found.append(RenameRecorded(changes.rename.old, "carried"))

@@ -1,4 +1,4 @@
-"""Where does an action leave its connector, and does what it relies on hold there?
+"""Predicts the state that an action leaves its connector in, and checks preconditions on it.
 
 A pure fold over one connector's state. The same `check` judges the live state before the first
 action, the state that the plan predicts before each later one, and what apply reads just then.
@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import assert_never
 
-from connect_reconciler.plan.actions import (
-    Absent,
+from connect_reconciler.model.actions import (
     Action,
     Adopt,
     AlterOffsets,
@@ -21,38 +20,44 @@ from connect_reconciler.plan.actions import (
     Create,
     Delete,
     DeleteOld,
-    Exists,
     Forget,
-    InsideLog,
-    NotProtected,
-    OffsetMove,
-    OfOld,
-    OwnerIs,
     Pause,
-    PinNotRecorded,
-    PinRecorded,
-    Precondition,
+    PinAction,
     Protect,
-    RenameRecorded,
     ResetOffsets,
     Restart,
     Resume,
     Stop,
     StopOld,
-    TargetIs,
     UpdateConfig,
     old_name,
 )
-from connect_reconciler.plan.live import (
-    AppliedPin,
-    Kind,
-    Live,
-    LogRange,
-    RenameStage,
-    Renaming,
-    TopicPartition,
+from connect_reconciler.model.live import AppliedPin, Kind, Live, RenameStage, Renaming
+from connect_reconciler.model.offsets import Offsets, TopicPartition
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.preconditions import (
+    Absent,
+    Exists,
+    InsideLog,
+    NotProtected,
+    OfOld,
+    OwnerIs,
+    PinNotRecorded,
+    PinRecorded,
+    Precondition,
+    RenameRecorded,
+    TargetIs,
 )
-from connect_reconciler.plan.plan import Plan
+from connect_reconciler.model.reasons import NO_REASON
+from connect_reconciler.model.reserved import without_reserved
+from connect_reconciler.model.secrets.sensitive import (
+    ConfigRedactor,
+    config_fingerprint,
+    key_id,
+    redacted,
+)
+from connect_reconciler.model.topic_logs import LogRange
+from connect_reconciler.model.values import Value
 from connect_reconciler.plan.renames.rename import (
     pins_of,
     pins_once_carried,
@@ -60,25 +65,21 @@ from connect_reconciler.plan.renames.rename import (
     renames_of,
     renames_once_created,
 )
-from connect_reconciler.plan.reserved import without_reserved
-from connect_reconciler.plan.secrets.sensitive import Veil, config_fingerprint, key_id, veil
-from connect_reconciler.plan.values import Value
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.offsets import canonical_partition
 from connect_specs.states import TargetState
 
 # A change of one of these makes Connect look for the offsets elsewhere
-_HOME_KEYS: Mapping[Kind, frozenset[str]] = {
+_PLACE_KEYS: Mapping[Kind, frozenset[str]] = {
     "sink": frozenset({"consumer.override.bootstrap.servers", "consumer.override.group.id"}),
     "source": frozenset({"offsets.storage.topic", "producer.override.bootstrap.servers"}),
 }
 
 
-def moves_home(kind: Kind, keys: Iterable[str]) -> bool:
-    """Whether a change of these config keys has a connector's offsets in another place."""
-    of_any = frozenset[str]().union(*_HOME_KEYS.values())
-    return not _HOME_KEYS.get(kind, of_any).isdisjoint(keys)
+def changes_place(kind: Kind, keys: Iterable[str]) -> bool:
+    """Whether a change of these config keys makes Connect look for the offsets elsewhere."""
+    of_any = frozenset[str]().union(*_PLACE_KEYS.values())
+    return not _PLACE_KEYS.get(kind, of_any).isdisjoint(keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +98,10 @@ class ConnectorState:
     target: TargetState | None = None
     owner: str | None = None
     prevent_delete: bool = False
-    held_from: TargetState | None = None
+    restore_to: TargetState | None = None
     pins: Mapping[str, AppliedPin] = field(default_factory=dict)
     renames: Mapping[str, Renaming] = field(default_factory=dict)
-    offsets: tuple[OffsetEntry, ...] = ()
+    offsets: Offsets = field(default_factory=Offsets)
     logs: Mapping[TopicPartition, LogRange] = field(default_factory=dict)
     key: bytes | None = field(default=None, repr=False)
     old: ConnectorState | None = None
@@ -120,19 +121,21 @@ def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
     """The connector as it was observed."""
     connector, owned = live.connectors.get(name), live.ledger.connectors.get(name)
     key = live.ledger.fingerprint_key
-    cover = Veil(name, key, live.password_keys.get(name, frozenset()))
+    redactor = ConfigRedactor(name, key, live.password_keys.get(name, frozenset()))
     return ConnectorState(
         name=name,
         project=project,
-        config=None if connector is None else veil(without_reserved(connector.config), cover),
+        config=None
+        if connector is None
+        else redacted(without_reserved(connector.config), redactor),
         target=None if connector is None else connector.target,
         owner=None if owned is None else owned.project,
         prevent_delete=owned is not None and owned.prevent_delete,
-        held_from=None if owned is None else owned.held_from,
+        restore_to=None if owned is None else owned.restore_to,
         pins=pins_of(live.ledger, name),
         renames=renames_of(live.ledger, name),
-        offsets=connector.offsets if connector else live.orphan_offsets.get(name, ()),
-        logs=live.around(name).logs,
+        offsets=live.offsets_of(name),
+        logs=live.logs_of(name).ranges,
         kind="unknown" if connector is None else connector.kind,
         key=key,
     )
@@ -141,12 +144,12 @@ def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
 def predict(state: ConnectorState, action: Action) -> ConnectorState:
     """The connector and its ledger records once the action is done."""
     match action:
-        case Create(config=config, initial_state=target, held_from=held_from):
+        case Create(config=config, initial_state=target, restore_to=restore_to):
             return replace(
                 state,
                 config=config,
                 target=target,
-                held_from=held_from,
+                restore_to=restore_to,
                 owner=state.project,
                 pins=pins_once_created(state.pins, action),
                 renames=renames_once_created(action),
@@ -154,15 +157,15 @@ def predict(state: ConnectorState, action: Action) -> ConnectorState:
         case Adopt():
             return replace(state, owner=state.project)
         case UpdateConfig(config=config, changes=changes):
-            moved = moves_home(state.kind, (change.key for change in changes))
-            return replace(state, config=config, offsets=() if moved else state.offsets)
-        case Stop(held_from=held_from):
-            return replace(state, target=TargetState.STOPPED, held_from=held_from)
+            moved = changes_place(state.kind, (change.key for change in changes))
+            return replace(state, config=config, offsets=Offsets() if moved else state.offsets)
+        case Stop(restore_to=restore_to):
+            return replace(state, target=TargetState.STOPPED, restore_to=restore_to)
         case AlterOffsets(moves=moves):
-            resolved = tuple(move.entry for move in moves)
-            return replace(_recorded(state, action, resolved), offsets=_moved(state.offsets, moves))
+            entries = tuple(move.entry for move in moves)
+            return replace(_recorded(state, action, entries), offsets=state.offsets.after(entries))
         case ResetOffsets():
-            return replace(_recorded(state, action, None), offsets=())
+            return replace(_recorded(state, action, None), offsets=Offsets())
         case StopOld() | CarryOffsets() | DeleteOld():
             return _renamed(state, action)
         case Pause():
@@ -303,26 +306,30 @@ def _renamed(state: ConnectorState, action: StopOld | CarryOffsets | DeleteOld) 
     old = state.old
     assert old is not None
     match action:
-        case StopOld(held_from=held_from):
+        case StopOld(restore_to=restore_to):
             stopped = replace(
-                old, target=TargetState.STOPPED, owner=state.project, held_from=held_from
+                old, target=TargetState.STOPPED, owner=state.project, restore_to=restore_to
             )
             return replace(state, old=stopped)
         case CarryOffsets(moves=moves):
             renames = {**state.renames, old.name: Renaming("carried")}
             pins = pins_once_carried(state.pins, old.pins)
-            return replace(state, pins=pins, renames=renames, offsets=_moved((), moves))
+            return replace(
+                state, pins=pins, renames=renames, offsets=Offsets(move.entry for move in moves)
+            )
         case DeleteOld(reset=reset):
             renames = {name: each for name, each in state.renames.items() if name != old.name}
-            gone = predict(old, Delete(connector=old.name, reason=""))
-            return replace(state, renames=renames, old=replace(gone, offsets=()) if reset else gone)
+            gone = predict(old, Delete(connector=old.name, reason=NO_REASON))
+            return replace(
+                state, renames=renames, old=replace(gone, offsets=Offsets()) if reset else gone
+            )
         case _:
             assert_never(action)
 
 
 def _recorded(
     state: ConnectorState,
-    action: AlterOffsets | ResetOffsets,
+    action: PinAction,
     resolved: tuple[OffsetEntry, ...] | None,
 ) -> ConnectorState:
     applied = AppliedPin(action.pin_hash, resolved, held=action.held)
@@ -333,12 +340,4 @@ def _let_go(state: ConnectorState) -> ConnectorState:
     """Once it may run, its offsets move, and nothing holds it any more."""
     pins = {pin: replace(applied, held=False) for pin, applied in state.pins.items()}
     renames = {old: replace(each, held=False) for old, each in state.renames.items()}
-    return replace(state, held_from=None, pins=pins, renames=renames)
-
-
-def _moved(
-    offsets: tuple[OffsetEntry, ...], moves: tuple[OffsetMove, ...]
-) -> tuple[OffsetEntry, ...]:
-    entries = {canonical_partition(entry.partition): entry for entry in offsets}
-    entries |= {canonical_partition(move.entry.partition): move.entry for move in moves}
-    return tuple(entry for entry in entries.values() if entry.offset is not None)
+    return replace(state, restore_to=None, pins=pins, renames=renames)

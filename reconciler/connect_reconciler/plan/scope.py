@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from connect_reconciler.plan.live import Live
+from connect_reconciler.model.live import Live
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, Invalid
 
@@ -58,6 +58,7 @@ def narrowed(desired: Desired, live: Live, scope: Scope) -> tuple[Desired, Live]
         PARTIAL,
         f"partial: {len(kept)} of {len(groups)} connectors, by {_named(scope)}",
         why=" and ".join(_options(scope)) + " leaves out the others: they stay as they are",
+        severity="warning",
     )
     owners = {
         name: owned

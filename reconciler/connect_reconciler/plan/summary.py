@@ -1,6 +1,6 @@
-"""Counts what a plan does, in connectors, for its first line and for programs.
+"""Counts the connectors that a plan creates, changes, stops, ...: for its first line and for JSON.
 
-A stop that only serves other actions, and the way back from it, are not counted: nobody asked for
+A stop that only serves other actions, and the resume after it, are not counted: nobody asked for
 them.
 """
 
@@ -9,50 +9,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from itertools import groupby
-from typing import Literal, TypeAlias, assert_never, get_args
+from typing import get_args
 
-from connect_reconciler.plan.actions import (
+from connect_reconciler.model.actions import (
     Action,
-    Adopt,
     AlterOffsets,
-    CarryOffsets,
+    ChangeKind,
     Create,
-    Delete,
-    DeleteOld,
-    Forget,
     Pause,
     Protect,
-    ResetOffsets,
-    Restart,
     Resume,
     Stop,
-    StopOld,
-    UpdateConfig,
     old_name,
 )
-from connect_reconciler.plan.plan import Plan
+from connect_reconciler.model.plan import Plan
+from connect_specs.states import TargetState
 
-Kind: TypeAlias = Literal[
-    "create",
-    "rename",
-    "adopt",
-    "change",
-    "stop",
-    "pause",
-    "resume",
-    "restart",
-    "rewind",
-    "skip",
-    "set-offsets",
-    "reset",
-    "protect",
-    "unprotect",
-    "delete",
-    "forget",
-]
-
-KINDS: tuple[Kind, ...] = get_args(Kind)
-RISKY: frozenset[Kind] = frozenset({"rename", "rewind", "skip", "set-offsets", "reset"})
+KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
+RISKY: frozenset[ChangeKind] = frozenset({"rename", "rewind", "skip", "set-offsets", "reset"})
 
 
 def grouped(plan: Plan) -> tuple[tuple[Action, ...], ...]:
@@ -62,55 +36,39 @@ def grouped(plan: Plan) -> tuple[tuple[Action, ...], ...]:
     )
 
 
-def kinds(actions: tuple[Action, ...]) -> tuple[Kind, ...]:
+def kinds(actions: tuple[Action, ...]) -> tuple[ChangeKind, ...]:
     """What the actions of one connector amount to, each once."""
     held = any(
-        (isinstance(action, Stop | Create) and action.held_from is not None) or old_name(action)
+        (isinstance(action, Stop | Create) and action.restore_to is not None) or old_name(action)
         for action in actions
     )
     found = {kind for action in actions if (kind := _kind(action, held=held)) is not None}
     return tuple(kind for kind in KINDS if kind in found)
 
 
-def summarize(plan: Plan) -> Mapping[Kind, int]:
+def summarize(plan: Plan) -> Mapping[ChangeKind, int]:
     """How many connectors each kind of change concerns; kinds without any are left out."""
     counts = Counter(kind for actions in grouped(plan) for kind in kinds(actions))
     return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
 
-def _kind(action: Action, *, held: bool) -> Kind | None:
+def _kind(action: Action, *, held: bool) -> ChangeKind | None:
     match action:
-        case Create(renamed_from=None):
-            return "create"
-        case Create() | StopOld() | CarryOffsets() | DeleteOld():
+        case Stop(restore_to=TargetState()):
+            return None
+        case Pause() | Resume() if held:
+            return None
+        case Create(renamed_from=str()):
             return "rename"
-        case Adopt():
-            return "adopt"
-        case UpdateConfig():
-            return "change"
-        case Stop(held_from=held_from):
-            return "stop" if held_from is None else None
+        case Protect(prevent_delete=False):
+            return "unprotect"
         case AlterOffsets():
             return _offsets(action)
-        case ResetOffsets():
-            return "reset"
-        case Pause():
-            return None if held else "pause"
-        case Resume():
-            return None if held else "resume"
-        case Restart():
-            return "restart"
-        case Delete():
-            return "delete"
-        case Protect(prevent_delete=prevent_delete):
-            return "protect" if prevent_delete else "unprotect"
-        case Forget():
-            return "forget"
         case _:
-            assert_never(action)
+            return action.kind
 
 
-def _offsets(action: AlterOffsets) -> Kind:
+def _offsets(action: AlterOffsets) -> ChangeKind:
     """By the worst of its moves: what is delivered twice, before what is never delivered."""
     directions = {move.direction for move in action.moves}
     if "back" in directions:

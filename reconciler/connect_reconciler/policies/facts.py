@@ -1,36 +1,55 @@
 """What policies can look at: the plan, one connector's change, and the time. Pure.
 
-All of it is maps, lists, texts and numbers. Secrets are not among them: a sensitive value reads
-`(sensitive)`. A number that nobody can tell is not there, so that a rule which asks for it without
-asking whether it is known cannot be judged, and lets nothing through.
+Facts are maps, lists, texts and numbers. Secrets are not among them: a sensitive value reads
+`(sensitive)`. A number that is not known is left out, so that a rule which uses it without asking
+whether it is known cannot be evaluated, and counts as violated.
+
+`SHAPES` says which fields and words facts have, whatever the plan: a mistyped one is found when a
+policy is read, and not on the day it matters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, get_args
 from zoneinfo import ZoneInfo
 
-from connect_reconciler.plan.actions import (
+from connect_reconciler.model.actions import (
     Action,
-    AlterOffsets,
+    ConfigAction,
     Counts,
-    Create,
+    Direction,
     FieldChange,
     OffsetMove,
-    ResetOffsets,
-    UpdateConfig,
+    PinAction,
+    Unit,
 )
-from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.secrets.sensitive import SENSITIVE
-from connect_reconciler.plan.summary import grouped, kinds, summarize
-from connect_reconciler.plan.values import Plain, Value
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.secrets.sensitive import SENSITIVE
+from connect_reconciler.model.values import Plain, Value
+from connect_reconciler.plan.summary import KINDS, grouped, kinds, summarize
 from connect_specs.desired import Consequence
 
 Facts: TypeAlias = dict[str, Any]
 
-NAMES = ("plan", "change", "now")
+# Fields by name, a list of one shape, the words that a text can be, or None for anything
+Shape: TypeAlias = "dict[str, Shape] | list[Shape] | frozenset[str] | None"
+
+NAMES: Final = ("plan", "change", "now")
+WEEKDAYS: Final = (
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+)
+# Keys after whose change a connector may read elsewhere than where its offsets were
+_UNCOUNTED: Final[frozenset[Consequence]] = frozenset(
+    {"new-group", "new-offsets-topic", "redelivery", "reread"}
+)
 
 
 def plan_facts(plan: Plan) -> Facts:
@@ -46,17 +65,12 @@ def plan_facts(plan: Plan) -> Facts:
 
 def change_facts(actions: tuple[Action, ...]) -> Facts:
     """`change`: one connector's, as `docs/policies.md` lists them."""
-    moves = [
-        move
-        for action in actions
-        if isinstance(action, AlterOffsets | ResetOffsets)
-        for move in action.moves
-    ]
-    configs = [action.config for action in actions if isinstance(action, Create | UpdateConfig)]
+    moves = [move for action in actions if isinstance(action, PinAction) for move in action.moves]
+    configs = [action.config for action in actions if isinstance(action, ConfigAction)]
     fields = [
         change
         for action in actions
-        if isinstance(action, Create | UpdateConfig)
+        if isinstance(action, ConfigAction)
         for change in action.changes
     ]
     return {
@@ -83,12 +97,6 @@ def _amounts(moves: Iterable[OffsetMove], fields: Iterable[FieldChange]) -> Fact
     }
 
 
-# Keys after whose change a connector may read elsewhere than where its offsets were
-_UNCOUNTED: frozenset[Consequence] = frozenset(
-    {"new-group", "new-offsets-topic", "redelivery", "reread"}
-)
-
-
 def _in_offsets(counts: Counts) -> bool:
     return counts.unit == "offset" or counts.again == counts.skipped == 0
 
@@ -102,9 +110,6 @@ def now_facts(now_ms: int, timezone: str) -> Facts:
         "minute": time.minute,
         "date": time.date().isoformat(),
     }
-
-
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 def _key(change: FieldChange) -> Facts:
@@ -145,3 +150,81 @@ def _config(config: Mapping[str, Value]) -> dict[str, str]:
 
 def _text(value: Value) -> str:
     return value.text if isinstance(value, Plain) else SENSITIVE
+
+
+# --- what facts look like ---
+
+_AMOUNTS: Final[dict[str, Shape]] = {"again": None, "skipped": None, "exact": None}
+_KEY: Final[dict[str, Shape]] = {
+    "key": None,
+    "old": None,
+    "new": None,
+    "consequence": frozenset(get_args(Consequence)),
+}
+_MOVE: Final[dict[str, Shape]] = {
+    "partition": None,
+    "before": None,
+    "after": None,
+    "direction": frozenset(get_args(Direction)),
+    "unit": frozenset(get_args(Unit)),
+    **_AMOUNTS,
+}
+_CHANGE: Final[dict[str, Shape]] = {
+    "connector": None,
+    "does": [frozenset(KINDS)],
+    "config": None,
+    "keys": [_KEY],
+    "offsets": [_MOVE],
+    "amount_known": None,
+    **_AMOUNTS,
+}
+_PLAN: Final[dict[str, Shape]] = {
+    "project": None,
+    "cluster": None,
+    "env": None,
+    "does": dict.fromkeys(KINDS),
+    "changes": [_CHANGE],
+}
+_NOW: Final[dict[str, Shape]] = {
+    "weekday": frozenset(WEEKDAYS),
+    "hour": None,
+    "minute": None,
+    "date": None,
+}
+
+SHAPES: Final[dict[str, Shape]] = {"plan": _PLAN, "change": _CHANGE, "now": _NOW}
+
+_SAMPLE_CHANGE: Final[dict[str, Any]] = {
+    "connector": "orders",
+    "does": ["change", "rewind"],
+    "config": {"connector.class": "FileStreamSink", "tasks.max": "2"},
+    "keys": [{"key": "tasks.max", "old": "1", "new": "2", "consequence": "restart"}],
+    "offsets": [
+        {
+            "partition": {"kafka_topic": "orders", "kafka_partition": 0},
+            "before": {"kafka_offset": 9},
+            "after": {"kafka_offset": 5},
+            "direction": "back",
+            "unit": "offset",
+            "again": 4,
+            "skipped": 0,
+            "exact": True,
+        }
+    ],
+    "amount_known": True,
+    "again": 4,
+    "skipped": 0,
+    "exact": True,
+}
+# Facts to try an expression on: one that fails on types here fails on any plan
+SAMPLE: Final[dict[str, Any]] = {
+    "plan": {
+        "project": "shop",
+        "cluster": "shop",
+        "env": "prod",
+        "does": dict.fromkeys(KINDS, 1),
+        "changes": [_SAMPLE_CHANGE],
+    },
+    "change": _SAMPLE_CHANGE,
+    "now": {"weekday": "friday", "hour": 17, "minute": 30, "date": "2026-11-20"},
+}

@@ -2,12 +2,11 @@
 
 The rule is an expression of CEL, the Common Expression Language, which can look at the facts of
 `facts.py` and at nothing else: it has no loops, no files, no clock. One that mentions `change` is
-asked of every connector that the plan changes, another one once of the whole plan.
+evaluated for each connector that the plan changes, any other one once for the plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -15,12 +14,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import cel
 
-from connect_reconciler.policies.facts import NAMES
-from connect_reconciler.policies.names import bound_names, slips
-from connect_reconciler.policies.shape import SAMPLE
+from connect_reconciler.policies.expression import compiled
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
-from connect_specs.fields import as_text, check_fields, did_you_mean, required
+from connect_specs.fields import as_text, check_fields, required
 from connect_specs.nodes import Map, Node
 from connect_specs.spec_files import find_policy_files
 from connect_specs.spec_folders import relative_name
@@ -30,8 +27,6 @@ from connect_specs.yaml_documents import parse_yaml
 Verdict: TypeAlias = Literal["deny", "warn"]
 
 _CODE = "policy"
-_LONGEST = 10_000
-_NO_FUNCTION = "Undefined variable or function"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +104,7 @@ def _read_policy(node: Node, problems: list[Diagnostic]) -> Policy | None:
     expression = texts.get(verdict)
     program = None
     if rule is not None and expression is not None:
-        program = _compiled(expression, rule.where, problems)
+        program = compiled(expression, rule.where, problems)
     zone = _zone_problem(texts.get("timezone"), node)
     if zone is not None:
         problems.append(zone)
@@ -124,56 +119,6 @@ def _read_policy(node: Node, problems: list[Diagnostic]) -> Policy | None:
         texts.get("hint") or "",
         texts.get("timezone") or "UTC",
     )
-
-
-def _compiled(expression: str, where: Location, problems: list[Diagnostic]) -> cel.Program | None:
-    """The expression if it can be asked, as far as that can be told before there is a plan."""
-    if len(expression) > _LONGEST:
-        what = f"the expression has more than {_LONGEST} characters"
-        hint = "make several policies of it"
-        problems.append(Diagnostic("policy.too-long", what, where, hint=hint))
-        return None
-    try:
-        program = cel.compile(expression)
-    except ValueError as error:
-        why = str(error).partition("ERROR: ")[2] or str(error)
-        what = "the expression is not one of CEL"
-        hint = "an expression is like: change.does.exists(d, d == 'delete')"
-        problems.append(Diagnostic("policy.syntax", what, where, why=why.strip(), hint=hint))
-        return None
-    wrong = list(_misnamed(expression, program, where)) or list(_untyped(program, where))
-    problems.extend(wrong)
-    return None if wrong else program
-
-
-def _misnamed(expression: str, program: cel.Program, where: Location) -> Iterator[Diagnostic]:
-    unknown = sorted(set(program.variables()) - set(NAMES) - bound_names(expression))
-    if unknown:
-        what = f"the expression uses {', '.join(unknown)}, which a policy does not know"
-        hint = did_you_mean(unknown[0], NAMES)
-        yield Diagnostic("policy.unknown-name", what, where, hint=hint)
-    for slip in slips(expression):
-        yield Diagnostic("policy.unknown-field", slip.what, where, hint=slip.hint)
-
-
-def _untyped(program: cel.Program, where: Location) -> Iterator[Diagnostic]:
-    """What fails on a sample for another reason than what the sample holds."""
-    what, why = "", ""
-    try:
-        answer = program.execute(SAMPLE)
-        if not isinstance(answer, bool):
-            what = f"the expression answers with {type(answer).__name__}, not true or false"
-    except TypeError as error:
-        what, why = "the expression mixes types", str(error).partition(". ")[0]
-    except RuntimeError as error:
-        if str(error).startswith(_NO_FUNCTION):
-            what, why = "the expression calls what is no function", str(error).partition(". ")[0]
-    # Keys and elements that this sample has not, a plan may have
-    except Exception:
-        return
-    if what:
-        hint = "docs/policies.md lists what an expression may use, and its types"
-        yield Diagnostic("policy.type", what, where, why, hint)
 
 
 def _zone_problem(zone: str | None, node: Map) -> Diagnostic | None:

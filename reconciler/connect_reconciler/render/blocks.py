@@ -1,4 +1,6 @@
-"""A plan as every rendering draws it: one block a connector, what can hurt first."""
+"""A plan in blocks, as every rendering shows it: one for each connector, deletes and moved offsets
+first.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from connect_reconciler.plan.action_words import NEW, STATE, reason, recreates
-from connect_reconciler.plan.actions import Action, Create, UpdateConfig, old_name
-from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.summary import RISKY, Kind, grouped, kinds
+from connect_reconciler.model.actions import Action, ChangeKind, Create, UpdateConfig, old_name
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.plan.summary import RISKY, grouped, kinds
+from connect_reconciler.render.reasons import reason_beside, reason_code, reason_text, recreates
 from connect_reconciler.render.words import CONSEQUENCES, GRAVE, kind_words
 from connect_specs.diagnostics import Location
 
@@ -24,7 +26,7 @@ class Block:
     """One connector's actions, in the order in which they will happen; `place` is its spec's."""
 
     connector: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ChangeKind, ...]
     actions: tuple[Action, ...]
     few: bool = False
     place: Location | None = None
@@ -36,7 +38,7 @@ class Block:
 
     @property
     def elsewhere(self) -> tuple[str, ...]:
-        """What its changed keys do to what it has read or delivered, gravest consequences only."""
+        """The severe consequences of its changed keys: for what it has read or delivered."""
         found = {
             change.consequence
             for action in self.actions
@@ -47,7 +49,7 @@ class Block:
 
     @property
     def moves_offsets(self) -> bool:
-        """Whether records are delivered again, or never, because of it."""
+        """Whether records are redelivered, or never delivered, because of it."""
         return bool(RISKY.intersection(self.kinds) or self.elsewhere)
 
     @property
@@ -62,7 +64,7 @@ class Block:
 
     @property
     def mark(self) -> Mark:
-        """One character for the worst of it."""
+        """One character for the most severe change."""
         if self.deletes:
             return "-"
         if "create" in self.kinds:
@@ -79,8 +81,8 @@ class Block:
         """`create (new: connectors/c.yaml:1)`: what the actions amount to, why where one action
         says it all, and the spec."""
         words = self.words
-        if self.alone and self.actions[0].reason.startswith(STATE):
-            words = self.actions[0].reason
+        if self.alone and reason_code(self.actions[0]) == "state":
+            words = reason_text(self.actions[0])
         about = [*self._why(), *self._where()]
         return f"{words} ({self._between().join(about)})" if about else words
 
@@ -92,18 +94,18 @@ class Block:
     def _why(self) -> Iterator[str]:
         first = self.actions[0]
         if isinstance(first, Create) and first.renamed_from is None:
-            yield first.reason
-        elif self.alone and reason(first) and not first.reason.startswith(STATE):
-            yield reason(first)
+            yield reason_text(first)
+        elif self.alone and reason_code(first) != "state" and reason_beside(first):
+            yield reason_beside(first)
 
     def _where(self) -> Iterator[str]:
         if self.place is not None:
             yield f"{self.place.file}:{self.place.line}"
 
     def _between(self) -> str:
-        return ": " if self.actions[0].reason == NEW else "; "
+        return ": " if reason_code(self.actions[0]) == "new" else "; "
 
-    def _kind_words(self, kind: Kind) -> str:
+    def _kind_words(self, kind: ChangeKind) -> str:
         old = next(filter(None, map(old_name, self.actions)), None)
         if kind == "rename" and old is not None:
             return f"rename from {old}"
@@ -113,7 +115,7 @@ class Block:
 
 
 def titles(drawn: Sequence[Block]) -> tuple[tuple[str, tuple[Block, ...]], ...]:
-    """The blocks under their headings: what can hurt, and the rest."""
+    """The blocks under their headings: deletes and moved offsets, and other changes."""
     risky = tuple(block for block in drawn if block.risky)
     others = tuple(block for block in drawn if not block.risky)
     return (
@@ -123,7 +125,7 @@ def titles(drawn: Sequence[Block]) -> tuple[tuple[str, tuple[Block, ...]], ...]:
 
 
 def blocks(plan: Plan) -> tuple[Block, ...]:
-    """Deletes, then whatever moves offsets, then the rest as the plan has it."""
+    """Deletes, then connectors whose offsets move, then the others in the plan's order."""
     groups = grouped(plan)
     few = len(groups) <= _FEW
     found = [

@@ -1,4 +1,4 @@
-"""What stays when a text may not be longer than so much, and not all of it fits."""
+"""Fits sections of text into a maximum length: the least important parts are left out first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing to say, in several forms: the longest first, one line last."""
+    """A piece of text in several forms: the longest first, one line last."""
 
     forms: tuple[str, ...]
 
@@ -26,7 +26,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Parts under one title, and what they are called. What is `vital` is given up last."""
+    """Parts under one title, and what they are called. `vital` ones are left out last."""
 
     title: str
     unit: str

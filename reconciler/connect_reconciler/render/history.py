@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from connect_reconciler.ledger.journal import Journal, Step
-from connect_reconciler.plan.action_words import words
+from connect_reconciler.model.actions import verb_of
 from connect_specs.printable import lines_of
 
 
@@ -71,7 +71,7 @@ def detail_json(journal: Journal, steps: Sequence[Step]) -> dict[str, Any]:
             {
                 "number": step.number,
                 "connector": step.connector,
-                "action": words(step.action),
+                "action": verb_of(step.action),
                 "started_ms": step.started_ms,
                 "ended_ms": step.ended_ms or None,
                 "end": step.end,
@@ -100,4 +100,4 @@ def step_row(step: Step) -> tuple[str, str, str, str, str]:
     """Number, connector, action, end and time of one step."""
     took = f"{(step.ended_ms - step.started_ms) / 1000:.1f} s" if step.ended_ms else ""
     end = (step.end or "began, end not known") + (f": {step.detail}" if step.detail else "")
-    return str(step.number), step.connector, words(step.action), took, end
+    return str(step.number), step.connector, verb_of(step.action), took, end

@@ -1,7 +1,7 @@
-"""A plan as one HTML page: to fold, filter and search, and to print. It loads nothing.
+"""A plan as one HTML page to fold, filter, search and print. It loads nothing.
 
-The page's policy lets run only its own script and style, named by their hashes: nothing that a
-plan holds could, even if it were not escaped.
+The page's content security policy allows only its own script and style, by their hashes: nothing
+in a plan could run, even if it were not escaped.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from connect_reconciler.plan.action_words import reason, verb
-from connect_reconciler.plan.plan import Plan
+from connect_reconciler.model.actions import verb
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.values import Plain, Value
 from connect_reconciler.plan.summary import summarize
-from connect_reconciler.plan.values import Plain, Value
 from connect_reconciler.render import words
 from connect_reconciler.render.blocks import blocks, titles
+from connect_reconciler.render.effects import effect_text, move_text
+from connect_reconciler.render.reasons import reason_beside
 from connect_reconciler.render.texts import VALUE_LENGTH_MAX, sides, sign
-from connect_reconciler.render.warnings import set_aside, told
+from connect_reconciler.render.warnings import about_unchanged, shown
 from connect_specs.printable import lines_of, one_line
 
 
@@ -33,8 +35,8 @@ def render_html(plan: Plan) -> str:
         plan=plan,
         summary=words.summary_line(plan),
         counts=summarize(plan),
-        changed=told(plan, everything=False),
-        set_aside=set_aside(plan),
+        changed=shown(plan, everything=False),
+        set_aside=about_unchanged(plan),
         sections=titles(blocks(plan)),
         observed=datetime.fromtimestamp(plan.observed_ms / 1000, UTC),
         policy=f"default-src 'none'; base-uri 'none'; form-action 'none';"
@@ -58,10 +60,12 @@ def _environment() -> Environment:
     environment.globals.update(
         consequences=words.CONSEQUENCES,
         details=words.details,
+        effect_text=effect_text,
+        move_text=move_text,
         effects=words.effects,
         harmless=words.harmless,
         kind_words=words.kind_words,
-        reason=reason,
+        reason_beside=reason_beside,
         long=_long,
         sides=sides,
         sign=sign,

@@ -1,19 +1,16 @@
-"""A plan as text for people: the summary first, then what can hurt, then the rest.
-
-Draws what the plan says and decides nothing.
-"""
+"""A plan as text for a terminal: the summary, deletes and moved offsets, then other changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from connect_reconciler.plan.action_words import step
-from connect_reconciler.plan.actions import Action, FieldChange
-from connect_reconciler.plan.plan import Plan
+from connect_reconciler.model.actions import Action, FieldChange
+from connect_reconciler.model.plan import Plan
 from connect_reconciler.render.blocks import Block, Mark, blocks
-from connect_reconciler.render.style import PLAIN, Role, Style
-from connect_reconciler.render.texts import change_text, sign
-from connect_reconciler.render.warnings import Group, grouped, place_in_file, told, untold
+from connect_reconciler.render.effects import effect_text, move_text
+from connect_reconciler.render.reasons import step
+from connect_reconciler.render.texts import PLAIN, Role, Style, change_text, sign
+from connect_reconciler.render.warnings import Group, grouped, hidden_note, place_in_file, shown
 from connect_reconciler.render.words import (
     CONSEQUENCES,
     details,
@@ -32,10 +29,10 @@ def render_plan(plan: Plan, style: Style = PLAIN, *, all_warnings: bool = False)
     """The plan as text that ends with a line break."""
     parts = [[style.paint("strong", one_line(summary_line(plan)))]]
     parts += [list(_block(block, style)) for block in blocks(plan)]
-    shown = grouped(told(plan, everything=all_warnings))
-    warnings = [line for group in shown for line in _group(group, style)]
+    groups = grouped(shown(plan, everything=all_warnings))
+    warnings = [line for group in groups for line in _group(group, style)]
     errors = [line for each in plan.errors for line in _diagnostic("error", each, style)]
-    rest = untold(plan, everything=all_warnings)
+    rest = hidden_note(plan, everything=all_warnings)
     parts += [part for part in (warnings, [style.paint("note", rest)] if rest else []) if part]
     parts += [errors] if errors else []
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
@@ -63,7 +60,7 @@ def _details(action: Action, style: Style) -> Iterator[str]:
     for change in found.fields:
         yield from _field(change, style)
     for move in found.moves:
-        text = one_line(move.effect)
+        text = one_line(move_text(move))
         yield text if harmless(move) else style.paint("risk", text)
 
 
@@ -73,11 +70,11 @@ def _field(change: FieldChange, style: Style) -> Iterator[str]:
     if label := CONSEQUENCES[change.consequence]:
         lines[-1] += style.paint("note", f"  [{label}]")
     yield from lines
-    yield from (f"    {line}" for line in _means(change.effect.splitlines(), style))
+    yield from (f"    {line}" for line in _means(map(effect_text, change.effects), style))
 
 
 def _means(lines: Iterable[str], style: Style) -> Iterator[str]:
-    for line in lines:
+    for line in filter(None, lines):
         yield style.paint("note", f"→ {one_line(line)}")
 
 

@@ -1,22 +1,24 @@
 """A plan as Markdown for a comment on a pull request: never longer than a comment may be.
 
-The first line is a hidden marker by which a job finds the comment that it wrote before. Then the
-summary, what can hurt, what is wrong, and the rest folded. What does not fit is left out last of
-all where it can hurt, and how much it is stands at the top.
+The first line is a hidden marker by which a job finds its earlier comment. Then come the summary,
+deletes and moved offsets, errors, and the rest, folded. If not all of it fits, deletes and moved
+offsets are the last to be left out, and a sentence at the top counts what is missing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from urllib.parse import quote
 
-from connect_reconciler.plan.action_words import step
-from connect_reconciler.plan.actions import Action, FieldChange
-from connect_reconciler.plan.plan import Plan
+from connect_reconciler.model.actions import Action, FieldChange
+from connect_reconciler.model.plan import Plan
 from connect_reconciler.render.blocks import Block, blocks, titles
+from connect_reconciler.render.effects import effect_text, move_text
 from connect_reconciler.render.fit import Chosen, Part, Section, fitted
-from connect_reconciler.render.markdown_text import code, hidden, named, prose
+from connect_reconciler.render.reasons import step
 from connect_reconciler.render.texts import long_text, sides, sign
-from connect_reconciler.render.warnings import Group, grouped, place_in_file, told, untold
+from connect_reconciler.render.warnings import Group, grouped, hidden_note, place_in_file, shown
 from connect_reconciler.render.words import (
     CONSEQUENCES,
     details,
@@ -25,6 +27,7 @@ from connect_reconciler.render.words import (
     summary_line,
 )
 from connect_specs.diagnostics import Diagnostic
+from connect_specs.printable import one_line
 
 # GitHub counts Unicode characters, as Python does, and refuses more than 65,536
 LENGTH_MAX = 65_000
@@ -70,9 +73,9 @@ def marker(plan: Plan) -> str:
 
 
 def _warnings(plan: Plan, *, all_warnings: bool) -> Iterator[Part]:
-    for group in grouped(told(plan, everything=all_warnings)):
+    for group in grouped(shown(plan, everything=all_warnings)):
         yield _group(group) if len(group.warnings) > 1 else _diagnostic(group.first)
-    if rest := untold(plan, everything=all_warnings):
+    if rest := hidden_note(plan, everything=all_warnings):
         yield Part((f"- {prose(rest)}",))
 
 
@@ -98,7 +101,7 @@ def _actions(block: Block, most: int | None) -> Iterator[str]:
         if found.fields:
             yield _table(found.fields, most)
         lines = [
-            prose(move.effect) if harmless(move) else f"<b>{prose(move.effect)}</b>"
+            prose(move_text(move)) if harmless(move) else f"<b>{prose(move_text(move))}</b>"
             for move in found.moves[:most]
         ]
         lines += _rest(len(found.moves), most, "partitions")
@@ -128,7 +131,10 @@ def _table(fields: Sequence[FieldChange], most: int | None) -> str:
 
 
 def _means(change: FieldChange) -> str:
-    lines = [CONSEQUENCES[change.consequence], *map(prose, change.effect.splitlines())]
+    lines = [
+        CONSEQUENCES[change.consequence],
+        *(prose(effect_text(each)) for each in change.effects),
+    ]
     return "<br>".join(line for line in lines if line)
 
 
@@ -189,3 +195,42 @@ def _nothing(sections: Sequence[Section]) -> Chosen:
 def _pairs(sections: Sequence[Section], chosen: Chosen) -> Iterator[tuple[Part, str | None]]:
     for section, forms in zip(sections, chosen, strict=True):
         yield from zip(section.parts, forms, strict=True)
+
+
+PROSE_LENGTH_MAX = 600
+CODE_LENGTH_MAX = 160
+
+_EMPTY = "&#8203;"
+_SPECIAL = re.compile(r"[!#$&*<>@\[\\\]_`{|}~]")
+_LINKING = re.compile(r"[@#!~%$&](?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
+_SPACES = re.compile(r"(?<= ) ")
+
+
+def prose(text: str, length: int = PROSE_LENGTH_MAX) -> str:
+    """A text of ours that may quote what others wrote, on one line."""
+    line = one_line(text)
+    rest = "" if len(line) <= length else f"… ({len(line):,} characters)"
+    parts, end = [], 0
+    for found in _LINKING.finditer(line[:length]):
+        parts += [_escaped(line[end : found.end()]), _EMPTY]
+        end = found.end()
+    return "".join(parts) + _escaped(line[end:length]) + rest
+
+
+def code(text: str) -> str:
+    """A text as it is, every space of it seen."""
+    return f"<code>{_SPACES.sub('&#160;', _escaped(one_line(text)))}</code>"
+
+
+def named(text: str) -> str:
+    """A name of a connector, a key or the like, which is no secret; cut where it is long."""
+    return code(long_text(text) if len(text) > CODE_LENGTH_MAX else text)
+
+
+def hidden(text: str) -> str:
+    """A comment that is not shown and cannot be ended by what is in it."""
+    return f"<!-- {quote(one_line(text), safe=':/ ')} -->"
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(lambda found: f"&#{ord(found.group())};", text)

@@ -1,13 +1,19 @@
-"""Config values and foreign texts as one line: no terminal disturbed, no difference hidden."""
+"""Config values and texts of others for a terminal: on one line, disturbing nothing, in colour.
+
+Colour is decided at the edge: renderers name roles, and a `Style` paints them.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
-from connect_reconciler.plan.actions import FieldChange
-from connect_reconciler.plan.secrets.sensitive import SENSITIVE
-from connect_reconciler.plan.values import Secret, Value
+from connect_reconciler.model.actions import FieldChange
+from connect_reconciler.model.secrets.sensitive import SENSITIVE
+from connect_reconciler.model.values import Secret, Value
 from connect_specs.printable import one_line
 
 VALUE_LENGTH_MAX = 80
@@ -67,3 +73,38 @@ def _quoted(text: str) -> str:
     if text and text.isprintable() and text.strip() == text and '"' not in (text[0], text[-1]):
         return text
     return one_line(json.dumps(text, ensure_ascii=False))
+
+
+Role: TypeAlias = Literal["add", "change", "remove", "risk", "note", "strong", "error", "warning"]
+
+_ANSI: Mapping[Role, str] = {
+    "add": "32",
+    "change": "33",
+    "remove": "31",
+    "risk": "1;35",
+    "note": "2",
+    "strong": "1",
+    "error": "1;31",
+    "warning": "1;33",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """ANSI codes by role; a role without a code is plain."""
+
+    codes: Mapping[Role, str] = field(default_factory=dict)
+
+    def paint(self, role: Role, text: str) -> str:
+        """The text in its role's colour."""
+        code = self.codes.get(role)
+        return f"\x1b[{code}m{text}\x1b[0m" if code and text else text
+
+
+PLAIN = Style()
+COLOUR = Style(_ANSI)
+
+
+def style(*, colour: bool) -> Style:
+    """The style for a terminal that shows colour, or for one that does not."""
+    return COLOUR if colour else PLAIN

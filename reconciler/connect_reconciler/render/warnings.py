@@ -1,6 +1,6 @@
-"""The warnings of a plan as a reader gets them: those about changes, several of one kind together.
+"""The warnings of a plan as people see them: those about changes, grouped by spec and code.
 
-A program gets all of them one by one.
+JSON has all of them, one by one.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from connect_reconciler.plan.plan import Plan
+from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.scope import PARTIAL
 from connect_specs.diagnostics import Diagnostic, Location
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Warnings with one code about one spec, or about one thing that is none. A reason or a hint
-    that is that of all is in `shared` alone."""
+    """Warnings with one code about one spec, or another subject. A reason or hint that all of them
+    have is in `shared` only."""
 
     code: str
     subject: str
@@ -25,26 +25,26 @@ class Group:
 
     @property
     def first(self) -> Diagnostic:
-        """The only one of a group of one, with all that belongs to it."""
+        """The warning of a group of one, with its reason and hint."""
         return replace(self.warnings[0], why=self.shared.why, hint=self.shared.hint)
 
 
-def told(plan: Plan, *, everything: bool) -> tuple[Diagnostic, ...]:
-    """The warnings to show: `everything`, or those about what changes. That only a part is planned
-    is in the first line."""
+def shown(plan: Plan, *, everything: bool) -> tuple[Diagnostic, ...]:
+    """The warnings to show: `everything`, or those about changes. That a plan is targeted is in the
+    first line."""
     unchanged = frozenset(() if everything else plan.unchanged)
     return tuple(each for each in plan.warnings if each.code != PARTIAL and each not in unchanged)
 
 
-def set_aside(plan: Plan) -> tuple[Diagnostic, ...]:
-    """The warnings about what stays as it is."""
+def about_unchanged(plan: Plan) -> tuple[Diagnostic, ...]:
+    """The warnings about what the plan leaves unchanged."""
     unchanged = frozenset(plan.unchanged)
     return tuple(each for each in plan.warnings if each in unchanged)
 
 
-def untold(plan: Plan, *, everything: bool) -> str:
+def hidden_note(plan: Plan, *, everything: bool) -> str:
     """How many warnings are not shown, and how to see them; empty if none is left out."""
-    count = 0 if everything else len(set_aside(plan))
+    count = 0 if everything else len(about_unchanged(plan))
     if not count:
         return ""
     if count == 1:
@@ -66,7 +66,7 @@ def grouped(warnings: Iterable[Diagnostic]) -> tuple[Group, ...]:
 
 
 def place_in_file(warning: Diagnostic) -> str:
-    """`12:5 ` of a warning whose file is said already."""
+    """`12:5 ` of a warning below a heading that names the file."""
     place = warning.where
     return f"{place.line}:{place.column} " if isinstance(place, Location) else ""
 

@@ -1,39 +1,25 @@
-"""The words for what a plan does, the same in every rendering. A new action is taught here once.
-
-For each action: what it writes and moves; its verb is in `plan.action_words`. The first line counts
-by kind, and a connector's heading names its kinds (`plan.summary`).
+"""The words for what a plan does, the same in every rendering: its first line, the question before
+an apply, kinds of changes and consequences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import assert_never
 
-from connect_reconciler.plan.actions import (
+from connect_reconciler.model.actions import (
     Action,
-    Adopt,
-    AlterOffsets,
-    CarryOffsets,
+    ChangeKind,
+    ConfigAction,
     Create,
-    Delete,
-    DeleteOld,
     FieldChange,
-    Forget,
     OffsetMove,
-    Pause,
-    Protect,
-    ResetOffsets,
-    Restart,
-    Resume,
-    Stop,
-    StopOld,
-    UpdateConfig,
+    OffsetsAction,
 )
-from connect_reconciler.plan.plan import Plan
+from connect_reconciler.model.plan import EMBEDDED, Plan, Target
 from connect_reconciler.plan.scope import PARTIAL
-from connect_reconciler.plan.summary import Kind, summarize
-from connect_reconciler.plan.target import target_text
+from connect_reconciler.plan.summary import summarize
+from connect_reconciler.render.effects import effect_text
 from connect_specs.desired import Consequence
 
 
@@ -44,6 +30,9 @@ class Details:
     fields: tuple[FieldChange, ...] = ()
     moves: tuple[OffsetMove, ...] = ()
 
+
+# Brokers that a line names
+_NAMED = 2
 
 NO_CHANGES = "no changes, the cluster matches the specs"
 NOTHING_TO_ROLL_BACK = "no changes, the cluster is as it was before that apply"
@@ -57,17 +46,17 @@ CONSEQUENCES: Mapping[Consequence, str] = {
     "reread": "re-read",
 }
 
-# What a connector then reads, or delivers, is not what comes next
+# The connector then reads from another position, or delivers records twice
 GRAVE: tuple[Consequence, ...] = ("new-group", "new-offsets-topic", "redelivery", "reread")
 # What a reviewer is to see first, in the first line too
-_FIRST: tuple[Kind, ...] = ("delete", "rewind", "skip", "reset", "rename")
+_FIRST: tuple[ChangeKind, ...] = ("delete", "rewind", "skip", "reset", "rename")
 
-_COUNTED: Mapping[Kind, tuple[str, str]] = {
+_COUNTED: Mapping[ChangeKind, tuple[str, str]] = {
     "rewind": ("rewind", "rewinds"),
     "skip": ("skip", "skips"),
     "reset": ("offset reset", "offset resets"),
 }
-_KIND_WORDS: Mapping[Kind, str] = {
+_KIND_WORDS: Mapping[ChangeKind, str] = {
     "change": "change config",
     "set-offsets": "set offsets",
     "reset": "reset offsets",
@@ -79,6 +68,20 @@ def summary_line(plan: Plan) -> str:
     where = target_text(plan.target, plan.group_id)
     between = ", " if plan.target is None else " → "
     return f"{project_text(plan)}{between}{where}: {outcome(plan)}"
+
+
+def target_text(target: Target | None, group_id: str) -> str:
+    """`https://connect.prod:8083, group orders`; of an unknown target only the group."""
+    parts = []
+    if target is not None and target.rest:
+        parts.append(target.rest)
+    if target is not None and target.kafka == EMBEDDED:
+        parts.append("embedded Kafka")
+    elif target is not None and target.kafka:
+        servers = target.kafka.split(",")
+        more = f" and {len(servers) - _NAMED} more" if len(servers) > _NAMED else ""
+        parts.append(f"Kafka {','.join(servers[:_NAMED])}{more}")
+    return ", ".join([*parts, f"group {group_id}"])
 
 
 def project_text(plan: Plan) -> str:
@@ -122,43 +125,38 @@ def _whole(plan: Plan) -> str:
     return f"{counts}; {refused}" if counts else refused
 
 
-def kind_words(kind: Kind) -> str:
+def kind_words(kind: ChangeKind) -> str:
     """The kind as a connector's heading says it."""
     return _KIND_WORDS.get(kind, kind)
 
 
 def effects(action: Action) -> tuple[str, ...]:
-    """What the action does to the data, but for what stands beside one of its keys already."""
-    beside = {line for each in details(action).fields for line in each.effect.splitlines()}
-    return tuple(line for line in action.effect.splitlines() if line not in beside)
+    """What the action does to the data, without the effects that are shown beside its keys."""
+    beside = {effect for each in details(action).fields for effect in each.effects}
+    found = (effect_text(each) for each in action.effects if each not in beside)
+    return tuple(filter(None, found))
 
 
 def details(action: Action) -> Details:
     """What the action writes and moves, one by one."""
     match action:
-        case Create(renamed_from=str(), changes=changes):
-            return Details(fields=changes)
-        case Create(config=config):
+        case Create(renamed_from=None, config=config):
             keys = sorted(config.keys() - {"name"})
             return Details(fields=tuple(FieldChange(key, None, config[key]) for key in keys))
-        case UpdateConfig(changes=changes):
+        case ConfigAction(changes=changes):
             return Details(fields=changes)
-        case AlterOffsets(moves=moves) | ResetOffsets(moves=moves) | CarryOffsets(moves=moves):
+        case OffsetsAction(moves=moves):
             return Details(moves=moves)
-        case Adopt() | Stop() | Pause() | Resume() | Restart() | Delete() | Protect() | Forget():
-            return Details()
-        case StopOld() | DeleteOld():
-            return Details()
         case _:
-            assert_never(action)
+            return Details()
 
 
 def harmless(move: OffsetMove) -> bool:
-    """Whether the move neither repeats nor passes over anything."""
+    """Whether the move redelivers nothing and jumps over nothing."""
     return move.direction in ("same", "start")
 
 
-def _count(kind: Kind, count: int) -> str:
+def _count(kind: ChangeKind, count: int) -> str:
     if kind in _COUNTED:
         return f"{count} {_COUNTED[kind][count != 1]}"
     return f"{count} to {'set offsets' if kind == 'set-offsets' else kind}"

@@ -1,7 +1,7 @@
-"""What connector authors import. Plain Python: neither Kafka nor Spark is needed to use or test it.
+"""The API for connector authors. Plain Python: using or testing it needs neither Kafka nor Spark.
 
-Start with `SourceConnector` and `SourceTask`, or `SinkConnector` and `SinkTask`. Offer a connector
-to the runtime as `package.module:Class` in `connector.class`, or under the entry point group
+Start with `SourceConnector` and `SourceTask`, or `SinkConnector` and `SinkTask`. Name a connector
+as `package.module:Class` in `connector.class`, or register it under the entry point group
 `connect.connectors`.
 """
 

@@ -1,4 +1,4 @@
-"""A connector's configuration: which keys it has, of what type, with which defaults and limits.
+"""Defines a connector's configuration: its keys with types, defaults and limits.
 
 `parse` turns a connector's strings into values or raises the first error; `validate` collects all
 of them, as `PUT /connector-plugins/{plugin}/config/validate` answers. Texts are Connect's.
@@ -70,20 +70,20 @@ class Password:
 
 
 class Recommender(Protocol):
-    """Knows which values make sense for a key, given the other values of the config."""
+    """Recommends values for a key, given the other values of the config."""
 
     def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
         """The values to choose from; empty if any will do."""
         ...
 
     def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
-        """Whether the key matters at all with these other values."""
+        """Whether the key is relevant with these other values."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key of a `ConfigDef`, with what documentation and user interfaces show of it."""
+    """One key of a `ConfigDef`, with its texts for documentation and user interfaces."""
 
     name: str
     type: ConfigType
@@ -105,13 +105,13 @@ class ConfigKey:
 
     @property
     def default_text(self) -> str | None:
-        """The default as Connect writes it, None if there is none."""
+        """Returns the default as Connect writes it, None if there is none."""
         return None if self.required else config_text(self.default, self.type)
 
 
 @dataclass(slots=True)
 class ConfigValue:
-    """What validation found for one key. `value` is parsed; `config_text` writes it."""
+    """The result of validating one key. `value` is parsed; `config_text` writes it."""
 
     name: str
     value: Any = None
@@ -201,7 +201,7 @@ class ConfigDef:
         return len(self._keys)
 
     def parse(self, props: Mapping[str, str | None]) -> dict[str, Any]:
-        """The values of all keys. Raises `ConfigError` for the first that is wrong."""
+        """Returns the values of all keys. Raises `ConfigError` for the first invalid one."""
         parsed = {}
         for key in self:
             if key.name in props:
@@ -216,7 +216,7 @@ class ConfigDef:
         return parsed
 
     def validate(self, props: Mapping[str, str | None]) -> list[ConfigValue]:
-        """One result per key, in the order of definition, with everything that is wrong."""
+        """Returns one result per key, in the order of definition, with all errors."""
         found = {key.name: _validated(key, props) for key in self}
         parsed = {name: result.value for name, result in found.items()}
         for key in self:
@@ -259,7 +259,7 @@ def _recommend(result: ConfigValue, recommender: Recommender, parsed: Mapping[st
 
 
 def parse_value(name: str, value: Any, type: ConfigType) -> Any:
-    """`value`, mostly a string, as `type`. None stays None. Raises `ConfigError`."""
+    """Parses `value`, mostly a string, as `type`. None stays None. Raises `ConfigError`."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -350,7 +350,7 @@ _PARSERS: Final[Mapping[ConfigType, Callable[[str, Any], Any]]] = {
 
 
 def config_text(value: Any, type: ConfigType) -> str | None:
-    """A parsed value as Connect writes it: lists joined by commas, passwords hidden."""
+    """Returns a parsed value as Connect writes it: lists joined by commas, passwords hidden."""
     if value is None:
         return None
     if type is ConfigType.PASSWORD:

@@ -1,7 +1,7 @@
-"""Connectors: what turns a config into task configs (manual 8.3, "Connector Example").
+"""Defines connectors, which turn a config into task configs (manual 8.3, "Connector Example").
 
-A connector moves no data. The runtime's leader asks it what its tasks are to do, checks configs
-with it, and asks it before offsets are altered; most of this without `start`.
+A connector moves no data. The runtime's leader asks it for task configs, validates configs with it,
+and asks it before offsets are altered; most of this without `start`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from connect_runtime.api.tasks import OffsetStorageReader, SinkTask, SourceTask
 
 
 class ConnectorContext(Protocol):
-    """What a connector may ask of the runtime, from any thread."""
+    """What a connector may call on the runtime, from any thread."""
 
     def request_task_reconfiguration(self) -> None:
-        """Asks for `task_configs` again, because the source or sink has changed."""
+        """Requests `task_configs` again, because the source or sink has changed."""
         ...
 
     def raise_error(self, error: Exception) -> None:
@@ -29,7 +29,7 @@ class ConnectorContext(Protocol):
 
 
 class SourceConnectorContext(ConnectorContext, Protocol):
-    """What a source connector may ask besides."""
+    """What a source connector may call in addition."""
 
     @property
     def offset_storage_reader(self) -> OffsetStorageReader: ...
@@ -68,7 +68,7 @@ class Connector(ABC):
 
     @abstractmethod
     def start(self, props: Mapping[str, str]) -> None:
-        """Takes the config. Raising fails the connector."""
+        """Receives the config. Raising fails the connector."""
 
     @abstractmethod
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
@@ -76,10 +76,10 @@ class Connector(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Ends what `start` began."""
+        """Ends what `start` started."""
 
     def validate(self, props: Mapping[str, str | None]) -> list[ConfigValue]:
-        """Everything wrong with a config. May be called without `start`."""
+        """Returns all errors of a config. May be called without `start`."""
         return self.config().validate(props)
 
 
@@ -103,9 +103,9 @@ class SourceConnector(Connector):
         config: Mapping[str, str],
         offsets: Sequence[tuple[SourcePartition | None, SourceOffset | None]],
     ) -> bool:
-        """Checks source offsets that a user asks for (KIP-875); None as offset resets a partition.
+        """Checks source offsets that a user requests (KIP-875); None as offset resets a partition.
 
-        Returns True if the connector has looked at them. Raise `ConnectorError` to refuse them, or
+        Returns True if the connector has checked them. Raise `ConnectorError` to refuse them, or
         `NotImplementedError` if offsets of this connector can never be changed from outside.
         """
         return False
@@ -121,9 +121,9 @@ class SinkConnector(Connector):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """Checks consumer offsets that a user asks for (KIP-875); None resets a partition.
+        """Checks consumer offsets that a user requests (KIP-875); None resets a partition.
 
-        Returns True if the connector has looked at them. Raise `ConnectorError` to refuse them, or
+        Returns True if the connector has checked them. Raise `ConnectorError` to refuse them, or
         `NotImplementedError` if offsets of this connector can never be changed from outside.
         """
         return False

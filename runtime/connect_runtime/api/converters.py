@@ -1,7 +1,7 @@
-"""Converters: between a connector's values and Kafka's bytes, a column at a time.
+"""Defines converters between a connector's values and Kafka's bytes, a column at a time.
 
-A converter is configured once per task and then asked for a function over columns, so that options
-are decided before the first record.
+A converter is configured once per task and then returns a function over columns, so options are
+evaluated before the first record.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ class Converter(ABC):
 
     @abstractmethod
     def configure(self, options: Mapping[str, str], *, is_key: bool) -> None:
-        """Takes the options, without prefix. Called once, before the others."""
+        """Receives the options, without prefix. Called once, before the others."""
 
     @abstractmethod
     def writer(self) -> Write:
-        """A function from values of one schema to bytes."""
+        """Returns a function from values of one schema to bytes."""
 
     @abstractmethod
     def reader(self) -> Read:
-        """A function from bytes to values."""
+        """Returns a function from bytes to values."""
 
     @property
     def reads_anything(self) -> bool:
-        """Whether reading cannot fail. Then a column that nobody asks for is never converted."""
+        """Whether reading cannot fail. Then a column that is never used is never converted."""
         return False

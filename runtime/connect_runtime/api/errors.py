@@ -11,14 +11,14 @@ from connect_runtime.api.java_text import java_text
 
 
 class ConnectorError(Exception):
-    """Something went wrong for good: the task becomes FAILED and stays so until restarted."""
+    """A permanent error: the task becomes FAILED and stays so until restarted."""
 
 
 class RetriableError(ConnectorError):
-    """It may work later.
+    """A temporary error; a retry may succeed.
 
     From `SinkTask.put`, the same batch is put again; from `SourceTask.poll`, it counts as "no
-    records"; from a converter, it is tried again within `errors.retry.timeout`.
+    records"; from a converter, it is retried within `errors.retry.timeout`.
     """
 
 
@@ -27,10 +27,11 @@ class DataError(ConnectorError):
 
 
 class ConfigError(ConnectorError):
-    """A configuration that cannot be used."""
+    """An invalid configuration."""
 
     @classmethod
     def invalid(cls, name: str, value: Any, why: str = "") -> ConfigError:
-        """`value` is not allowed for the key `name`, in Connect's words."""
+        """Returns an error for a value that is not allowed for the key `name`, in Connect's
+        words."""
         text = f"Invalid value {java_text(value)} for configuration {name}"
         return cls(f"{text}: {why}" if why else text)

@@ -1,7 +1,7 @@
-"""Characters and sets of them in a Java regular expression, inside and outside of brackets.
+"""Parses characters and character sets of a Java regular expression, inside and outside brackets.
 
-A set becomes an expression for one character: Python's classes know neither `&&` nor classes
-within classes, so those become alternatives and look-aheads.
+A set becomes an expression for one character: Python's classes know neither `&&` nor classes within
+classes, so those become alternatives and look-aheads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CONTROL: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "
 
 
 class InvalidPattern(ValueError):
-    """Not a regular expression, or one that is not supported; the text is like Java's."""
+    """An invalid or unsupported regular expression; the text is like Java's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,14 @@ class CharacterSet:
 
 
 class Scanner:
-    """Reads a pattern from left to right. `_at` is the next character's place."""
+    """Reads a pattern from left to right. `_at` is the next character's position."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._at = 0
 
     def _escape(self) -> str | CharacterSet:
-        """What a backslash and what follows it stand for: one character, or a set of them."""
+        """Reads an escape: one character, or a set of them."""
         letter = self._pattern[self._at + 1 : self._at + 2]
         self._at += 2
         if not letter:
@@ -81,7 +81,7 @@ class Scanner:
         return letter
 
     def _property(self) -> CharacterSet:
-        r"""What follows \p."""
+        r"""Reads what follows \p."""
         found = re.compile(r"\{([^}]*)\}|([^{])").match(self._pattern, self._at)
         if found is None:
             raise self._error("Unclosed character family", len(self._pattern) - 1)
@@ -120,7 +120,7 @@ class Scanner:
             raise self._error(f"Illegal {what} sequence", self._at - 1) from None
 
     def _class(self) -> CharacterSet:
-        """A class from its `[` to its `]`."""
+        """Reads a class from its `[` to its `]`."""
         self._at += 1
         negated = self._peek() == "^"
         self._at += negated
@@ -129,7 +129,7 @@ class Scanner:
         return found.negation() if negated else found
 
     def _members(self) -> CharacterSet:
-        """The union up to `]`. What follows `&&` reaches up to there, too."""
+        """Reads the union up to `]`. What follows `&&` also reaches up to there."""
         found: CharacterSet | None = None
         while True:
             ch = self._peek()
@@ -151,7 +151,7 @@ class Scanner:
         return self._members()
 
     def _member(self) -> CharacterSet:
-        """One character, a range, or what a backslash stands for."""
+        """Reads one character, a range, or an escape."""
         first = self._one()
         if isinstance(first, CharacterSet):
             return first
@@ -176,14 +176,14 @@ class Scanner:
 
     @property
     def _ignores_blanks(self) -> bool:
-        """Whether blanks and comments do not count here: the flag x."""
+        """Whether blanks and comments are ignored here: the flag x."""
         return False
 
     def _raw(self) -> str:
         return self._pattern[self._at : self._at + 1]
 
     def _peek(self) -> str:
-        """The next character; with the flag x, the next that is neither blank nor a comment."""
+        """Returns the next character; with the flag x, ignores blanks and comments."""
         while self._ignores_blanks and (ch := self._raw()):
             if ch == "#":
                 end = re.compile(rf"[{LINE_ENDS}]").search(self._pattern, self._at)
@@ -195,7 +195,7 @@ class Scanner:
         return self._raw()
 
     def _error(self, description: str, index: int) -> InvalidPattern:
-        """In the form of Java's PatternSyntaxException."""
+        """Returns an error in the form of Java's PatternSyntaxException."""
         lines = [description, self._pattern]
         if index >= 0:
             lines[0] += f" near index {index}"

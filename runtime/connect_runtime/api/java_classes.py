@@ -1,4 +1,4 @@
-"""Sets of characters as a Java regular expression names them, in Python's words.
+"""Translates Java's named character sets in regular expressions to Python.
 
 Each is a piece for inside the brackets of a Python class. Java's are ASCII only unless they say
 Unicode (`java.util.regex.Pattern`, "Predefined character classes" and following).
@@ -14,7 +14,7 @@ from typing import Final
 
 LINE_ENDS: Final = r"\n\r\x85\u2028\u2029"
 
-# A letter after the backslash. In upper case it is everything else.
+# A letter after the backslash. Its upper case is the complement.
 ESCAPED: Final = {
     "d": "0-9",
     "h": r" \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000",
@@ -46,7 +46,7 @@ _UNICODE: Final = re.compile(r"(?:Is|(?:general_category|gc)=)?(?P<category>[A-Z
 
 
 def property_class(name: str) -> str | None:
-    r"""The characters of `\p{name}`; None if that property is not known here."""
+    r"""Returns the characters of `\p{name}`; None if that property is not supported."""
     if name in _POSIX:
         return _POSIX[name]
     found = _UNICODE.fullmatch(name)

@@ -1,8 +1,8 @@
-"""Java's regular expressions as Python's: `topics.regex` and its like are Java expressions.
+"""Translates Java's regular expressions to Python's: `topics.regex` and others are Java
+expressions.
 
-Follows java.util.regex.Pattern, of Java 9 and later. What Python cannot say is refused with a
-reason, never taken for something else. A compiled pattern is meant for `fullmatch`, like Java's
-`matches`.
+Follows java.util.regex.Pattern, of Java 9 and later. What Python cannot express is refused with a
+reason, never misinterpreted. Use a compiled pattern with `fullmatch`, like Java's `matches`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST: Final = 2**31 - 1
 
 
 def compile(pattern: str) -> re.Pattern[str]:
-    """The Java expression as Python's, for `fullmatch`. Raises InvalidPattern."""
+    """Compiles the Java expression as Python's, for `fullmatch`. Raises InvalidPattern."""
     parser = _Parser(_without_quotes(pattern))
     try:
         return re.compile(parser.parse(), re.ASCII)
@@ -33,7 +33,7 @@ def compile(pattern: str) -> re.Pattern[str]:
 
 
 def _without_quotes(pattern: str) -> str:
-    r"""What is between \Q and \E with a backslash before each special character instead."""
+    r"""Replaces text between \Q and \E by the same text with special characters escaped."""
 
     def plain(found: re.Match[str]) -> str:
         quoted = found["quoted"]
@@ -46,7 +46,7 @@ def _without_quotes(pattern: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Flags:
-    """The flags that hold at one place. `i` and `u` are left to Python."""
+    """The flags in effect at one place. `i` and `u` are left to Python."""
 
     i: bool = False
     u: bool = False
@@ -56,7 +56,7 @@ class _Flags:
     x: bool = False
 
     def scope(self) -> str:
-        """The beginning of a Python group in which these hold."""
+        """Returns the beginning of a Python group with these flags."""
         return f"(?{'u' if self.i and self.u else 'a'}{'i' if self.i else '-i'}:"
 
 
@@ -82,7 +82,7 @@ class _Parser(Scanner):
     # alternatives, sequences and groups
 
     def _alternatives(self) -> str:
-        """Up to the end of the group. Flags that are set in it hold to its end."""
+        """Reads up to the end of the group. Flags that are set in it hold to its end."""
         outer = self._flags
         parts: list[str] = []
         scopes = 0
@@ -130,7 +130,7 @@ class _Parser(Scanner):
         return flags
 
     def _group(self) -> str:
-        """A group from its `(` to its `)`."""
+        """Reads a group from its `(` to its `)`."""
         self._at += 1
         outer, opening = self._flags, "("
         rest = self._pattern[self._at :]
@@ -202,7 +202,7 @@ class _Parser(Scanner):
             return times + kind
         return times
 
-    # what stands for one character, or for a place
+    # single characters and positions
 
     def _atom(self, ch: str) -> str:
         if ch == "(":
@@ -275,7 +275,7 @@ class _Parser(Scanner):
         return f"(?P={name})"
 
     def _reference(self) -> str:
-        """As many digits as there are groups so far."""
+        """Reads a back reference: as many digits as there are groups so far."""
         number = int(self._pattern[self._at + 1])
         self._at += 2
         if number > self._groups:

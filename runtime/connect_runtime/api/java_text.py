@@ -1,7 +1,7 @@
-"""How Java prints a value (`String.valueOf`), wherever that text reaches a user or a record.
+"""Prints values as Java does (`String.valueOf`), for texts that reach users or records.
 
-Connect's error texts, StringConverter and the file sink all hold it. Numbers need the care: Java
-switches to `1.0E7` where Python prints `10000000.0`.
+Used by Connect's error texts, StringConverter and the file sink. Numbers differ most: Java prints
+`1.0E7` where Python prints `10000000.0`.
 """
 
 from __future__ import annotations

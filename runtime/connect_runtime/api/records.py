@@ -1,7 +1,7 @@
-"""Records between connectors and Kafka, one by one and as batches of columns.
+"""Defines records between connectors and Kafka, single and as batches of columns.
 
 A batch is the fast way: `SourceTask.poll` may return a `SourceBatch`, and `SinkTask.put` gets a
-`SinkBatch`. Record objects are made only where a connector asks for them.
+`SinkBatch`. Record objects are made only where a connector requests them.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ class SourceBatch:
 
     @property
     def last_offset(self) -> SourceOffset | None:
-        """Where to resume after this batch."""
+        """Returns where to resume after this batch."""
         if self.source_offset is None and self.offsets:
             return self.offsets[-1]
         return self.source_offset
 
     def records(self) -> Iterator[SourceRecord]:
-        """The same as records; without `offsets`, only the last one carries the offset."""
+        """Yields the batch as records; without `offsets`, only the last one carries the offset."""
         last = len(self) - 1
         for i, value in enumerate(self.values):
             if self.offsets is not None:

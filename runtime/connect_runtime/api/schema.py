@@ -33,7 +33,7 @@ class Type(Enum):
 
     @property
     def primitive(self) -> bool:
-        """Whether a value of this type may stand in a source partition or offset."""
+        """Whether a value of this type may be used in a source partition or offset."""
         return self not in {Type.ARRAY, Type.MAP, Type.STRUCT}
 
 
@@ -47,11 +47,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """What a value looks like.
+    """The type of a value.
 
     `items` is set for arrays, `keys` and `values` for maps, `fields` for structs. `name` and
     `version` identify a logical type or a record type; `parameters` belong to it. A value may be
-    None if the schema is `optional`, or if it has a default, which then stands for None.
+    None if the schema is `optional`, or if it has a default, which then replaces None.
     """
 
     type: Type
@@ -176,7 +176,7 @@ class Struct:
         return schema
 
     def __getitem__(self, name: str) -> Any:
-        """The field's value; its schema's default where none was set."""
+        """Returns the field's value; its schema's default if none was set."""
         value = self.values.get(name)
         return self._schema_of(name).default if value is None else value
 
@@ -188,6 +188,6 @@ class Struct:
         return (f.name for f in self.schema.fields)
 
     def __str__(self) -> str:
-        """As Java prints a struct; fields without a value are left out."""
+        """Returns Java's form of a struct; fields without a value are left out."""
         shown = ((f.name, self[f.name]) for f in self.schema.fields)
         return "Struct{" + ",".join(f"{n}={java_text(v)}" for n, v in shown if v is not None) + "}"

@@ -1,8 +1,8 @@
-"""Tasks: what moves the data, and what the runtime gives them (manual 8.3, "Task Example").
+"""Defines tasks, which move the data, and their contexts (manual 8.3, "Task Example").
 
-A task runs alone in a process of its own and is called from one thread only, unlike in Java: `stop`
-never overlaps `poll` or `put`. So `poll` and `put` must return within about half a second when
-there is nothing to do, or a stop has to wait for them.
+Each task runs in its own process and is called from one thread only, unlike in Java: `stop` never
+overlaps `poll` or `put`. So `poll` and `put` must return within about half a second when there is
+nothing to do, or they delay a stop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class OffsetStorageReader(Protocol):
     """Reads the offsets that earlier records of this connector committed."""
 
     def offset(self, partition: SourcePartition) -> SourceOffset | None:
-        """Where to resume this source partition; None if it was never committed, or reset."""
+        """Returns where to resume this source partition; None if it was never committed, or
+        reset."""
         ...
 
     def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
@@ -47,7 +48,7 @@ class TransactionContext(Protocol):
 
 
 class SourceTaskContext(Protocol):
-    """What a source task may ask of the runtime."""
+    """What a source task may call on the runtime."""
 
     @property
     def configs(self) -> Mapping[str, str]:
@@ -64,7 +65,7 @@ class SourceTaskContext(Protocol):
 
 
 class SinkTaskContext(Protocol):
-    """What a sink task may ask of the runtime. All calls come from within the task's methods."""
+    """What a sink task may call on the runtime. All calls come from within the task's methods."""
 
     @property
     def configs(self) -> Mapping[str, str]:
@@ -73,19 +74,20 @@ class SinkTaskContext(Protocol):
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that this task has now."""
+        """Returns the partitions that are assigned to this task now."""
         ...
 
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Delivers again from these offsets, for a sink that keeps its own (exactly once)."""
+        """Redelivers from these offsets, for a sink that keeps its own (exactly once)."""
         ...
 
     def timeout(self, timeout_ms: int) -> None:
-        """How long to wait before the next `put`, once. Meant for use with `RetriableError`."""
+        """Sets how long to wait before the next `put`, once. Meant for use with
+        `RetriableError`."""
         ...
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Delivers nothing from these until `resume`."""
+        """Pauses these partitions until `resume`."""
         ...
 
     def resume(self, *partitions: TopicPartition) -> None: ...
@@ -98,7 +100,7 @@ class SinkTaskContext(Protocol):
 class SourceTask(ABC):
     """Reads from a source.
 
-    Life: `initialize`, `start`, then `poll` again and again, `stop`. With exactly-once support the
+    Life cycle: `initialize`, `start`, then repeated `poll`, `stop`. With exactly-once support the
     records of a poll and its offset are committed in one Kafka transaction, or neither is.
     """
 
@@ -118,16 +120,16 @@ class SourceTask(ABC):
 
     @abstractmethod
     def poll(self) -> Sequence[SourceRecord] | SourceBatch | None:
-        """The next records, or None after at most about half a second without any.
+        """Returns the next records, or None after at most about half a second without any.
 
         `RetriableError` counts as None; any other error fails the task.
         """
 
     def commit(self) -> None:  # noqa: B027 -- most tasks need neither hook
-        """Everything returned by `poll` so far is now in Kafka, with its offset."""
+        """Called when everything returned by `poll` so far is in Kafka, with its offset."""
 
     def commit_record(self, record: SourceRecord) -> None:  # noqa: B027
-        """`record` is now in Kafka. A task that overrides this pays for one object a record."""
+        """Called when `record` is in Kafka. Overriding this costs one object per record."""
 
     def update_offsets(
         self, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
@@ -143,9 +145,9 @@ class SourceTask(ABC):
 class SinkTask(ABC):
     """Writes records to another system.
 
-    Life: `initialize`, `start`, `open` for partitions gained, `put` again and again, `flush` before
-    each commit of offsets, `close` for partitions given up, `stop`. Delivery is at least once:
-    records after the last committed offset come again after a failure.
+    Life cycle: `initialize`, `start`, `open` for assigned partitions, repeated `put`, `flush`
+    before each commit of offsets, `close` for revoked partitions, `stop`. Delivery is at least
+    once: records after the last committed offset are redelivered after a failure.
     """
 
     context: SinkTaskContext
@@ -163,28 +165,28 @@ class SinkTask(ABC):
         """Opens what the task needs. No partition is known yet."""
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:  # noqa: B027
-        """These partitions are now this task's. `context.offset` may move them here."""
+        """Called when these partitions are assigned. `context.offset` may move them here."""
 
     @abstractmethod
     def put(self, records: SinkBatch) -> None:
-        """Takes records; they need not be safe until `flush`.
+        """Receives records; they need not be durable until `flush`.
 
         `RetriableError`: the same batch is put again later. Any other error fails the task.
         """
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:  # noqa: B027
-        """Makes safe what was put. `offsets` are the next ones to read of each partition."""
+        """Makes put records durable. `offsets` are each partition's next ones to read."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """The offsets that may be committed; the default flushes and returns all of them.
+        """Returns the offsets that may be committed; the default flushes and returns all of them.
 
-        Return fewer, or smaller ones, if not everything is safe. Empty: nothing is committed.
+        Return fewer, or smaller ones, if not everything is durable. Empty: nothing is committed.
         """
         self.flush(offsets)
         return offsets
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:  # noqa: B027
-        """These partitions are given up; called after the last `pre_commit` for them."""
+        """Called when these partitions are revoked, after the last `pre_commit` for them."""
 
     @abstractmethod
     def stop(self) -> None:

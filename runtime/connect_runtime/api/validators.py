@@ -1,7 +1,7 @@
-"""What a config value may be, beyond its type.
+"""Validates config values beyond their type.
 
 A validator is called with the key's name and its parsed value (None if it has none) and raises
-`ConfigError`. Its text is what `connect validate` and Connect's own documentation show of it.
+`ConfigError`. `connect validate` and Connect's own documentation show its text.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class NonEmptyString:
 
 @dataclass(frozen=True, slots=True)
 class NonEmptyStringWithoutControlChars:
-    """What Connect asks of a connector's name."""
+    """Connect's rule for a connector's name."""
 
     def __call__(self, name: str, value: Any) -> None:
         if value is None:
@@ -129,7 +129,7 @@ class NonEmptyList:
 
 @dataclass(frozen=True, slots=True)
 class ValidRegex:
-    """A regular expression of Java's."""
+    """A Java regular expression."""
 
     def __call__(self, name: str, value: Any) -> None:
         try:
@@ -143,13 +143,13 @@ class ValidRegex:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Every one of `validators`."""
+    """All of `validators` must pass."""
 
     validators: tuple[Validator, ...]
 
     @classmethod
     def of(cls, *validators: Validator) -> AllOf:
-        """Every one of these, in this order."""
+        """Combines these validators, in this order."""
         return cls(validators)
 
     def __call__(self, name: str, value: Any) -> None:
@@ -162,7 +162,7 @@ class AllOf:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A check of your own, with the text to show for it."""
+    """A custom check, with the text to show for it."""
 
     check: Callable[[str, Any], None]
     text: str

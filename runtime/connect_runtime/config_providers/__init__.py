@@ -1,4 +1,5 @@
-"""Config providers (KIP-297): values that configs refer to, resolved in the process that uses them.
+"""Config providers (KIP-297), which resolve references in configs in the process that uses them.
 
-What leaves a process keeps its references: the config topic, launches, logs and statuses.
+Everything that leaves a process keeps its references: the config topic, launches, logs and
+statuses.
 """

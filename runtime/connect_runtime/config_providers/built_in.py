@@ -1,4 +1,4 @@
-"""The config providers that Apache Kafka has: properties files, folders of files, the environment.
+"""Implements Apache Kafka's config providers: properties files, folders of files, the environment.
 
 Error texts name paths and keys, never values. A file is read only if it is a regular one of at most
 `BYTES_MAX`: a config must not be able to block or fill this process with a pipe or a device.
@@ -22,7 +22,7 @@ ALLOWLIST_PATTERN: Final = "allowlist.pattern"
 class _Allowed:
     """The folders and files below which a provider may read; everything if none are named.
 
-    Unlike Apache's it follows symbolic links, so that none leads out.
+    Unlike Apache's it resolves symbolic links, so none can escape.
     """
 
     def __init__(self, params: Mapping[str, str]) -> None:
@@ -98,7 +98,7 @@ class EnvVarConfigProvider(ConfigProvider):
             raise ConfigError(
                 f"Path is not supported for EnvVarConfigProvider, invalid value '{path}'"
             )
-        # found anywhere in the name, as in Apache: a pattern for whole names needs ^ and $
+        # matches anywhere in the name, as in Apache: a pattern for whole names needs ^ and $
         allowed = {key for key in keys if self._allowed.search(key)}
         return ConfigData({key: os.environ[key] for key in allowed & os.environ.keys()})
 
@@ -112,7 +112,7 @@ BUILT_IN: Final[Mapping[str, type[ConfigProvider]]] = {
 def _text(file: Path) -> str:
     try:
         if not file.is_file():
-            # also said of a file that is missing, or in a folder that is closed to us
+            # also for a missing file, or one in a folder without access
             file.stat()
             raise _unreadable(str(file), "not a regular file")
         with file.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""Which config providers does a worker declare? Pure.
+"""Reads the config providers that a worker declares. Pure.
 
 `config.providers=<alias>,...` with `config.providers.<alias>.class` and
 `config.providers.<alias>.param.<name>` (KIP-297).
@@ -17,7 +17,7 @@ PROVIDERS: Final = "config.providers"
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A provider as the worker's properties name it. `class_name` is empty if it is missing;
+    """A provider as the worker's properties declare it. `class_name` is empty if it is missing;
     `params` may hold references to providers that are declared before it."""
 
     alias: str
@@ -26,12 +26,12 @@ class Declared:
 
     @property
     def class_key(self) -> str:
-        """The worker property that names the class."""
+        """Returns the worker property that names the class."""
         return f"{PROVIDERS}.{self.alias}.class"
 
 
 def declared(worker: Mapping[str, str]) -> tuple[Declared, ...]:
-    """The providers of these worker properties, in order."""
+    """Returns the providers of these worker properties, in order."""
     found: list[Declared] = []
     for alias in aliases(worker):
         prefix = f"{PROVIDERS}.{alias}."
@@ -42,15 +42,15 @@ def declared(worker: Mapping[str, str]) -> tuple[Declared, ...]:
 
 
 def aliases(worker: Mapping[str, str]) -> tuple[str, ...]:
-    """The names that references of connectors may begin with."""
+    """Returns the provider names that references of connectors may use."""
     given = (each.strip() for each in worker.get(PROVIDERS, "").split(","))
     return tuple(dict.fromkeys(each for each in given if each))
 
 
 def undeclared(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Keys that hold a reference to a provider that the worker does not declare, with its name.
+    """Yields keys that hold a reference to an undeclared provider, with its name.
 
-    Such text is passed on as it is, as in Apache: a connector may give it a meaning of its own.
+    Such text is passed on unchanged, as in Apache: a connector may use it for something else.
     """
     known = aliases(worker)
     for key, value in config.items():

@@ -16,7 +16,7 @@ _OF_THE_RUNTIME: Final = ("admin.listeners", "listeners", "rest.", "spark.", f"{
 
 
 def resolve_launch(launch: TaskLaunch) -> TaskLaunch:
-    """The launch with the values of its references, for this process alone; `given` holds them.
+    """Returns the launch with its references resolved, for this process alone; `given` holds them.
 
     Raises ConfigError for a reference that cannot be resolved here.
     """

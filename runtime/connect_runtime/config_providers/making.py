@@ -1,6 +1,6 @@
-"""Makes the provider that a worker declares.
+"""Creates the providers that a worker declares.
 
-Apache's providers go by their class names, also without package and without `ConfigProvider`; third
+Apache's providers are found by class name, also without package and without `ConfigProvider`; third
 parties register under the entry point group `connect.config_providers`. A worker's properties never
 import a module that is not registered.
 """
@@ -20,8 +20,8 @@ _SUFFIX: Final = "ConfigProvider"
 
 
 def make(each: Declared, params: Mapping[str, str]) -> ConfigProvider:
-    """The provider, ready for use; `params` are its own, resolved. Raises ConfigError, and
-    whatever a third party's code raises."""
+    """Creates the provider, ready for use; `params` are its own, resolved. Raises ConfigError, and
+    anything that third-party code raises."""
     provider = _class(each)()
     provider.configure(params)
     return provider

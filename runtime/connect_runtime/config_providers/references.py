@@ -23,17 +23,17 @@ class Reference:
 
 
 def references(value: str) -> tuple[Reference, ...]:
-    """The references in a value, in order."""
+    """Returns the references in a value, in order."""
     return tuple(found for found, _, _ in _found(value))
 
 
 def holds_reference(value: str) -> bool:
-    """Whether a config provider may put something else there."""
+    """Whether a config provider may replace a part of the value."""
     return next(_found(value), None) is not None
 
 
 def substitute(value: str, lookup: Callable[[Reference], str | None]) -> str:
-    """`value` with what `lookup` gives in each reference's place; one without a value stays."""
+    """Replaces each reference in `value` by `lookup`'s result; one without a value stays."""
     parts: list[str] = []
     at = 0
     for reference, start, end in _found(value):
@@ -44,7 +44,7 @@ def substitute(value: str, lookup: Callable[[Reference], str | None]) -> str:
 
 
 def reverse(raw: Mapping[str, str], task: Mapping[str, str]) -> dict[str, str]:
-    """A task's config with the connector's raw value for each key whose raw value holds a
+    """Returns a task's config with the connector's raw value for each key whose raw value holds a
     reference, as Apache publishes it (connect-facts 1.6)."""
     return {
         key: raw[key] if key in raw and holds_reference(raw[key]) else value
@@ -53,7 +53,7 @@ def reverse(raw: Mapping[str, str], task: Mapping[str, str]) -> dict[str, str]:
 
 
 def _found(value: str) -> Iterator[tuple[Reference, int, int]]:
-    """Each reference with its start and end. Linear in the length of `value`."""
+    """Yields each reference with its start and end. Linear in the length of `value`."""
     at = 0
     while (start := value.find("${", at)) >= 0:
         end = value.find("}", start + 2)

@@ -1,6 +1,6 @@
-"""The config providers of one worker in one process: asked for values, and closed.
+"""Creates, queries and closes the config providers of one worker in one process.
 
-Each is made when the first reference names it, so that a task without references pays for none.
+Each is created when the first reference names it, so a task without references creates none.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from connect_specs.redaction import Redactor, secrets_in
 
 _log = logging.getLogger(__name__)
 
-# By a third party's code
+# Thrown by third-party code
 _THROWN: Final = (Exception, SystemExit)
 _CLOSED: Final = ConfigError("config providers are closed: this process is ending")
 
 
 class ConfigProviders:
-    """Resolves references, from any thread, with the providers that `worker` declares, a worker's
+    """Resolves references, from any thread, with the providers that `worker` declares: worker
     properties with references unresolved."""
 
     def __init__(self, worker: Mapping[str, str]) -> None:
         self._properties = dict(worker)
         self._declared = {each.alias: each for each in declared(worker)}
         self._made: dict[str, ConfigProvider | ConfigError] = {}
-        # one for each: a provider that hangs while it is configured holds up no other
+        # one for each: a provider that hangs while it is configured blocks no other
         self._locks = {alias: threading.Lock() for alias in self._declared}
         self._closed = threading.Event()
         # what providers were configured with and may quote in their errors
@@ -42,11 +42,12 @@ class ConfigProviders:
 
     @cached_property
     def worker(self) -> Resolved:
-        """The worker's own properties, with the problems told."""
+        """Returns the worker's own properties, with their problems."""
         return self.look_up(self._properties)
 
     def problems(self) -> tuple[Diagnostic, ...]:
-        """What is wrong with providers that cannot be used in this process; makes all of them."""
+        """Returns the problems of providers that cannot be used in this process; creates all of
+        them."""
         return tuple(
             Diagnostic("worker.invalid", str(made), each.class_key)
             for each in self._declared.values()
@@ -61,18 +62,19 @@ class ConfigProviders:
             self._close(alias, provider)
 
     def resolve(self, config: Mapping[str, str]) -> Resolved:
-        """The config with the values of its references. References to providers that the worker
-        does not declare stay as they are, as in Apache.
+        """Returns the config with its references resolved. References to undeclared providers stay
+        unchanged, as in Apache.
 
-        Raises ConfigError for a reference that a declared provider has no value for. Apache passes
-        its text on, which a task would then take for the value, such as a password.
+        Raises ConfigError if a declared provider has no value for a reference. Apache passes its
+        text on, which a task would then use as the value, such as a password.
         """
         found = self.look_up(config)
         found.check()
         return found
 
     def look_up(self, config: Mapping[str, str]) -> Resolved:
-        """The same with the problems told; a reference without a value stays as it is."""
+        """Resolves like `resolve`, but returns problems; a reference without a value stays
+        unchanged."""
         places = {
             key: [each for each in references(value) if each.provider in self._declared]
             for key, value in config.items()
@@ -100,14 +102,14 @@ class ConfigProviders:
         )
 
     def redactor(self, *configs: Resolved) -> Redactor:
-        """For texts about these configs: hides what providers gave, and the configs' own secrets
-        and the worker's."""
+        """Returns a redactor for texts about these configs: of provided values, and the configs'
+        own secrets and the worker's."""
         found = (*configs, self.worker)
         given = (value for each in found for value in each.given.values())
         return Redactor((*given, *(secret for each in found for secret in secrets_in(each.config))))
 
     def _ask(self, wanted: Sequence[Reference]) -> dict[tuple[str, str], ConfigData | ConfigError]:
-        """What each provider says of each path, asked once for all keys there."""
+        """Returns each provider's answer for each path, asked once for all keys there."""
         keys: dict[tuple[str, str], set[str]] = {}
         for each in wanted:
             keys.setdefault((each.provider, each.path), set()).add(each.key)
@@ -133,7 +135,7 @@ class ConfigProviders:
             if alias not in self._made:
                 self._made[alias] = self._make(self._declared[alias])
             if self._closed.is_set():
-                # closed meanwhile, by a thread that did not see this one
+                # closed meanwhile, by a thread that did not see this provider
                 self._close(alias, self._made[alias])
                 return _CLOSED
             return self._made[alias]
@@ -183,7 +185,7 @@ def _shortest_ttl(answers: Iterable[ConfigData | ConfigError]) -> int | None:
 
 
 def _checked(answer: Any) -> ConfigData:
-    """The answer of a third party's code, if it is one. Its values are not told."""
+    """Returns third-party code's answer, if it is valid. Errors never show its values."""
     if not isinstance(answer, ConfigData):
         raise ConfigError(f"the config provider answered with {type(answer).__name__}")
     values = dict(answer.values)

@@ -1,4 +1,4 @@
-"""A config with what providers gave for its references: for the process that uses it alone. Pure.
+"""Holds a config with its references resolved, for the process that uses it. Pure.
 
 None of it may leave the process: neither logs, launches, statuses nor topics hold resolved values.
 """
@@ -17,7 +17,7 @@ from connect_runtime.config_providers.references import reverse, substitute
 from connect_specs.redaction import SHORTEST
 
 RELOAD: Final = "config.action.reload"
-# A provider that gives values for 0 ms must not make a connector restart without end
+# A provider whose values are valid for 0 ms must not make a connector restart endlessly
 _SHORTEST_RELOAD_S: Final = 1.0
 
 
@@ -31,8 +31,8 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """`config` is resolved. `given` holds what providers gave, by reference as written. `ttl_ms`:
-    how long the value that expires first is good for."""
+    """`config` is resolved. `given` holds the provided values, by reference as written. `ttl_ms`:
+    how long the first value to expire is valid."""
 
     raw: Mapping[str, str] = field(repr=False)
     config: Mapping[str, str] = field(repr=False)
@@ -46,11 +46,11 @@ class Resolved:
             raise ConfigError(" ".join(problem.text for problem in self.problems))
 
     def task_config(self, task: Mapping[str, str]) -> dict[str, str]:
-        """A task's config, as the connector answered, for the config topic.
+        """Returns a task's config for the config topic, from the connector's answer.
 
-        A key whose raw value holds a reference gets that raw value (connect-facts 1.6). A given
+        A key whose raw value holds a reference gets that raw value (connect-facts 1.6). A provided
         value that the connector put anywhere else becomes its reference again, which Apache
-        publishes in the clear. Both resolve to what the connector was given.
+        publishes in plain text. Both resolve to the value that the connector got.
         """
         return {
             key: value if value == self.raw.get(key) else self._concealed(value)
@@ -64,21 +64,21 @@ class Resolved:
             return value
         pattern = re.compile("|".join(map(re.escape, longest_first)))
         found = pattern.sub(lambda match: by_value[match[0]], value)
-        # text around it may make another reference of it
+        # the text around it may turn it into another reference
         same = substitute(found, lambda reference: self.given.get(reference.text)) == value
         return found if same else value
 
     @property
     def reload_in_s(self) -> float | None:
-        """When the connector is to be restarted because a value expires, in seconds from now;
-        None: never. `config.action.reload=none` keeps values after they expire."""
+        """Returns in how many seconds the connector must restart because a value expires; None:
+        never. `config.action.reload=none` keeps values after they expire."""
         action = self.config.get(RELOAD, "restart").strip().lower()
         if self.ttl_ms is None or action == "none":
             return None
         return max(self.ttl_ms / 1000, _SHORTEST_RELOAD_S)
 
     def fingerprint(self, salt: bytes) -> str:
-        """Tells whether two configs resolve to the same, without the values: a keyed hash, of use
-        only while `salt` is kept in memory."""
+        """Returns a fingerprint that shows whether two configs resolve equally, without the values:
+        a keyed hash, valid only while `salt` is kept in memory."""
         text = json.dumps(dict(self.config), sort_keys=True)
         return hmac.digest(salt, text.encode(), "sha256").hex()

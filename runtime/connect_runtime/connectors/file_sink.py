@@ -2,8 +2,8 @@
 
 Delivery is at least once, and lines are whole: a line that a killed writer left unfinished is ended
 before the first new one. Its record was never committed (its bytes were never flushed as a whole),
-so it comes again in full; the torn piece stays as a line of its own, because another task may have
-been writing it and nothing of a file is ever taken away.
+so it is redelivered in full; the torn piece stays as a separate line, because another task may have
+been writing it and nothing is ever removed from a file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CONFIG = ConfigDef().define(
 
 
 class FileStreamSinkConnector(SinkConnector):
-    """As many tasks as `tasks.max`, all appending to the same file."""
+    """Runs as many tasks as `tasks.max`, all appending to the same file."""
 
     def version(self) -> str:
         return VERSION
@@ -61,7 +61,7 @@ class FileStreamSinkConnector(SinkConnector):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        # the consumer group holds all there is: any offset will do
+        # the consumer group holds all state: any offset is valid
         return True
 
 

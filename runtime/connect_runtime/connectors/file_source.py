@@ -1,13 +1,13 @@
 """FileStreamSource: each line of a file becomes a record.
 
-The stored `position` counts bytes: where to go on reading. Apache's source counts decoded
-characters but skips that many bytes when it resumes, so with any non-ASCII text before it, it
-resumes at the wrong place. For ASCII files the two agree, and either can take over from the other.
+The stored `position` counts bytes: where to continue reading. Apache's source counts decoded
+characters but skips that many bytes when it resumes, so after any non-ASCII text it resumes at the
+wrong place. For ASCII files the two agree, and either can take over from the other.
 
-A file that is truncated or replaced while it is followed is read on from its new beginning, after
-all that could still be read of the old one. If that happened while nothing followed it, what is
-left of the old one cannot be found: a position after the file's end is an error. A file that has
-grown beyond the position by then cannot be told from the old one.
+If a file is truncated or replaced while it is followed, reading continues at its new beginning,
+after everything still readable in the old one. If that happened while nothing followed it, the rest
+of the old one cannot be found: a position after the file's end is an error. A file that has grown
+beyond the position by then looks like the old one.
 """
 
 from __future__ import annotations
@@ -67,15 +67,15 @@ CONFIG = (
 _log = logging.getLogger(__name__)
 
 _BLOCK_BYTES: Final = 1 << 18
-_WAIT_S: Final = 0.2  # how long a poll waits for more; also how late a stop can be seen
+_WAIT_S: Final = 0.2  # how long a poll waits for more; also the longest delay of a stop
 _MAX_REQUEST: Final = "producer.override.max.request.size"
-# No line is longer, or it would fill the memory; Kafka takes 1 MiB unless it is told otherwise.
+# The longest allowed line, to bound memory; Kafka's default limit is 1 MiB.
 _LINE_BYTES: Final = 16 << 20
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a final \r may be half of \r\n
 
 
 class FileStreamSourceConnector(SourceConnector):
-    """One task, whatever `tasks.max` says: there is one file."""
+    """Runs one task, whatever `tasks.max` says: there is one file."""
 
     def version(self) -> str:
         return VERSION
@@ -202,8 +202,8 @@ class FileStreamSourceTask(SourceTask):
             )
 
     def _begins_anew(self, file: BinaryIO) -> bool:
-        """At the end of the file: whether it was truncated or replaced, so that the next read is
-        from the beginning. A replaced file is given a pause to be written to its end."""
+        """Whether, at the end of the file, it was truncated or replaced, so that the next read
+        starts at the beginning. A replaced file gets a pause to be written to its end."""
         how = "" if self._name is None else _changed(file, self._name)
         if how == "replaced" and not self._replaced:
             self._replaced = True
@@ -256,12 +256,12 @@ def _number(text: str | None) -> int:
 
 
 def _size(found: os.stat_result) -> int | None:
-    """None for what has no size: terminals, pipes and other devices."""
+    """Returns the size; None for terminals, pipes and other devices, which have none."""
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _changed(file: BinaryIO, name: str) -> str:
-    """What became of an open file that was read to its end: `truncated`, `replaced` or nothing."""
+    """Returns how a fully read open file changed: `truncated`, `replaced` or nothing."""
     ours = os.fstat(file.fileno())
     size = _size(ours)
     if size is None:
@@ -295,12 +295,11 @@ class Lines:
         self.unfinished = 0
 
     def feed(self, block: bytes) -> None:
-        """More bytes. All complete lines must have been taken before."""
+        """Adds bytes. All complete lines must have been taken before."""
         self._pieces.append(block)
         self._next = 0
         if b"\n" not in block and b"\r" not in block and not self._ends_with_return():
-            # nothing is joined before there is a line end: an endless line would be copied again
-            # and again
+            # nothing is joined before a line end: an endless line would be copied repeatedly
             self._complete, self._sizes = [], None
             self.unfinished += len(block)
             return
@@ -330,7 +329,8 @@ class Lines:
         self.unfinished = len(rest)
 
     def ended(self) -> Lines:
-        """What follows when the file began anew: a last line without an end is one now."""
+        """Returns what follows a truncation or replacement: an unfinished last line is now
+        complete."""
         after = Lines()
         if self.unfinished:
             text = b"".join(self._pieces).removesuffix(b"\r").decode("utf-8", "replace")
@@ -338,7 +338,7 @@ class Lines:
         return after
 
     def take(self, most: int) -> list[str]:
-        """The next complete lines; moves `position` after them."""
+        """Returns the next complete lines and moves `position` after them."""
         first, last = self._next, self._next + most
         lines = self._complete[first:last]
         if self._sizes is None:

@@ -1,1 +1,1 @@
-"""Between connectors' values and Kafka's bytes: converters as functions over batches."""
+"""Converts between connectors' values and Kafka's bytes, in batches."""

@@ -1,4 +1,4 @@
-"""ByteArrayConverter: bytes as they are."""
+"""ByteArrayConverter: passes bytes through unchanged."""
 
 from __future__ import annotations
 

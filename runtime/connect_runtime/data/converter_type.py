@@ -1,4 +1,4 @@
-"""The option that all of Connect's own converters have; the runtime sets it, users never do."""
+"""Defines the option that all of Connect's own converters share; only the runtime sets it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from connect_runtime.api import ConfigDef, ConfigType, Importance, OneOf
 
 
 def with_converter_type(options: ConfigDef) -> ConfigDef:
-    """`converter.type`, then `options`."""
+    """Returns `converter.type`, then `options`."""
     return (
         ConfigDef()
         .define(

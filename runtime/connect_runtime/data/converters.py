@@ -1,8 +1,8 @@
-"""Which converter do a task's keys and values go through?
+"""Creates the converters of a task's keys and values.
 
 The connector's own `key.converter` and `value.converter` win, with options from the connector
-alone; else the worker's, with the worker's options. Headers pass through as they are, bytes or
-text: SimpleHeaderConverter's guessing of types is not done yet.
+alone; else the worker's, with the worker's options. Headers pass through unchanged, bytes or text:
+SimpleHeaderConverter's type inference is not implemented.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Converters:
 
 
 def converters_of(connector: Mapping[str, str], worker: Mapping[str, str]) -> Converters:
-    """The converters of a connector's tasks. Raises `ConfigError`."""
+    """Returns the converters of a connector's tasks. Raises `ConfigError`."""
     return Converters(
         key=_configured("key.converter", connector, worker, is_key=True),
         value=_configured("value.converter", connector, worker, is_key=False),

@@ -87,12 +87,12 @@ _ENVELOPE: Final = (
     " schemas.enable=false in your converter configuration."
 )
 _PAYLOAD: Final = b',"payload":'
-# strings are matched so as to be skipped; Connect's parser takes numbers with leading zeros
+# matches strings in order to leave them out; Connect's parser accepts numbers with leading zeros
 _LEADING_ZEROS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|(?<![0-9.eE+])0+(?=[0-9])')
 
 
 class JsonConverter(Converter):
-    """Values of Connect's data model to JSON and back."""
+    """Converts values of Connect's data model to JSON and back."""
 
     def version(self) -> str:
         return VERSION
@@ -147,7 +147,7 @@ class JsonConverter(Converter):
 
 
 class _Cache:
-    """Compiled functions by schema. A schema is nearly always the same object again."""
+    """Caches compiled functions by schema. A schema is nearly always the same object."""
 
     def __init__(self, size: int, compile_: Callable[[Schema], Encode]) -> None:
         self._size = size
@@ -165,7 +165,7 @@ class _Cache:
 
 
 class _EnvelopeReader:
-    """Reads envelopes; the text of a schema that came before is not parsed again."""
+    """Reads envelopes; a schema text that came before is not parsed again."""
 
     def __init__(self, options: Options, cache_size: int) -> None:
         self._options = options
@@ -190,7 +190,7 @@ class _EnvelopeReader:
             try:
                 payload = orjson.loads(data[cut + len(_PAYLOAD) : -1])
             except orjson.JSONDecodeError:
-                pass  # something else follows, or it is no JSON: the long way tells
+                pass  # something else follows, or it is not JSON: the slow path decides
             else:
                 return known[0], known[1](payload)
         return self._read_all(data, cut)
@@ -215,7 +215,7 @@ class _EnvelopeReader:
 
 
 def _is_head(head: bytes, schema: Any) -> bool:
-    """Whether `head` is exactly `{"schema":<schema>`, so that it can stand for it."""
+    """Whether `head` is exactly `{"schema":<schema>`, so that it identifies the schema."""
     try:
         return bool(orjson.loads(head + b"}") == {"schema": schema})
     except orjson.JSONDecodeError:
@@ -223,7 +223,7 @@ def _is_head(head: bytes, schema: Any) -> bool:
 
 
 def parse(data: bytes) -> Any:
-    """JSON as Connect reads it. Raises `DataError`."""
+    """Parses JSON as Connect does. Raises `DataError`."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as first:

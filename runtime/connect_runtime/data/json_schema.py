@@ -1,6 +1,6 @@
-"""Schemas inside JSON: the `schema` half of an envelope, and values read by a schema.
+"""Encodes schemas in JSON: the `schema` half of an envelope, and values read by a schema.
 
-Field order is Jackson's in Connect, because some consumers compare the text.
+Field order is that of Jackson in Connect, because some consumers compare the text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RANGES: Final = {
 
 
 def schema_json(schema: Schema, options: Options) -> str:
-    """A schema as Connect writes it."""
+    """Returns a schema as Connect writes it."""
     return "{" + ",".join(_members(schema, options)) + "}"
 
 
@@ -67,7 +67,7 @@ def _text(value: Any) -> str:
 
 
 def schema_of(found: Any, options: Options) -> Schema | None:
-    """The schema that the parsed JSON describes; None for null. Raises `DataError`."""
+    """Returns the schema that the parsed JSON describes; None for null. Raises `DataError`."""
     if found is None:
         return None
     if not isinstance(found, dict):
@@ -126,7 +126,7 @@ def _fields(found: Mapping[str, Any], options: Options) -> tuple[Field, ...]:
 
 
 def decoder(schema: Schema, options: Options) -> Decode:
-    """A function from parsed JSON to values of `schema`."""
+    """Returns a function from parsed JSON to values of `schema`."""
     present = _present(schema, options)
 
     def decode(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""JSON text as Jackson writes it for Connect: compact, Java's numbers, NaN as a string.
+"""Writes JSON text as Jackson does for Connect: compact, Java's numbers, NaN as a string.
 
-`plain_json` is for values without a schema and takes orjson's word wherever the two agree;
-`encoder` makes a function for one schema, so that its shape is decided once, not for each record.
+`plain_json` is for values without a schema and uses orjson wherever the two agree; `encoder`
+returns a function for one schema, so that its shape is evaluated once, not for each record.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from connect_runtime.api.schema import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMES
 
 Encode: TypeAlias = Callable[[Any], str]
 
-# Where orjson and Jackson may differ: large and small fractions, null for NaN, \u001f for \u001F.
-# A match only means that the value is worth a closer look.
+# Where orjson and Jackson may differ: large and small fractions, null for NaN, \u001f for \u001F. A
+# match only means that the value must be checked.
 _MAY_DIFFER: Final = re.compile(rb"[0-9]\.[0-9]|[0-9]e|null|\\u00")
 _HEX: Final = re.compile(r"\\u00[0-9a-f]{2}")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def plain_json(value: Any) -> bytes:
-    """A value without schema. Raises `DataError` for what Connect has no type for."""
+    """Encodes a value without schema. Raises `DataError` for types that Connect lacks."""
     try:
         text = orjson.dumps(value)
     except TypeError:
@@ -41,7 +41,7 @@ def plain_json(value: Any) -> bytes:
 
 
 def _differs(value: Any) -> bool:
-    """Whether Java prints anything in it otherwise."""
+    """Whether Java prints any part of the value differently."""
     if isinstance(value, float):
         return value != 0 and not 1e-3 <= abs(value) < 1e7
     if isinstance(value, str):
@@ -79,7 +79,7 @@ def _plain(value: Any) -> str:
 
 
 class Options:
-    """What the converter's config says about writing and reading values."""
+    """The converter's options for writing and reading values."""
 
     __slots__ = ("decimal_numeric", "replace_null")
 
@@ -89,7 +89,7 @@ class Options:
 
 
 def encoder(schema: Schema, options: Options) -> Encode:
-    """A function that writes values of `schema`."""
+    """Returns a function that writes values of `schema`."""
     present = _present(schema, options)
     replaced = None
     if schema.default is not None and options.replace_null:
@@ -110,7 +110,7 @@ def encoder(schema: Schema, options: Options) -> Encode:
 
 
 def _present(schema: Schema, options: Options) -> Encode:
-    """The same for values that are not None."""
+    """Returns a function that writes values of `schema` other than None."""
     logical = _LOGICAL.get(schema.name or "")
     if logical is not None:
         return logical(schema, options)
@@ -210,7 +210,7 @@ def _decimal(schema: Schema, options: Options) -> Encode:
 
 
 def decimal_scale(schema: Schema) -> int:
-    """The scale of a Decimal schema."""
+    """Returns the scale of a Decimal schema."""
     try:
         return int((schema.parameters or {})["scale"])
     except (KeyError, ValueError) as error:

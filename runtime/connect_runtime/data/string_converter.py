@@ -1,6 +1,6 @@
 """StringConverter: text in one encoding, UTF-8 unless `converter.encoding` says otherwise.
 
-Writes what Java's `toString` gives for any value; reads bytes as an optional string.
+Writes Java's `toString` of any value; reads bytes as an optional string.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ CONFIG = with_converter_type(
 
 
 class StringConverter(Converter):
-    """Text to bytes and back. Bytes that are no text in the encoding are replaced, as in Java."""
+    """Converts text to bytes and back. Bytes that are invalid in the encoding are replaced, as in
+    Java."""
 
     def version(self) -> str:
         return VERSION

@@ -1,5 +1,4 @@
-"""Puts a herder together: what `connect up` runs beside REST and Spark, and what an apply leads
-with when no runtime is up."""
+"""Assembles a herder from its parts, for `connect up` and for an apply without a runtime."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from connect_runtime.herder.connect_cluster import Check, ConnectCluster
 from connect_runtime.herder.connector_logs import OpenLogs
 from connect_runtime.herder.herder import Candidate, Herder
 from connect_runtime.herder.launcher import Launcher
-from connect_runtime.herder.offsets import ConnectorOffsets, Groups
+from connect_runtime.herder.offset_changes import ConnectorOffsets, Groups
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.worker import Worker, WorkerSettings
 from connect_runtime.kafka.log import connector_logs
@@ -23,10 +22,10 @@ from connect_runtime.storage.log import Logs
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Everything outside: Kafka's logs, groups and election, the launcher (None: run nothing), the
-    check of configs, who leads if not this one, logs where connectors need their own, and the
-    worker's config providers, which the caller closes. Tests bring a clock and a pool of their
-    own."""
+    """The herder's outside dependencies: Kafka's logs, groups and election, the launcher (None: run
+    nothing), the config check, the leader's URL if another runtime leads, logs for connectors that
+    need their own, and the worker's config providers, which the caller closes. Tests pass their own
+    clock and pool."""
 
     logs: Logs
     groups: Groups
@@ -41,7 +40,8 @@ class Edges:
 
 
 class ConnectHerder:
-    """A herder and the verbs over it. `start`, then `stop`, which also closes what it opened."""
+    """A herder with Connect's verbs. Call `start`, then `stop`, which also closes what it
+    opened."""
 
     def __init__(self, url: str, settings: WorkerSettings, edges: Edges) -> None:
         plugins.allow_modules(settings.properties)
@@ -86,10 +86,10 @@ class ConnectHerder:
         self._sources.fence(self._sources.clients(name, config, "source"), tasks)
 
     def start(self) -> None:
-        """Begins to read, to take part in the election and to answer."""
+        """Starts reading the topics, taking part in the election and answering requests."""
         self.herder.start()
 
     def stop(self) -> None:
-        """Ends tasks and connectors in order, says so in the status topic, leaves the group."""
+        """Stops tasks and connectors in order, writes their statuses, and leaves the group."""
         self.herder.stop(self._settings.graceful_s + 20)
         self._sources.close()

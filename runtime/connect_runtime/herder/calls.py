@@ -1,7 +1,7 @@
-"""Calls into plugins, which may block for ever: a pool whose hanging calls hold up no other.
+"""Runs calls into plugins in a pool in which a hanging call does not block the others.
 
-A call that takes long is not counted any more, so that another one may begin beside it; and no
-thread keeps the process from ending.
+A call that takes long is no longer counted, so another one may start. No thread keeps the process
+from exiting.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Calls(Executor):
         self._long_s = long_s
         self._lock = threading.Lock()
         self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-        # When each counted call began; those that take long are not in it.
+        # Start time of each counted call; long-running calls are removed.
         self._counted: dict[Future[Any], float] = {}
         self._closed = False
         self._watching = False
@@ -45,7 +45,7 @@ class Calls(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Takes no more calls. Never waits: a call may hang."""
+        """Accepts no more calls. Never waits, because a call may hang."""
         with self._lock:
             self._closed = True
             if cancel_futures:
@@ -53,7 +53,7 @@ class Calls(Executor):
                     self._waiting.popleft()[0].cancel()
 
     def _begin(self) -> None:
-        """Starts what may start. Under the lock."""
+        """Starts queued calls up to the limit. The caller holds the lock."""
         while self._waiting and len(self._counted) < self._at_once:
             future, call = self._waiting.popleft()
             self._counted[future] = time.monotonic()
@@ -69,7 +69,7 @@ class Calls(Executor):
             if future.set_running_or_notify_cancel():
                 try:
                     result = call()
-                except BaseException as error:  # the future's owner decides what it means
+                except BaseException as error:  # the future's owner handles it
                     future.set_exception(error)
                 else:
                     future.set_result(result)
@@ -79,7 +79,7 @@ class Calls(Executor):
                 self._begin()
 
     def _watch(self) -> None:
-        """While calls wait: lets others begin beside those that take long."""
+        """While calls are queued, starts them beside calls that take long."""
         while True:
             time.sleep(min(_LOOK_S, self._long_s))
             with self._lock:
@@ -94,8 +94,8 @@ class Calls(Executor):
 
 
 def within(timeout_s: float, call: Callable[[], T]) -> T:
-    """What `call` returns or raises, on a thread of its own. Raises TimeoutError after `timeout_s`;
-    the call is then left to itself."""
+    """Runs `call` on its own thread and returns or raises its result. Raises TimeoutError after
+    `timeout_s` and abandons the call."""
     future: Future[T] = Future()
 
     def run() -> None:

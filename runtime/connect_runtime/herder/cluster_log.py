@@ -1,7 +1,7 @@
-"""The config, status and assignments topics as this runtime sees them, and the leader's pen.
+"""Reads the config, status and assignments topics, and writes to them as the leader.
 
-Everything is read from the topics, also what was just written: after a write the readers go on
-until they have seen it. Used by the herder's thread alone.
+All state comes from the topics, even records that were just written: after a write, the readers
+read on until they have seen it. Used by the herder's thread only.
 """
 
 from __future__ import annotations
@@ -44,30 +44,30 @@ class ClusterLog:
         self.read_to_end()
 
     def read_to_end(self) -> None:
-        """Reads on to the ends as they are now."""
+        """Reads up to the current ends of the topics."""
         for topic, reader in self._readers.items():
             self._fold[topic](reader.read_to_end(READ_TIMEOUT_S))
 
     def poll(self) -> None:
-        """Takes what has arrived, without waiting."""
+        """Applies records that have arrived, without waiting."""
         for topic, reader in self._readers.items():
             records = reader.poll()
             if records:
                 self._fold[topic](records)
 
     def claim(self, transactional_id: str) -> None:
-        """Fences the leader before this one, and reads all that it wrote."""
+        """Fences the previous leader and reads everything that it wrote."""
         self.release()
         self._writer = self._logs.writer(transactional_id)
         self.read_to_end()
 
     @property
     def usable(self) -> bool:
-        """Whether the pen still writes; if not, it has to be claimed again."""
+        """Whether the writer still works; if not, `claim` must be called again."""
         return self._writer is not None and self._writer.usable
 
     def release(self) -> None:
-        """Gives the pen away."""
+        """Closes the writer."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -75,9 +75,9 @@ class ClusterLog:
     def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
         """Writes all of `records` or none, and reads them back. Raises Fenced or WriteFailed.
 
-        Statuses are taken as written, and reading them again later changes nothing: in that topic
-        a task of an earlier version of this runtime may have left a transaction open, which would
-        hold the leader back for longer than its session lasts.
+        Statuses are applied as written; reading them again later changes nothing. A task of an
+        earlier version of this runtime may have left a transaction open in the status topic, and
+        waiting for it would take longer than the leader's session lasts.
         """
         assert self._writer is not None, "only a leader writes"
         written = self._writer.write(records)

@@ -1,7 +1,7 @@
-"""Connect's verbs over the herder: what REST and an in-process apply call, from any thread.
+"""Implements Connect's verbs on the herder, for REST and an in-process apply, from any thread.
 
-Reads come from the newest view; writes visit the herder's thread, where the view cannot move
-between the check and the write.
+Reads use the newest view. Writes run on the herder's thread, where the view cannot change between
+the check and the write.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from connect_runtime import plugins
 from connect_runtime.api import ConnectorError
 from connect_runtime.herder import reads, requests
 from connect_runtime.herder.effects import Effect
-from connect_runtime.herder.errors import NotLeader, RequestError
+from connect_runtime.herder.errors import NotLeader, Refusal, RequestError
 from connect_runtime.herder.herder import Herder
-from connect_runtime.herder.offsets import ConnectorOffsets
+from connect_runtime.herder.offset_changes import ConnectorOffsets
 from connect_runtime.herder.restart import restart_effects, task_restart_effects
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, Runtime, TaskInfo
 from connect_runtime.storage import config_topic
@@ -31,8 +31,8 @@ Check = Callable[[str, Mapping[str, str]], None]
 
 
 class ConnectCluster:
-    """Implements `Verbs`. `check` refuses an invalid config (RequestError 400); `leader` finds the
-    leader's URL when it is another runtime; `problem` says why no task can run here."""
+    """Implements `Verbs`. `check` refuses an invalid config (RequestError 400); `leader` returns
+    the leader's URL if it is another runtime; `problem` says why no task can run here."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class ConnectCluster:
     def ready(self) -> bool:
         if self._herder.leading or not self._herder.opened:
             return self._herder.opened
-        # A runtime that was killed at this address is named as the leader for some seconds more.
+        # The election still names a runtime killed at this address for a few seconds.
         return self._leader() not in (None, self._herder.url)
 
     def problem(self) -> str | None:
@@ -198,7 +198,7 @@ class ConnectCluster:
     def reset_offsets(self, name: str) -> str:
         return self._asked(lambda: self._offsets.change(name, None))
 
-    # --- how ---
+    # --- internals ---
 
     def _target(self, name: str, state: TargetState) -> None:
         self._change(
@@ -227,7 +227,7 @@ class ConnectCluster:
         self._herder.perform(effects, self._herder.now())
 
     def _asked(self, what: Callable[[], T]) -> T:
-        """With Connect's answers to what can go wrong on the way."""
+        """Runs `what` and turns its failures into Connect's errors."""
         try:
             return what()
         except NotLeader as error:
@@ -245,9 +245,10 @@ class ConnectCluster:
                 500,
                 "Failed to write to config topic; this may be due to a transient error and the "
                 "request can be safely retried",
+                Refusal.NOT_WRITTEN,
             ) from error
         except TimeoutError as error:
-            raise RequestError(500, "Request timed out") from error
+            raise RequestError(500, "Request timed out", Refusal.TIMED_OUT) from error
 
 
 def _kind(class_name: str) -> str:

@@ -1,8 +1,8 @@
-"""Logs on the Kafka clusters of connectors: the worker's own, or such as a connector needs itself.
+"""Opens and shares logs on the Kafka clusters of connectors.
 
-A connector needs its own where it overrides how its clients reach Kafka. They are opened when they
-are asked for, shared by connectors with the same clients, and closed after a while without use.
-Serves many threads.
+A connector needs logs of its own if it overrides how its clients reach Kafka; otherwise it uses the
+worker's. Logs are opened on demand, shared by connectors with the same clients, and closed when
+idle. Thread-safe.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Key: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
 
 
 class OffsetsReader:
-    """One offsets topic, read by whoever asks; each read goes on to the end."""
+    """Reads one offsets topic for all callers; each read goes to the end."""
 
     def __init__(self, logs: Logs, topic: str) -> None:
         self._logs = logs
@@ -38,7 +38,7 @@ class OffsetsReader:
         self._snapshot = OffsetSnapshot()
 
     def read(self) -> OffsetSnapshot:
-        """All committed source offsets as they are now. Raises ConnectError."""
+        """Returns all committed source offsets as of now. Raises ConnectError."""
         with self._lock:
             if self._reader is None:
                 self._reader = self._logs.reader(self._topic)
@@ -48,7 +48,7 @@ class OffsetsReader:
             except LogBlocked:
                 raise
             except ConnectError:
-                # a topic that was made anew begins at other offsets
+                # a recreated topic begins at other offsets
                 self._reader.close()
                 self._reader = None
                 raise
@@ -56,7 +56,7 @@ class OffsetsReader:
             return self._snapshot
 
     def close(self) -> None:
-        """Closes the reader; a later read opens another."""
+        """Closes the reader; the next read opens another."""
         with self._lock:
             if self._reader is not None:
                 self._reader.close()
@@ -74,7 +74,7 @@ class OpenedLogs:
     _cluster_id: str = ""
 
     def offsets(self, topic: str) -> OffsetSnapshot:
-        """What the topic holds; nothing where there is no such topic. Raises ConnectError."""
+        """Returns the topic's offsets; nothing if the topic does not exist. Raises ConnectError."""
         try:
             return self.readers.setdefault(topic, OffsetsReader(self.logs, topic)).read()
         except Failed as error:
@@ -83,7 +83,7 @@ class OpenedLogs:
             raise
 
     def cluster_id(self) -> str:
-        """Asked once."""
+        """Returns the cluster's id; asks Kafka once."""
         self._cluster_id = self._cluster_id or self.logs.cluster_id()
         return self._cluster_id
 
@@ -93,7 +93,8 @@ class OpenedLogs:
 
 
 class ConnectorLogs:
-    """`worker`: the logs of everybody who needs no others."""
+    """Gives each connector its logs. `worker`: the logs of connectors that need none of their
+    own."""
 
     def __init__(
         self, worker: Logs, open_logs: OpenLogs, clock: Callable[[], float] = time.monotonic
@@ -106,7 +107,7 @@ class ConnectorLogs:
 
     @contextmanager
     def of(self, clients: ConnectorClients) -> Iterator[OpenedLogs]:
-        """The connector's, open for as long as the context lasts. Raises ConnectError, and
+        """Yields the connector's logs, open while the context lasts. Raises ConnectError, and
         ConfigError for an override that the worker forbids."""
         clients.check()
         if not clients.own_login:
@@ -122,7 +123,7 @@ class ConnectorLogs:
             self._close_unused()
 
     def close(self) -> None:
-        """Closes all but the worker's own logs, of which it closes the readers."""
+        """Closes all logs but the worker's, of which it closes only the readers."""
         with self._lock:
             opened, self._opened = list(self._opened.values()), {}
         for each in opened:
@@ -136,7 +137,7 @@ class ConnectorLogs:
         with self._lock:
             found = self._opened.get(key)
             if found is None:
-                # making clients asks nobody
+                # making clients sends no request
                 found = self._opened[key] = OpenedLogs(self._open_logs(clients))
             found.users += 1
             return found

@@ -1,9 +1,9 @@
-"""What is to be done next, given everything the leader knows: the heart of the herder, pure.
+"""Decides the next effects from everything that the leader knows: the herder's core, pure.
 
-Level-triggered: it looks at what is wanted and what is, never at what happened. Calling it again
-after its effects took place gives the next step, and in the end nothing. A failover, a crash or a
-lost event therefore need no code of their own. Each connector is decided for on its own, so that no
-connector can keep another from what it needs; only slots are shared.
+Level-triggered: it compares the wanted with the actual state and ignores events. Called again after
+its effects took place, it gives the next step, and finally nothing. A failover, a crash or a lost
+event therefore needs no special code. Each connector is decided independently, so no connector can
+block another; only slots are shared.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from connect_specs.states import TargetState
 
 
 def decide(view: View, now: float) -> tuple[Effect, ...]:
-    """The next effects. Empty when everything is as it should be, or is on its way."""
+    """Returns the next effects; empty if nothing is to do or everything is in progress."""
     free = view.free
     effects: list[Effect] = []
     for name, ids in _by_connector(view).items():
         try:
             wanted = list(_connector(view, name, ids, now))
-        except Exception:  # what one connector's records hold is never another's trouble
+        except Exception:  # bad records of one connector must not affect the others
             wanted = [Fail(name, traceback.format_exc())]
         if any(isinstance(effect, Fail | Fence) for effect in wanted) and _has_failed(view, name):
-            # what is tried again has not worked yet
+            # a retry has not succeeded yet
             wanted = [each for each in wanted if not isinstance(each, ConnectorStatusIs)]
         for effect in wanted:
             if isinstance(effect, Launch):
@@ -59,8 +59,8 @@ def decide(view: View, now: float) -> tuple[Effect, ...]:
 
 
 def next_look(view: View, now: float) -> float:
-    """When to decide again although nothing has changed, in seconds of the herder's clock. What was
-    due by `now` needed nothing."""
+    """Returns when to decide again if nothing changes, in seconds of the herder's clock. Whatever
+    was due by `now` needed nothing."""
     runs = (run.deadline for run in view.runs.values() if run.phase in _TIMED)
     instances = (at for each in view.instances.values() for at in (each.deadline, each.reload_at))
     failures = (failure.retry_at for failure in view.failures.values())
@@ -71,7 +71,7 @@ _TIMED = (RunPhase.STOPPING, RunPhase.ENDED)
 
 
 def _by_connector(view: View) -> dict[str, list[TaskId]]:
-    """Every name that something is known of, with the tasks known of it."""
+    """Returns every known connector name with its known tasks."""
     found: dict[str, dict[TaskId, None]] = {name: {} for name in view.config.connectors}
     for name in (*view.instances, *view.status.connectors, *view.failures):
         found.setdefault(name, {})
@@ -105,7 +105,7 @@ def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iter
     if state.target is TargetState.RUNNING:
         yield from _instance(view, state, now)
     tasks = list(tasks_of(view, state, ids, now))
-    # one that fails again was not well for a moment in between
+    # a connector that fails again did not recover in between
     if not any(isinstance(effect, Fail) for effect in tasks):
         yield from _live_status(view, state)
     yield from tasks
@@ -119,7 +119,7 @@ def _failed(
     ids: Iterable[TaskId],
     now: float,
 ) -> Iterator[Effect]:
-    """What runs goes on, unless it is to end; nothing new begins."""
+    """For a failed connector: running tasks continue unless they are to end; nothing new starts."""
     if state is None or state.target is TargetState.STOPPED:
         yield from _end_all(view, state, ids, now)
         yield from _end_instance(view, name, now)
@@ -130,8 +130,8 @@ def _failed(
 
 
 def _at_rest(view: View, state: ConnectorState, ids: Iterable[TaskId]) -> Iterator[Effect]:
-    """Without a launcher nothing runs: an earlier runtime's claims are withdrawn. A task that may
-    still write says itself when it has ended."""
+    """Without a launcher nothing runs: withdraws an earlier runtime's claims. A task that may still
+    write reports its own end."""
     if not view.exactly_once and kind_of(view, state) is None and class_of(state) not in view.kinds:
         yield Identify(state.name, class_of(state))
     for task in ids:
@@ -171,8 +171,8 @@ def _end_instance(view: View, name: str, now: float) -> Iterator[Effect]:
 def _ended_status(
     view: View, name: str, state: ConnectorState | None, ids: Iterable[TaskId]
 ) -> Iterator[Effect]:
-    """Tasks that are gone have no status; the connector's goes with the last of them. The status of
-    a task that may still write is all that is known of it, also for a successor of that name."""
+    """Removes statuses of ended tasks, and the connector's with the last of them. The status of a
+    task that may still write stays: a successor of the same name needs it too."""
     running = False
     for task in ids:
         run, held = view.runs.get(task), may_write(view, state, task) is not None
@@ -192,8 +192,8 @@ def _ended_status(
 
 
 def _instance(view: View, state: ConnectorState, now: float) -> Iterator[Effect]:
-    """A running connector has an instance with the newest config and values that have not expired,
-    and its answer is published."""
+    """Keeps an instance running with the newest config and unexpired values, and publishes its task
+    configs."""
     instance = view.instances.get(state.name)
     if instance is None:
         yield StartInstance(state.name)
@@ -201,13 +201,13 @@ def _instance(view: View, state: ConnectorState, now: float) -> Iterator[Effect]
         if now >= instance.deadline:
             yield ForgetInstance(state.name)
     elif instance.config != state.config or now >= instance.reload_at:
-        # also one that is still starting: it may never return
+        # also one that is still starting: its start may never return
         yield StopInstance(state.name)
     elif instance.phase is InstancePhase.STARTING:
         if now >= instance.deadline:
             yield FailInstance(state.name, "The connector did not start in time")
     elif instance.phase is InstancePhase.STARTED and _unpublished(view, state, instance):
-        # nothing applied: the connector was deleted since, and made again
+        # nothing applied: the connector was deleted and created again
         read_back = state.inconsistent or state.applied_config is not None
         if instance.published == state.generation and read_back:
             what = "The task configs that the connector returned are not read back as they were"

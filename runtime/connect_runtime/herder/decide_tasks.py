@@ -1,7 +1,7 @@
-"""What is to be done next for the tasks of a running or paused connector. Pure.
+"""Decides the next effects for the tasks of a running or paused connector. Pure.
 
-Attempts of an older set of task configs end first; then, for a source, whatever might still write
-is fenced (KIP-618); then the newest set is launched, as far as there are slots.
+Attempts of an older generation end first. Then, for a source, producers that might still write are
+fenced (KIP-618). Then the newest generation is launched, as far as slots allow.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from connect_runtime.storage.snapshots import ConnectorState, State, Status, Tas
 from connect_runtime.tasks.launch import Ended
 from connect_specs.states import TargetState
 
-# How soon to look again whether an earlier attempt is over
+# How soon to check again whether an earlier attempt has ended
 _LOOK_AGAIN_S: Final = 5.0
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -39,8 +39,7 @@ _NUMBER: Final = re.compile(r"\d+")
 def tasks_of(
     view: View, state: ConnectorState, ids: Iterable[TaskId], now: float
 ) -> Iterator[Effect]:
-    """Ends what is too much or too old, starts what is missing. `ids`: the tasks that anything is
-    known of."""
+    """Ends superfluous and outdated attempts and launches missing ones. `ids`: all known tasks."""
     count = 0 if state.inconsistent else len(state.task_configs)
     for task in ids:
         if task.task >= count:
@@ -65,7 +64,7 @@ def tasks_of(
             if class_of(state) not in view.kinds:
                 yield Identify(state.name, class_of(state))
             return
-        # A class that cannot be loaded is taken for a source: to fence a sink does no harm.
+        # A class that cannot be loaded counts as a source: fencing a sink does no harm.
         if kind != "sink" and not view.exactly_once:
             yield from _after_the_last(view, state, ids, wanted)
             return
@@ -79,21 +78,21 @@ def tasks_of(
 def _after_the_last(
     view: View, state: ConnectorState, ids: Iterable[TaskId], wanted: Iterable[Effect]
 ) -> Iterator[Effect]:
-    """Without fencing the connector's tasks start only when all of the earlier ones are over."""
+    """Without fencing, starts the connector's tasks only when all earlier attempts have ended."""
     live = [task for task in ids if not _runs(view, state, task)]
     why = still_writing(view, state, live)
     if why is None:
         yield from wanted
         return
     for task in live:
-        # one of an earlier leader is told to end, and says so when it has
+        # an earlier leader's attempt is told to end, and reports when it has
         if task in view.assignments.tasks and task not in view.runs:
             yield Unassign(task)
     yield Fail(state.name, why, _LOOK_AGAIN_S)
 
 
 def _runs(view: View, state: ConnectorState, task: TaskId) -> bool:
-    """Whether the task runs as it is to."""
+    """Whether the task runs as wanted."""
     run = view.runs.get(task)
     return run is not None and run.active and run.generation == state.generation
 
@@ -101,8 +100,8 @@ def _runs(view: View, state: ConnectorState, task: TaskId) -> bool:
 def tasks_of_failed(
     view: View, state: ConnectorState, ids: Iterable[TaskId], now: float
 ) -> Iterator[Effect]:
-    """For the tasks of a connector that can begin nothing now: what is to end does, and what has
-    ended says so."""
+    """For a connector that can start nothing now: ends STOPPING attempts, and writes the statuses
+    of ended ones."""
     for task in ids:
         run, said = view.runs.get(task), view.status.tasks.get(task)
         if run is not None and run.phase is RunPhase.STOPPING:
@@ -117,7 +116,7 @@ def tasks_of_failed(
 
 
 def end(run: Run, now: float) -> Iterator[Effect]:
-    """The next step towards the end of an attempt: ask, kill, forget."""
+    """Returns the next step to end an attempt: ask, kill, forget."""
     match run.phase:
         case RunPhase.LAUNCHED:
             yield StopRun(run.id)
@@ -130,8 +129,8 @@ def end(run: Run, now: float) -> Iterator[Effect]:
 
 
 def without_a_slot(view: View, launch: Launch) -> Iterator[Effect]:
-    """Instead of a launch: the status says why. What an earlier leader's attempt does ends, unless
-    slots are only about to come."""
+    """Instead of launching, writes a status that says why. An earlier leader's attempt ends, unless
+    slots will be available soon."""
     task = launch.task
     run = view.runs.get(task)
     taken = run is None and task in view.assignments.tasks
@@ -151,7 +150,7 @@ def without_a_slot(view: View, launch: Launch) -> Iterator[Effect]:
 
 
 def _alike(trace: str | None, why: str) -> bool:
-    """But for numbers, such as for how long something lasts: those are not written again."""
+    """Whether two texts differ only in numbers, such as durations; those are not written again."""
     return trace is not None and _NUMBER.sub("", trace) == _NUMBER.sub("", why)
 
 
@@ -163,7 +162,7 @@ def _superfluous(view: View, state: ConnectorState, task: TaskId, now: float) ->
         return
     if task in view.assignments.tasks:
         yield Unassign(task)
-    # the status of one that may still write is all that is known of it
+    # keep the status of a task that may still write: nothing else is known of it
     if task in view.status.tasks and may_write(view, state, task) is None:
         yield TaskStatusIs(task, None)
 
@@ -171,7 +170,7 @@ def _superfluous(view: View, state: ConnectorState, task: TaskId, now: float) ->
 def _run(
     view: View, run: Run, state: ConnectorState, now: float, wanted: list[Effect]
 ) -> Iterator[Effect]:
-    """A run of the newest generation, or one that has ended."""
+    """Handles an attempt that is of the newest generation or has ended."""
     match run.phase:
         case RunPhase.LAUNCHED if run.state is not state.target:
             yield Reassign(run.id, state.target)
@@ -192,7 +191,7 @@ def _run(
 
 
 def _task_status(view: View, run: Run, state: State) -> Iterator[Effect]:
-    """A task writes its own status; one that is gone can't, or may have failed to."""
+    """Writes a task's status on its behalf: an attempt that is gone may have failed to write it."""
     current = view.status.tasks.get(run.id)
     if current is None or current.state is not state:
         trace = run.outcome.trace if run.outcome else None
@@ -202,8 +201,8 @@ def _task_status(view: View, run: Run, state: State) -> Iterator[Effect]:
 
 
 def _startable(view: View, state: ConnectorState) -> bool:
-    """Tasks of an older config wait while a running connector's instance is about to replace
-    them; those of a paused or failed one do not."""
+    """Whether tasks of an older config may start: not if the instance of a running connector is
+    about to replace them."""
     if state.target is TargetState.PAUSED or state.applied_config == state.config:
         return True
     instance = view.instances.get(state.name)
@@ -211,7 +210,7 @@ def _startable(view: View, state: ConnectorState) -> bool:
 
 
 def _fencing(view: View, state: ConnectorState) -> Iterator[Effect]:
-    """The rule of KIP-618: a lone task fences its lone predecessor by itself."""
+    """Applies KIP-618's rule: a single task fences its single predecessor by itself."""
     count = len(state.task_configs)
     old = state.task_count_record
     fencing = view.fencings.get(state.name)

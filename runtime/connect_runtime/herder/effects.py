@@ -1,7 +1,7 @@
-"""What the herder decides to do: a closed set of small values, carried out in order.
+"""Defines the herder's effects: a closed set of small values, carried out in order.
 
-Each belongs to one connector. Records of one round share a transaction; everything else follows its
-commit.
+Each effect belongs to one connector. Records of one round share a transaction; all other work
+follows its commit.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from connect_specs.states import TargetState
 
 @dataclass(frozen=True, slots=True)
 class StartInstance:
-    """Start the connector's plugin object and ask it for task configs."""
+    """Starts the connector's plugin object and asks it for task configs."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class StopInstance:
-    """Stop the connector's plugin object."""
+    """Stops the connector's plugin object."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class PublishTasks:
-    """A new generation: all task configs, then the commit record."""
+    """Writes a new generation: all task configs, then the commit record."""
 
     name: str
     task_configs: tuple[Mapping[str, str], ...]
@@ -39,14 +39,14 @@ class PublishTasks:
 
 @dataclass(frozen=True, slots=True)
 class ForgetInstance:
-    """The plugin object did not stop in time: go on without it."""
+    """Abandons a plugin object that did not stop in time."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class FailInstance:
-    """The plugin object did not start in time."""
+    """Fails a plugin object that did not start in time."""
 
     name: str
     trace: str
@@ -54,7 +54,7 @@ class FailInstance:
 
 @dataclass(frozen=True, slots=True)
 class Identify:
-    """Find out whether the connector's class is a source or a sink."""
+    """Finds out whether the connector's class is a source or a sink."""
 
     name: str
     class_name: str
@@ -62,7 +62,7 @@ class Identify:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Begin to fence the producers of tasks 0..`count`-1, for the task configs of `generation`."""
+    """Starts fencing the producers of tasks 0..`count`-1, for the task configs of `generation`."""
 
     name: str
     count: int
@@ -71,7 +71,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class RecordFencing:
-    """Record that `tasks` tasks may run: what ran before is fenced (KIP-618)."""
+    """Records that `tasks` tasks may run: earlier attempts are fenced (KIP-618)."""
 
     name: str
     tasks: int
@@ -79,8 +79,8 @@ class RecordFencing:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The connector cannot be brought to what its config asks for. `again_s`: it is looked at again
-    after so many seconds, instead of after a restart only."""
+    """Marks the connector as failed: its config cannot be put into effect. `again_s`: retry after
+    so many seconds, instead of only after a restart."""
 
     name: str
     trace: str
@@ -89,14 +89,14 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class ForgetFailure:
-    """Try again what the connector failed at."""
+    """Clears the connector's failure, so that it is tried again."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Assign the next attempt of a task and start it."""
+    """Assigns the next attempt of a task and starts it."""
 
     task: TaskId
     generation: int
@@ -106,7 +106,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Reassign:
-    """Tell a running attempt to pause or to go on."""
+    """Tells a running attempt to pause or to resume."""
 
     task: TaskId
     state: TargetState
@@ -114,35 +114,35 @@ class Reassign:
 
 @dataclass(frozen=True, slots=True)
 class StopRun:
-    """Ask an attempt to drain, commit and end."""
+    """Asks an attempt to drain, commit and end."""
 
     task: TaskId
 
 
 @dataclass(frozen=True, slots=True)
 class KillRun:
-    """End an attempt that did not end in time."""
+    """Kills an attempt that did not end in time."""
 
     task: TaskId
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetRun:
-    """An ended attempt is of no interest any more."""
+    """Forgets an ended attempt."""
 
     task: TaskId
 
 
 @dataclass(frozen=True, slots=True)
 class Unassign:
-    """Withdraw an assignment that no attempt of ours holds."""
+    """Withdraws an assignment that no attempt of this runtime holds."""
 
     task: TaskId
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatusIs:
-    """Write the connector's status; None removes it."""
+    """Writes the connector's status; None removes it."""
 
     name: str
     status: Status | None
@@ -150,7 +150,8 @@ class ConnectorStatusIs:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatusIs:
-    """Write a task's status on its behalf; None removes it. `again`: it is what was read."""
+    """Writes a task's status on its behalf; None removes it. `again`: rewrites the status that was
+    read."""
 
     task: TaskId
     status: Status | None
@@ -180,7 +181,7 @@ Effect: TypeAlias = (
 
 
 def connector_of(effect: Effect) -> str:
-    """The connector that the effect belongs to."""
+    """Returns the connector that the effect belongs to."""
     match effect:
         case Launch(task=task) | Reassign(task=task) | StopRun(task=task) | KillRun(task=task):
             return task.connector

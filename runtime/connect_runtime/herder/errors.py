@@ -1,24 +1,41 @@
-"""A request that cannot be answered, with the HTTP status and text that Connect gives it."""
+"""Errors that refuse a request, with the HTTP status and text that Connect gives them."""
 
 from __future__ import annotations
 
+from enum import StrEnum
+from typing import Final
+
 from connect_specs.diagnostics import Diagnostic, Failed
+
+# Response header with the `Refusal`: the body keeps Connect's shape
+REFUSAL_HEADER: Final = "Connect-Refusal"
+
+
+class Refusal(StrEnum):
+    """Why a request was refused, where Connect itself has only a text."""
+
+    NOT_WRITTEN = "not-written"
+    NOT_READ = "not-read"
+    TIMED_OUT = "timed-out"
+    NOT_STOPPED = "not-stopped"
+    GROUP_ACTIVE = "group-active"
 
 
 class RequestError(Failed):
     """`status` is the HTTP status, `message` Connect's text (connect-facts 4.5 and 5.1)."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, refusal: Refusal | None = None) -> None:
         super().__init__(Diagnostic(code=f"connect.{status}", what=message))
         self.status = status
         self.message = message
+        self.refusal = refusal
 
-    def __reduce__(self) -> tuple[type[RequestError], tuple[int, str]]:
-        return type(self), (self.status, self.message)
+    def __reduce__(self) -> tuple[type[RequestError], tuple[int, str, Refusal | None]]:
+        return type(self), (self.status, self.message, self.refusal)
 
 
 class NotLeader(RequestError):
-    """A write reached a runtime that does not lead; the message says who does."""
+    """A write reached a runtime that is not the leader; the message names the leader."""
 
     def __init__(self, leader: str | None) -> None:
         who = f"the leader is {leader}" if leader else "no leader is known at the moment"

@@ -1,4 +1,4 @@
-"""What reaches the herder's queue from other threads: requests, and news of what it started."""
+"""Defines what other threads put on the herder's queue: requests, and results of started work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from connect_runtime.tasks.launch import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Something to be done on the herder's thread; the asker waits for `answer`."""
+    """Work to do on the herder's thread; the caller waits for `answer`."""
 
     ask: Callable[[], Any]
     answer: Future[Any] = field(default_factory=Future)
@@ -38,7 +38,7 @@ class InstanceStarted:
 
 @dataclass(frozen=True, slots=True)
 class InstanceFailed:
-    """A connector instance threw, or could not be made."""
+    """A connector instance threw an exception or could not be created."""
 
     name: str
     serial: int
@@ -49,7 +49,7 @@ class InstanceFailed:
 
 @dataclass(frozen=True, slots=True)
 class InstanceStopped:
-    """A connector instance is gone."""
+    """A connector instance has stopped."""
 
     name: str
     serial: int
@@ -57,7 +57,7 @@ class InstanceStopped:
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """What a connector class turned out to be; unknown where it cannot be loaded."""
+    """Says whether a connector class is a source or a sink; unknown if it cannot be loaded."""
 
     class_name: str
     kind: Kind
@@ -65,7 +65,7 @@ class Identified:
 
 @dataclass(frozen=True, slots=True)
 class FencingEnded:
-    """A round of fencing is over; `error` is why it failed."""
+    """A round of fencing ended; `error` says why it failed."""
 
     name: str
     serial: int
@@ -74,7 +74,7 @@ class FencingEnded:
 
 @dataclass(frozen=True, slots=True)
 class TaskEnded:
-    """An attempt ended, for whatever reason."""
+    """An attempt ended, for any reason."""
 
     outcome: Outcome
 

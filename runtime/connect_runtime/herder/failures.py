@@ -1,8 +1,8 @@
-"""What could not be done for which connector, and whether it is tried again by itself.
+"""Records connectors' failures and whether they are retried automatically.
 
-What Kafka refuses waits for a restart or another config, as in KIP-618. What Kafka was too slow or
-too far away for is tried again, with pauses that double up to a minute; so is the end of a
-connector that was deleted.
+If Kafka refuses something, the connector waits for a restart or another config, as in KIP-618. If
+Kafka was too slow or unreachable, it is retried with pauses that double up to a minute; so is the
+cleanup of a deleted connector.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _UNREACHABLE = "kafka.unreachable"
 
 
 class Failures:
-    """Failures by connector. Belongs to the herder's thread; `all` is replaced, never changed."""
+    """Failures by connector. Used by the herder's thread only; `all` is replaced, never changed."""
 
     def __init__(self, redactor: Callable[[Mapping[str, str]], Redactor]) -> None:
-        """`redactor` hides the secrets of a connector's stored config and the worker's."""
+        """`redactor` redacts the secrets of a connector's stored config and the worker's."""
         self._redactor = redactor
         self.all: dict[str, Failure] = {}
-        # How often in a row: a failure that is tried again is forgotten meanwhile.
+        # Consecutive failures, kept while a retry has cleared the failure itself.
         self._counts: dict[str, int] = {}
-        # What was logged last: what is tried again and again is not logged each time.
+        # The last logged failure, so that retries are not logged each time.
         self._logged: dict[str, str] = {}
 
     def add(
@@ -46,8 +46,8 @@ class Failures:
         now: float,
         again_s: float = math.inf,
     ) -> None:
-        """Takes note of why the connector cannot be brought to what is asked of it now, and that it
-        is looked at again in `again_s` seconds."""
+        """Records why the connector cannot be brought to its wanted state, and that it is retried
+        in `again_s` seconds."""
         trace = error if isinstance(error, str) else "".join(traceback.format_exception(error))
         state = view.config.connectors.get(name)
         trace = storable_trace(self._redactor(state.config if state else {}).redact(trace))
@@ -56,11 +56,11 @@ class Failures:
             _log.error("Connector %s fails: %s", name, trace)
         known = self.all.get(name)
         if known is not None and known.is_about(state) and now < known.retry_at:
-            # its status is all that could still be written
+            # only its status could still be written
             self.all = {**self.all, name: replace(known, unsaid=True)}
             return
         retry_at = now + again_s
-        # nobody can ask for a restart of one that was deleted, and what it ran is to end
+        # nobody can restart a deleted connector, and its attempts must end
         if _passes(error) or state is None:
             count = self._counts[name] = self._counts.get(name, 0) + 1
             retry_at = now + min(_RETRY_S * 2 ** (count - 1), _RETRY_MOST_S)
@@ -69,19 +69,19 @@ class Failures:
         self.all = {**self.all, name: Failure(trace, state, retry_at=retry_at)}
 
     def forget(self, name: str, view: View) -> None:
-        """The connector is tried again."""
+        """Clears the connector's failure, so that it is tried again."""
         known = self.all.get(name)
         if known is not None and not known.is_about(view.config.connectors.get(name)):
             self._counts.pop(name, None)
         self.all = {key: failure for key, failure in self.all.items() if key != name}
 
     def succeeded(self, name: str) -> None:
-        """What failed before has worked: the next pause is a short one again."""
+        """Resets the retry pause: what failed before has worked."""
         self._counts.pop(name, None)
         self._logged.pop(name, None)
 
     def clear(self) -> None:
-        """Another runtime leads now."""
+        """Clears all failures, because another runtime leads now."""
         self.all = {}
         self._counts.clear()
         self._logged.clear()

@@ -1,8 +1,8 @@
-"""The herder: one thread that reads the topics, answers requests and carries out decisions.
+"""Runs the herder: one thread that reads the topics, answers requests and carries out decisions.
 
-`tick(now)` is the whole of it: read, elect, answer, decide, act. The queue is the only door for
-other threads. What is to be done is decided in `decide`, what is written follows from `records`;
-this file moves values between them and the edges. Nothing that must survive lives here.
+`tick(now)` is one pass: read, elect, answer, decide, act. Other threads reach it only through the
+queue. `decide` decides effects and `records` encodes them; this file moves values between them and
+the edges. It keeps no state that must survive.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ T = TypeVar("T")
 _IDLE_S = 0.05
 # A request waits this long for the herder, as in Connect.
 REQUEST_TIMEOUT_S = 90.0
-# Rounds of decide and act in one tick; what is left then waits for the next.
+# Rounds of decide and act in one tick; the rest waits for the next tick.
 _ROUNDS = 12
-# A failed write is not tried again at once.
+# Pause before a failed write is retried.
 _WRITE_RETRY_S = 0.5
-# A leader that was fenced in a term that the election still calls its own waits this long, more
-# than a session. By then the election knows of a successor; without one, Kafka had only ended a
+# If a leader was fenced although the election still calls it the leader, it waits this long, more
+# than a session. By then the election knows a successor; if there is none, Kafka only ended a
 # transaction that took too long.
 _FENCED_S = 7.0
 
@@ -70,7 +70,7 @@ class Candidate(Protocol):
     def leading(self) -> bool: ...
     @property
     def term(self) -> int:
-        """Grows each time that leadership is won."""
+        """Returns a number that grows each time that leadership is won."""
         ...
 
     def poll(self, timeout_s: float = 0.0) -> None: ...
@@ -78,7 +78,7 @@ class Candidate(Protocol):
 
 
 class Herder:
-    """Runs in its own thread between `start` and `stop`; `ask` is how others get things done."""
+    """Runs in its own thread between `start` and `stop`; other threads call it through `ask`."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Herder:
         self._opened = False
         self._obstacle: ConnectError | None = None
         self._not_before = 0.0
-        # The last view that needed nothing, and when time alone may change that.
+        # The last view that needed no effects, and when time alone may change that.
         self._settled: View | None = None
         self._next_look = 0.0
         self._term = 0
@@ -123,13 +123,12 @@ class Herder:
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Lets tasks and connectors end, says so in the status topic, leaves the group."""
+        """Lets tasks and connectors end, writes their statuses, and leaves the group."""
         self._stopping.set()
         self._thread.join(timeout_s)
 
     def ask(self, what: Callable[[], T]) -> T:
-        """Runs `what` on the herder's thread, the one that ticks, and returns or raises what it
-        does."""
+        """Runs `what` on the herder's thread, and returns or raises its result."""
         if threading.get_ident() == self._ticking:
             return what()
         answer: Future[T] = Future()
@@ -137,7 +136,7 @@ class Herder:
         try:
             return answer.result(REQUEST_TIMEOUT_S)
         except TimeoutError:
-            # Either it is not begun any more, or what it does is done and known to the asker.
+            # Either it never starts, or it has run and the caller gets its result.
             if answer.cancel():
                 raise
             return answer.result()
@@ -149,12 +148,12 @@ class Herder:
 
     @property
     def opened(self) -> bool:
-        """Whether the topics were read to their end once."""
+        """Whether the topics were read to their end at least once."""
         return self._opened
 
     @property
     def obstacle(self) -> ConnectError | None:
-        """What stood in a step's way last."""
+        """Returns the last error that prevented a step."""
         return self._obstacle
 
     # --- for what runs on the herder's thread ---
@@ -169,7 +168,7 @@ class Herder:
             raise NotLeader(None)
 
     def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
-        """Writes as the leader. Raises NotLeader when another one leads, WriteFailed."""
+        """Writes as the leader. Raises NotLeader if another runtime leads, or WriteFailed."""
         self.must_lead()
         try:
             written = self._log.write(records)
@@ -206,7 +205,7 @@ class Herder:
         self._stopping.wait(_WRITE_RETRY_S)
 
     def _wait(self) -> None:
-        """Until something happens, or the topics deserve a look."""
+        """Waits for an event, or until the topics are due to be read."""
         try:
             event = self._events.get(timeout=_IDLE_S)
         except queue.Empty:
@@ -214,7 +213,7 @@ class Herder:
         self._take(event)
 
     def tick(self, now: float) -> None:
-        """One step. Public for tests, which drive it with a clock of their own."""
+        """Runs one pass. Public for tests, which call it with their own clock."""
         self._ticking = threading.get_ident()
         if not self._opened:
             self._log.open()
@@ -232,7 +231,7 @@ class Herder:
             self._log.claim(leader_transactional_id(self._group_id))
             self._refresh()
         self._worker.kill_former(now)
-        # no more than there are now: whoever asks on and on must not keep the election waiting
+        # only what is queued now: a constant stream of requests must not block the election
         for _ in range(self._events.qsize()):
             self._take(self._events.get_nowait())
         self._settle(now)
@@ -240,7 +239,7 @@ class Herder:
     def _take(self, event: Event) -> None:
         match event:
             case Request(answer=answer) if not answer.set_running_or_notify_cancel():
-                pass  # whoever asked has given up
+                pass  # the caller has given up
             case Request(answer=answer) if self._stopping.is_set():
                 answer.set_exception(NotLeader(None))
             case Request(ask=ask, answer=answer):
@@ -265,7 +264,8 @@ class Herder:
     # --- leading ---
 
     def _may_lead(self, won: int, now: float) -> bool:
-        """Not again at once after being fenced: two would fence each other by turns."""
+        """Whether to claim leadership: not right after being fenced, or two leaders would fence
+        each other in turns."""
         return won != self._won or now >= self._fenced_until
 
     def _lead(self) -> None:
@@ -277,7 +277,7 @@ class Herder:
         _log.info("%s leads, term %d", self.url, self._term)
 
     def _follow(self) -> None:
-        """Another one leads now: it supersedes our tasks, which end by themselves."""
+        """Stops leading: the new leader supersedes our attempts, which end by themselves."""
         self._leading = False
         self._log.release()
         self._worker.forget_all(self._clock())
@@ -305,7 +305,7 @@ class Herder:
         )
 
     def _settle(self, now: float) -> None:
-        """Decides and acts until there is nothing left to do right now."""
+        """Decides and acts until nothing is left to do now."""
         if not self._leading or self._stopping.is_set() or now < self._not_before:
             return
         if now < self._next_look and self._settled is not None and same(self.view, self._settled):
@@ -325,9 +325,8 @@ class Herder:
                 return
 
     def perform(self, effects: Sequence[Effect], now: float) -> None:
-        """Writes all records of `effects` at once, then acts on them. What cannot be done for one
-        connector is that connector's failure, and changes nothing for the others.
-
+        """Writes all records of `effects` at once, then carries the effects out. An effect that
+        fails is its connector's failure and does not affect other connectors.
         On the herder's thread only. Raises NotLeader, WriteFailed."""
         by_connector: dict[str, list[Effect]] = {}
         for effect in effects:
@@ -336,13 +335,13 @@ class Herder:
         for name, wanted in by_connector.items():
             try:
                 shares.append(share_of(name, wanted, self.view, self._topics, self.url))
-            except Exception as error:  # whatever a plugin answered cannot be a record
+            except Exception as error:  # a plugin's answer may not be encodable
                 self._fail(name, error, now)
         self._carry_out(shares, now)
 
     def _carry_out(self, shares: Sequence[Share], now: float) -> None:
-        """One transaction for all of `shares`; in halves where Kafka refuses a record, until it
-        is known whose record that is."""
+        """Writes all `shares` in one transaction; if Kafka refuses a record, halves them until the
+        connector that it belongs to is found."""
         records = [record for each in shares for record in each.records]
         try:
             written = self.write(records) if records else ()
@@ -371,17 +370,17 @@ class Herder:
         self._worker.failures.add(name, error, self.view, now)
         self._refresh()
 
-    # --- the end ---
+    # --- shutdown ---
 
     def _refuse_the_rest(self) -> None:
-        # no more than there are now: whoever asks on and on must not keep the election waiting
+        # only what is queued now: a constant stream of requests must not block the election
         for _ in range(self._events.qsize()):
             event = self._events.get_nowait()
             if isinstance(event, Request) and event.answer.set_running_or_notify_cancel():
                 event.answer.set_exception(NotLeader(None))
 
     def _drain(self) -> None:
-        """Tasks flush and commit, and statuses say that nothing runs any more."""
+        """Lets tasks flush and commit, then writes statuses that say that nothing runs."""
         if not self._leading:
             return
         now = self._clock()

@@ -1,8 +1,7 @@
-"""The connectors' plugin objects: made, started, asked for task configs and stopped off the thread.
+"""Creates, starts, queries and stops the connectors' plugin objects off the herder's thread.
 
-A plugin may block or throw wherever it likes; only its events reach the herder. An instance is
-asked for task configs by one thread at a time, so that a later answer is never overtaken by an
-earlier one.
+A plugin may block or throw anywhere; only its events reach the herder. One thread at a time asks an
+instance for task configs, so an earlier answer never overtakes a later one.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ _Key: TypeAlias = tuple[str, int]
 
 @dataclass(slots=True)
 class _Live:
-    """A plugin object that has started, with what its config resolved to. `asking`: it is being
-    asked for task configs; `again`: that was asked for once more meanwhile."""
+    """A started plugin object with its resolved config. `asking`: it is being asked for task
+    configs; `again`: it was requested again meanwhile."""
 
     plugin: Plugin
     connector: SourceConnector | SinkConnector
@@ -61,8 +60,8 @@ class _Live:
 
 
 class Instances:
-    """Runs plugin objects by name and serial number; `report` receives what came of it. `pool` is
-    where their methods run, threads of its own by default."""
+    """Runs plugin objects by name and serial number and reports results to `report`. `pool` runs
+    their methods; by default it has its own threads."""
 
     def __init__(
         self,
@@ -76,13 +75,13 @@ class Instances:
         self._providers = providers
         self._salt = secrets.token_bytes(32)
         self._pool = pool or Calls()
-        # Those that are starting, and whether they were asked to stop meanwhile.
+        # Instances that are starting, and whether they were asked to stop meanwhile.
         self._starting: dict[_Key, bool] = {}
         self._live: dict[_Key, _Live] = {}
         self._lock = threading.Lock()
 
     def identify(self, class_name: str) -> None:
-        """Reports Identified later: to load a class may run third parties' code."""
+        """Reports Identified later, because loading a class may run third-party code."""
         self._pool.submit(lambda: self._report(Identified(class_name, _kind(class_name))))
 
     def start(self, name: str, serial: int, config: Mapping[str, str]) -> None:
@@ -92,11 +91,11 @@ class Instances:
         self._pool.submit(self._start, name, serial, dict(config))
 
     def stop(self, name: str, serial: int) -> None:
-        """Reports InstanceStopped later, whatever the plugin's stop does."""
+        """Reports InstanceStopped later, even if the plugin's stop fails."""
         self._pool.submit(self._stop, name, serial)
 
     def close(self, timeout_s: float) -> None:
-        """Stops all of them; those that take longer than `timeout_s` are left behind."""
+        """Stops all instances; those that take longer than `timeout_s` are abandoned."""
         waiting = [self._pool.submit(self._stop, name, serial) for name, serial in list(self._live)]
         _, late = wait(waiting, timeout_s)
         if late:
@@ -130,7 +129,7 @@ class Instances:
                 if not unwanted:
                     self._live[name, serial] = live
             if unwanted:
-                # Whoever asked was told at once: a start may hang for ever.
+                # The caller was told at once: a start may hang forever.
                 self._stop_plugin(name, live)
                 return
             self._ask_tasks(name, serial)
@@ -150,7 +149,7 @@ class Instances:
         self._pool.submit(self._ask_tasks, name, serial)
 
     def _ask_tasks(self, name: str, serial: int) -> None:
-        """Asks for task configs until nobody has asked for them meanwhile."""
+        """Asks for task configs until there is no further request for them."""
         with self._lock:
             live = self._live.get((name, serial))
             if live is None:
@@ -166,7 +165,7 @@ class Instances:
                 live.again = False
                 if not live.asking:
                     return
-            # one that asks for it in every answer is not to keep a core busy
+            # a plugin that requests it in every answer must not keep a core busy
             time.sleep(pause_s)
             pause_s = _ASK_AGAIN_S
             try:
@@ -200,13 +199,13 @@ class Instances:
         try:
             live.connector.stop()
         except BaseException as error:
-            # A stopped connector is STOPPED, whatever its stop method thought of it (KIP-875).
+            # A stopped connector is STOPPED even if its stop method throws (KIP-875).
             trace = trace_text(error, self._providers.redactor(live.config))
             _log.error("Connector %s threw while it was stopped: %s", name, trace)
 
 
 class _Context:
-    """What a connector may ask of the runtime; only sources use the reader."""
+    """The context that a connector gets from the runtime; only sources use the reader."""
 
     def __init__(
         self,
@@ -226,7 +225,7 @@ class _Context:
 
 
 class _Reader:
-    """A connector's own committed source offsets."""
+    """Reads a connector's own committed source offsets."""
 
     def __init__(self, clients: ConnectorClients, sources: SourceOffsets) -> None:
         self._clients = clients
@@ -245,9 +244,9 @@ def task_configs(
     connector: SourceConnector | SinkConnector,
     config: Resolved,
 ) -> tuple[Mapping[str, str], ...]:
-    """The connector's answer as the config topic holds it: with `task.class`, and the topics of a
-    sink, and references in the place of what config providers gave. Raises ValueError when there
-    are more than `tasks.max` allows, or what is no text."""
+    """Returns the connector's task configs as the config topic holds them: with `task.class`, a
+    sink's topics, and references in place of resolved values. Raises ValueError for more than
+    `tasks.max` configs, or for values that are not text."""
     given = config.config
     most = int(given.get("tasks.max", "1"))
     found = list(connector.task_configs(most))
@@ -268,8 +267,8 @@ def task_configs(
 
 
 def _texts(number: int, config: Any) -> dict[str, str]:
-    """A task config as the config topic can hold it: a key without a value is left out, as it is
-    when it is read back. Raises ValueError where a key or value is no text."""
+    """Converts a task config for the config topic; keys without a value are left out, as when it is
+    read back. Raises ValueError if a key or value is not text."""
     if not isinstance(config, Mapping):
         raise ValueError(f"Task config {number} is a {type(config).__name__}, not a mapping")
     kept: dict[str, str] = {}
@@ -296,7 +295,7 @@ def _is_text(text: str) -> bool:
 def _kind(class_name: str) -> Kind:
     try:
         kind = plugins.connector(class_name).kind
-    except BaseException as error:  # importing it and asking its version run third parties' code
+    except BaseException as error:  # importing it and asking its version run third-party code
         _log.warning("The kind of %s is not known: %s", class_name, error)
         return "unknown"
     return kind if kind in ("source", "sink") else "unknown"

@@ -1,4 +1,4 @@
-"""The port through which the herder runs tasks. Spark implements it; tests have a twin."""
+"""Defines the port through which the herder runs tasks. Spark implements it; tests have a twin."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from connect_runtime.tasks.launch import Outcome, TaskLaunch
 
 
 class Launcher(Protocol):
-    """Runs attempts, each isolated from every other."""
+    """Runs attempts, each isolated from the others."""
 
     @property
     def slots(self) -> int:
-        """How many attempts can run at once; 0 while the launcher is still starting."""
+        """Returns how many attempts can run at once; 0 while the launcher is still starting."""
         ...
 
     @property
     def active(self) -> int:
-        """How many attempts have a process that may still live, killed ones included."""
+        """Returns how many attempts may still have a live process, including killed ones."""
         ...
 
     @property
     def problem(self) -> str | None:
-        """Why nothing can run now; None while all is well."""
+        """Returns why nothing can run now; None if attempts can run."""
         ...
 
     def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:
@@ -32,10 +32,10 @@ class Launcher(Protocol):
         ...
 
     def kill(self, task: TaskId, attempt: int) -> None:
-        """Ends the attempt without its consent, whoever led when it was launched; `ended` is still
-        called. Returns at once. Unknown ones: nothing."""
+        """Kills the attempt, even if another leader launched it; `ended` is still called. Returns
+        at once. Does nothing for unknown attempts."""
         ...
 
     def close(self) -> None:
-        """Ends everything that still runs."""
+        """Ends all running attempts."""
         ...

@@ -1,4 +1,4 @@
-"""What a request to alter offsets asks for, checked as Connect checks it (connect-facts 5.2, 5.4).
+"""Parses requests to alter offsets, checked as Connect does (connect-facts 5.2, 5.4).
 
 Pure. Sink offsets have one shape; source offsets are the connector's own, so only their form is
 checked here.
@@ -18,7 +18,7 @@ from connect_specs.diagnostics import Failed
 def parse_sink_offsets(
     entries: Sequence[OffsetEntry],
 ) -> dict[tuple[str, int], int | None]:
-    """Topic partitions and their offsets; None forgets one. The last of two entries wins.
+    """Returns topic partitions with their offsets; None removes one. The last of two entries wins.
 
     Raises RequestError with Connect's text.
     """
@@ -28,7 +28,7 @@ def parse_sink_offsets(
 def parse_source_offsets(
     entries: Sequence[OffsetEntry],
 ) -> Sequence[tuple[Partition, Offset | None]]:
-    """Partitions and offsets as given. Raises RequestError unless they are flat maps."""
+    """Returns partitions and offsets as given. Raises RequestError unless they are flat maps."""
     for entry in entries:
         if _partition(entry) is None and entry.offset is not None:
             raise RequestError(500, "Partition objects cannot be null")
@@ -41,7 +41,7 @@ def parse_source_offsets(
 
 
 def _partition(entry: OffsetEntry) -> Partition | None:
-    """A REST body may leave it out; specs never do."""
+    """Returns the entry's partition. A REST body may omit it; specs never do."""
     return cast("Partition | None", entry.partition)
 
 
@@ -93,13 +93,7 @@ def _sink_offset(offset: Mapping[str, Any] | None) -> int | None:
 
 
 def _integer(value: object) -> int | None:
-    """As Java parses its text form: an optional sign and digits."""
+    """Parses an integer's text form as Java does: an optional sign and digits."""
     text = str(value)
     digits = text[1:] if text[:1] in ("-", "+") else text
     return int(text) if digits.isascii() and digits.isdigit() else None
-
-
-def sink_entry(key: tuple[str, int], offset: int) -> OffsetEntry:
-    """A sink's offset as Connect shows it (KIP-875)."""
-    partition: Partition = {"kafka_topic": key[0], "kafka_partition": key[1]}
-    return OffsetEntry(partition, {"kafka_offset": offset})

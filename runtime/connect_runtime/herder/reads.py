@@ -1,4 +1,4 @@
-"""Answers to Connect's reading verbs, from a view of the topics alone. Pure.
+"""Answers Connect's read verbs from a view of the topics. Pure.
 
 Any runtime can answer them. Texts are Connect's (connect-facts 4.3 to 4.5).
 """
@@ -23,7 +23,8 @@ NOT_FOUND = "Connector {} not found"
 
 
 def info(view: View, name: str, kind: Callable[[str], str]) -> ConnectorInfo:
-    """The connector with its raw config. `kind` tells source from sink by connector class."""
+    """Returns the connector with its raw config. `kind` tells source from sink by connector
+    class."""
     state = known(view.config, name, NOT_FOUND)
     count = 0 if state.inconsistent else len(state.task_configs)
     ids = tuple(TaskId(name, number) for number in range(count))
@@ -31,7 +32,7 @@ def info(view: View, name: str, kind: Callable[[str], str]) -> ConnectorInfo:
 
 
 def tasks(view: View, name: str) -> Sequence[TaskInfo]:
-    """The tasks with their raw configs; none while inconsistent."""
+    """Returns the tasks with their raw configs; none while inconsistent."""
     state = known(view.config, name, NOT_FOUND)
     if state.inconsistent:
         return ()
@@ -41,7 +42,7 @@ def tasks(view: View, name: str) -> Sequence[TaskInfo]:
 
 
 def status(view: View, name: str, kind: Callable[[str], str]) -> ConnectorStatus:
-    """The newest statuses of the connector and of all its tasks, by number."""
+    """Returns the newest statuses of the connector and all its tasks, by number."""
     found = view.status.connectors.get(name)
     if found is None:
         raise RequestError(404, f"No status found for connector {name}")
@@ -61,7 +62,7 @@ def status(view: View, name: str, kind: Callable[[str], str]) -> ConnectorStatus
 def restarting(
     found: ConnectorStatus, *, include_tasks: bool, only_failed: bool
 ) -> ConnectorStatus:
-    """The status with RESTARTING on each part that a restart touches (KIP-745)."""
+    """Returns the status with RESTARTING on each part that the restart affects (KIP-745)."""
 
     def touched(part: InstanceStatus) -> InstanceStatus:
         if only_failed and part.state is not State.FAILED:
@@ -76,13 +77,13 @@ def restarting(
     )
 
 
-# The snapshot that was indexed last, and its tasks. Reading all connectors asks for one snapshot
-# again and again; threads may replace it at any time, with what is as true.
+# The last indexed snapshot with its tasks: listing all connectors needs one snapshot many times.
+# Any thread may replace it with an equally valid one.
 _indexed: tuple[StatusSnapshot, Mapping[str, Sequence[TaskId]]] | None = None
 
 
 def _tasks_by_connector(status: StatusSnapshot) -> Mapping[str, Sequence[TaskId]]:
-    """Each connector's tasks, in order."""
+    """Returns each connector's tasks, in order."""
     global _indexed
     newest = _indexed
     if newest is not None and newest[0] is status:

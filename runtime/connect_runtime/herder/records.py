@@ -1,4 +1,4 @@
-"""The records that carry out effects, in the order of the effects. Pure."""
+"""Builds the records that carry out effects, in the order of the effects. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ from connect_specs.names import ClusterTopics
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One connector's share of a round: effects, their records, the attempts of its launches."""
+    """One connector's part of a round: effects, their records, and the attempts that it
+    launches."""
 
     name: str
     effects: Sequence[Effect]
@@ -47,7 +48,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Where and as whom effects are written. `attempts` numbers the launches among them."""
+    """The topics and the leader that effects are written for. `attempts` numbers the launches."""
 
     topics: ClusterTopics
     leader: str
@@ -57,7 +58,7 @@ class Writing:
 def share_of(
     name: str, effects: Sequence[Effect], view: View, topics: ClusterTopics, leader: str
 ) -> Share:
-    """What one connector's effects write. Raises what its values do not allow to be encoded."""
+    """Returns what one connector's effects write. Raises if a value cannot be encoded."""
     attempts = {e.task: next_attempt(view, e.task) for e in effects if isinstance(e, Launch)}
     writing = Writing(topics, leader, attempts)
     records = [record for effect in effects for record in records_of(effect, view, writing)]
@@ -65,7 +66,7 @@ def share_of(
 
 
 def unassigned_records(view: View, topic: str) -> list[NewRecord]:
-    """What was running or paused is UNASSIGNED until a runtime leads."""
+    """Returns UNASSIGNED records for all that was running or paused, until a runtime leads."""
     records: list[NewRecord] = []
     gone = Status(State.UNASSIGNED, view.worker_id, view.term)
     for name, status in view.status.connectors.items():
@@ -73,23 +74,23 @@ def unassigned_records(view: View, topic: str) -> list[NewRecord]:
             records.append(status_topic.connector_record(topic, name, gone))
     for task, status in view.status.tasks.items():
         state = view.config.connectors.get(task.connector)
-        # one that may still write says itself when it has ended
+        # a task that may still write reports its own end
         if status.busy and may_write(view, state, task) is None:
             records.extend(task_status_records(topic, task, gone, status))
     return records
 
 
 def next_attempt(view: View, task: TaskId) -> int:
-    """Higher than every attempt before, also after compaction has removed their records: each
-    launch writes a record, so the log's own end has passed all of them."""
+    """Returns a number higher than every earlier attempt's, even after compaction: each launch
+    writes a record, so the log's end has passed all of them."""
     return max(view.assignments.attempts.get(task, 0) + 1, view.assignments.offset)
 
 
 def task_status_records(
     topic: str, task: TaskId, status: Status | None, current: Status | None
 ) -> tuple[NewRecord, ...]:
-    """A task's status on its behalf. Readers take UNASSIGNED after RUNNING of the same term for the
-    late word of an earlier worker, unless RUNNING is removed first."""
+    """Returns a task's status, written on its behalf. Readers ignore UNASSIGNED after RUNNING of
+    the same term, as a late record of an earlier worker, unless RUNNING is removed first."""
     record = status_topic.task_record(topic, task, status)
     if (
         status is None
@@ -102,7 +103,7 @@ def task_status_records(
 
 
 def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord, ...]:
-    """What `effect` writes; nothing for those that act in memory alone."""
+    """Returns the records that `effect` writes; none for effects in memory only."""
     topics = writing.topics
     match effect:
         case PublishTasks(name=name, task_configs=configs):
@@ -117,8 +118,8 @@ def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord,
             assigned = assignments_topic.assignment_record(topics.assignments, task, attempt)
             if view.exactly_once:
                 return (assigned,)
-            # What nobody can fence is known of from its beginning, until it says that it ended: its
-            # own words, and the assignment, may be missing when another leader asks.
+            # An attempt that cannot be fenced is recorded from its start until it reports its end:
+            # its own records, and the assignment, may be missing when another leader looks.
             begun = Status(State.RESTARTING, view.worker_id, view.term, attempt=attempt.attempt)
             return (assigned, status_topic.task_record(topics.status, task, begun))
         case Reassign(task=task, state=state):

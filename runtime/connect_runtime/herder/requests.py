@@ -1,4 +1,4 @@
-"""Which records a request writes to the config topic, or why it is refused. Pure.
+"""Builds the config-topic records that a request writes, or refuses it. Pure.
 
 Sequences and texts are Connect's (connect-facts 1.6 and 4.5).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.errors import Refusal, RequestError
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import ConfigSnapshot, ConnectorState
@@ -15,7 +15,8 @@ from connect_specs.states import TargetState
 
 
 def known(snapshot: ConfigSnapshot, name: str, text: str) -> ConnectorState:
-    """The connector, or 404 with Connect's text for this situation (`{}` is the name)."""
+    """Returns the connector, or raises 404 with Connect's text for this situation (`{}` is the
+    name)."""
     state = snapshot.connectors.get(name)
     if state is None:
         raise RequestError(404, text.format(name))
@@ -29,7 +30,7 @@ def create(
     config: Mapping[str, str],
     initial_state: TargetState | None,
 ) -> Sequence[NewRecord]:
-    """KIP-980: the target state first, in the same transaction as the config."""
+    """Writes the target state first, in the same transaction as the config (KIP-980)."""
     if name in snapshot.connectors:
         raise RequestError(409, f"Connector {name} already exists")
     record = config_topic.connector_record(topic, name, config)
@@ -39,24 +40,24 @@ def create(
 
 
 def put_config(topic: str, name: str, config: Mapping[str, str]) -> Sequence[NewRecord]:
-    """Written even when nothing differs, as Connect does."""
+    """Writes the config even if it is unchanged, as Connect does."""
     return (config_topic.connector_record(topic, name, config),)
 
 
 def patch(state: ConnectorState, changes: Mapping[str, str | None]) -> dict[str, str]:
-    """The config with `changes` merged in; None removes a key (KIP-477)."""
+    """Returns the config with `changes` merged in; None removes a key (KIP-477)."""
     merged: dict[str, str | None] = {**state.config, **changes}
     return {key: value for key, value in merged.items() if value is not None}
 
 
 def delete(snapshot: ConfigSnapshot, topic: str, name: str) -> Sequence[NewRecord]:
-    """Config and target state; task records, fencing counts and offsets outlive the connector."""
+    """Removes config and target state; task records, fencing counts and offsets stay."""
     known(snapshot, name, "Connector {} not found")
     return config_topic.removal_records(topic, name)
 
 
 def stop(snapshot: ConfigSnapshot, topic: str, name: str) -> Sequence[NewRecord]:
-    """An empty set of tasks, then the target state."""
+    """Writes an empty set of tasks, then the target state."""
     known(snapshot, name, "Unknown connector {}")
     return (
         config_topic.commit_record(topic, name, 0),
@@ -67,17 +68,19 @@ def stop(snapshot: ConfigSnapshot, topic: str, name: str) -> Sequence[NewRecord]
 def target(
     snapshot: ConfigSnapshot, topic: str, name: str, state: TargetState
 ) -> Sequence[NewRecord]:
-    """Pause or resume."""
+    """Writes the target state to pause or resume."""
     known(snapshot, name, "Unknown connector {}")
     return (config_topic.target_state_record(topic, name, state),)
 
 
 def stopped(state: ConnectorState) -> None:
-    """Offsets move only while the connector is stopped and has no tasks (KIP-875)."""
+    """Raises unless the connector is stopped and has no tasks: only then may offsets move
+    (KIP-875)."""
     if state.target is not TargetState.STOPPED or state.task_count:
         raise RequestError(
             400,
             "Connectors must be in the STOPPED state before their offsets can be modified. This "
             "can be done for the specified connector by issuing a 'PUT' request to the "
             f"'/connectors/{state.name}/stop' endpoint",
+            Refusal.NOT_STOPPED,
         )

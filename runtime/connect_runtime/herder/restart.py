@@ -1,4 +1,4 @@
-"""What a restart does to what runs: end it, and let the next decision start it again (KIP-745)."""
+"""Restarts by ending what runs; the next decision starts it again (KIP-745)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from connect_runtime.storage.snapshots import State, Status, TaskId
 def restart_effects(
     view: View, name: str, *, include_tasks: bool = False, only_failed: bool = False
 ) -> Sequence[Effect]:
-    """The connector's instance and, where asked, its tasks; the failed ones only where asked."""
+    """Restarts the connector's instance and, if requested, its tasks, or only the failed ones."""
     effects: list[Effect] = []
     status = view.status.connectors.get(name)
     instance = view.instances.get(name)
@@ -50,10 +50,10 @@ def restart_effects(
 def task_restart_effects(
     view: View, task: TaskId, *, declared_over: bool = True
 ) -> Sequence[Effect]:
-    """One task: a running attempt ends first; one that ended is forgotten.
+    """Restarts one task: a running attempt ends first; an ended one is forgotten.
 
-    `declared_over`: whoever names the task or the connector has seen that nothing is left of an
-    attempt that nobody could fence; a restart of all that failed has not.
+    `declared_over`: the user named the task or connector, and so confirms that an attempt that
+    nobody could fence is gone; a restart of all failed ones confirms nothing.
     """
     run = view.runs.get(task)
     status = view.status.tasks.get(task)

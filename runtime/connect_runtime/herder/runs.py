@@ -1,6 +1,6 @@
-"""What the leader keeps in memory about what it runs: connector instances and attempts at tasks.
+"""Values that the leader keeps in memory: connector instances and attempts.
 
-Frozen values, replaced as a whole. After a failover they start empty: the topics hold all that must
+Frozen, replaced as a whole. They start empty after a failover: the topics hold all that must
 survive.
 """
 
@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal["source", "sink", "unknown"]
 
 
 class InstancePhase(Enum):
-    """Where a connector instance is in its life."""
+    """Phases of a connector instance."""
 
     STARTING = auto()
     STARTED = auto()
@@ -50,7 +50,7 @@ class Instance:
 
 
 class RunPhase(Enum):
-    """Where an attempt is in its life."""
+    """Phases of an attempt."""
 
     LAUNCHED = auto()
     STOPPING = auto()
@@ -76,7 +76,7 @@ class Run:
 
     @property
     def active(self) -> bool:
-        """Whether the attempt may still be doing something."""
+        """Whether the attempt may still be running."""
         return self.phase is not RunPhase.ENDED
 
 
@@ -91,7 +91,7 @@ class Fencing:
     done: bool = False
 
     def is_for(self, state: ConnectorState | None) -> bool:
-        """Whether the connector still waits for it: it was not stopped, deleted or changed."""
+        """Whether the connector still needs it: it was not stopped, deleted or changed."""
         return (
             state is not None
             and bool(state.task_configs)
@@ -102,10 +102,10 @@ class Fencing:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a connector cannot be brought to what is asked of it.
+    """Why a connector cannot be brought to its wanted state.
 
-    It counts until that changes, a restart is asked for, or, where Kafka was in the way, until
-    `retry_at` (seconds of the herder's clock). `unsaid`: not even its status can be written.
+    It lasts until the wanted state changes, a restart is requested or, if Kafka was the cause,
+    until `retry_at` (seconds of the herder's clock). `unsaid`: not even its status can be written.
     """
 
     trace: str
@@ -114,7 +114,7 @@ class Failure:
     unsaid: bool = False
 
     def is_about(self, state: ConnectorState | None) -> bool:
-        """Whether the same is still asked of the connector."""
+        """Whether the connector's wanted state is still the one that failed."""
         asked = self.asked
         if asked is None or state is None:
             return asked is state

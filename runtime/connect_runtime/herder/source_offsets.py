@@ -1,6 +1,6 @@
-"""Where sources are: the offsets topics, read when somebody asks.
+"""Reads source offsets from the offsets topics on demand.
 
-Reading to the end waits for transactions of running tasks, so it happens on the asker's thread,
+Reading to the end waits for transactions of running tasks, so it happens on the caller's thread,
 never on the herder's.
 """
 
@@ -18,8 +18,8 @@ from connect_runtime.storage.log import Logs
 
 
 class SourceOffsets:
-    """Offsets by connector, each where the connector's clients have them. All raise ConnectError
-    and, for an override that the worker forbids, ConfigError."""
+    """Offsets by connector, read where the connector's clients keep them. All methods raise
+    ConnectError and, for an override that the worker forbids, ConfigError."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class SourceOffsets:
         self.logs = ConnectorLogs(logs, open_logs)
 
     def clients(self, name: str, config: Mapping[str, str], kind: Kind) -> ConnectorClients:
-        """The clients of a connector of this cluster; references in `config` are resolved here, as
-        far as clients heed them. Raises ConfigError where that fails."""
+        """Returns the clients of a connector of this cluster, with the references in client
+        settings resolved. Raises ConfigError if that fails."""
         given = {key: value for key, value in config.items() if is_client_key(key)}
         return ConnectorClients(
             self._group_id,
@@ -50,7 +50,7 @@ class SourceOffsets:
         )
 
     def read(self, clients: ConnectorClients) -> LayeredOffsets:
-        """All committed offsets of one source as they are now."""
+        """Returns all committed offsets of one source as of now."""
         name, place = clients.name, clients.place
         with self.logs.of(clients) as theirs:
             own = theirs.offsets(place.topic)
@@ -60,7 +60,7 @@ class SourceOffsets:
         return LayeredOffsets(name, place.topic, own, place.underneath, below)
 
     def prepare(self, clients: ConnectorClients) -> None:
-        """Creates the topic of a source that has one of its own."""
+        """Creates the offsets topic of a source that has its own."""
         if clients.place.underneath is None:
             return
         with self.logs.of(clients) as theirs:
@@ -76,11 +76,11 @@ class SourceOffsets:
             theirs.logs.fence(ids)
 
     def close(self) -> None:
-        """Closes the readers, and all logs but the worker's."""
+        """Closes the readers and all logs but the worker's."""
         self.logs.close()
 
     def _same(self, theirs: OpenedLogs, clients: ConnectorClients) -> bool:
-        """Whether another address leads to the worker's own topic."""
+        """Whether another address is the worker's own topic."""
         place = clients.place
         same_name = place.elsewhere and place.topic == place.underneath
         return same_name and theirs.cluster_id() == self.logs.worker.cluster_id()

@@ -1,8 +1,9 @@
-"""May an earlier attempt at a source's task still write, where nothing fences it?
+"""Finds earlier attempts at source tasks that may still write because nothing fences them.
 
-With `exactly.once.source.support=disabled` a task has no transactional id: an attempt that is late
-would write beside its successor, or after its offsets were altered. So neither begins before the
-earlier attempt is known to be over: it said so in the status topic, or its process is dead. Pure.
+With `exactly.once.source.support=disabled` a task has no transactional id: a late attempt would
+write beside its successor, or after its offsets were altered. So neither a launch nor an offset
+change starts until the earlier attempt has ended: it said so in the status topic, or its process is
+dead. Pure.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from connect_runtime.herder.runs import Kind, RunPhase
 from connect_runtime.herder.view import View, class_of
 from connect_runtime.storage.snapshots import ConnectorState, State, TaskId
 
-# What a task says last, and what is said for one whose process is dead
+# The last states that a task reports, or that are written once its process is dead
 _OVER = (State.UNASSIGNED, State.FAILED)
 
 
 def kind_of(view: View, state: ConnectorState) -> Kind | None:
-    """What the plugin is; None while that is not known."""
+    """Returns the plugin's kind; None while it is unknown."""
     instance = view.instances.get(state.name)
     if instance is not None and instance.kind != "unknown":
         return instance.kind
@@ -26,8 +27,8 @@ def kind_of(view: View, state: ConnectorState) -> Kind | None:
 
 
 def may_write(view: View, state: ConnectorState | None, task: TaskId) -> int | None:
-    """The attempt that may still write; None where all are over, or would be fenced. `state` None:
-    the connector was deleted, which ends no attempt."""
+    """Returns the attempt that may still write; None if all have ended or would be fenced. `state`
+    None: the connector was deleted, which ends no attempt."""
     if view.exactly_once or (state is not None and kind_of(view, state) == "sink"):
         return None
     run = view.runs.get(task)
@@ -47,7 +48,7 @@ def may_write(view: View, state: ConnectorState | None, task: TaskId) -> int | N
 
 
 def still_writing(view: View, state: ConnectorState, tasks: Iterable[TaskId]) -> str | None:
-    """Why these tasks cannot be followed by others yet; None where they can."""
+    """Returns why these tasks cannot have successors yet; None if they can."""
     for task in tasks:
         attempt = may_write(view, state, task)
         if attempt is not None:

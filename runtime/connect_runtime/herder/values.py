@@ -1,6 +1,6 @@
-"""What the herder answers: Connect's REST entities and what our live views need besides.
+"""Values that the herder returns: Connect's REST entities, and extra values for live views.
 
-Values only; `connect_runtime.rest.wire` turns them into Connect's JSON.
+`connect_runtime.rest.wire` turns them into Connect's JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from connect_runtime.storage.snapshots import State, TaskId
 
 @dataclass(frozen=True, slots=True)
 class ConnectorInfo:
-    """`type` is source, sink, or unknown when the class cannot be found here."""
+    """A connector with its config. `type` is source, sink, or unknown if its class is not found
+    here."""
 
     name: str
     config: Mapping[str, str]
@@ -51,11 +52,10 @@ class ConnectorStatus:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The runtime behind a URL: who leads, and whether there are slots enough.
+    """The runtime behind a URL: whether it leads, and whether it has enough slots.
 
-    `slots` is 0 where tasks cannot run yet or at all. `waiting` holds tasks that have no slot.
-    `problem` says why no task can run here now; None if tasks can, or if Spark has only begun to
-    start.
+    `slots` is 0 if tasks cannot run yet or at all. `waiting` holds tasks that have no slot.
+    `problem` says why no task can run here now; None if tasks can, or if Spark is still starting.
     """
 
     leader: str | None

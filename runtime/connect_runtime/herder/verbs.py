@@ -1,8 +1,8 @@
-"""Connect's verbs, as REST and an in-process apply ask the herder for them.
+"""Defines Connect's verbs, as REST and an in-process apply call them.
 
-The herder implements this protocol; the REST layer depends on it alone. Every method may be called
-from any thread. Reads are answered by any runtime from the topics; writes only by the leader, else
-NotLeader. All raise RequestError with Connect's status and text.
+The herder implements this protocol; the REST layer depends on nothing else. Every method may be
+called from any thread. Any runtime answers reads, from the topics; only the leader answers writes,
+others raise NotLeader. All raise RequestError with Connect's status and text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from connect_specs.states import TargetState
 
 
 class Verbs(Protocol):
-    """What can be asked of a Connect cluster."""
+    """The operations of a Connect cluster."""
 
     # reads
     def connectors(self) -> Sequence[str]: ...
@@ -32,7 +32,7 @@ class Verbs(Protocol):
         ...
 
     def problem(self) -> str | None:
-        """Why no task can run on this runtime now. Never blocks."""
+        """Returns why no task can run on this runtime now. Never blocks."""
         ...
 
     # writes
@@ -51,7 +51,7 @@ class Verbs(Protocol):
     def restart(
         self, name: str, *, include_tasks: bool = False, only_failed: bool = False
     ) -> ConnectorStatus | None:
-        """None for a plain restart, else the status with RESTARTING where it applies."""
+        """Returns None for a plain restart, else the status with RESTARTING where it applies."""
         ...
 
     def restart_task(self, name: str, task: int) -> None: ...

@@ -1,4 +1,4 @@
-"""All that the leader's decisions may look at: topics, what it runs, and what it failed at."""
+"""Holds everything that the leader's decisions read: topics, what it runs, and its failures."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class View:
 
     @property
     def free(self) -> int:
-        """How many more attempts can run now."""
+        """Returns how many more attempts can run now."""
         busy = sum(run.active for run in self.runs.values())
         return (self.slots or 0) - max(busy, self.occupied)
 
     def failure_of(self, name: str) -> Failure | None:
-        """What the connector failed at, if the same is still asked of it."""
+        """Returns the connector's failure, if its wanted state is still the one that failed."""
         found = self.failures.get(name)
         if found is None or not found.is_about(self.config.connectors.get(name)):
             return None
@@ -60,13 +60,13 @@ class View:
 
 
 def class_of(state: ConnectorState) -> str:
-    """The connector class as its config names it."""
+    """Returns the connector class that its config names."""
     return state.config.get("connector.class") or ""
 
 
 def same(view: View, other: View) -> bool:
-    """Whether nothing has changed from one view to the other. Cheap: what a view holds is replaced
-    when it changes, never changed in place."""
+    """Whether two views are equal. Cheap: a view's values are replaced when they change, never
+    changed in place."""
     return all(getattr(view, name) is getattr(other, name) for name in _REPLACED) and all(
         getattr(view, name) == getattr(other, name) for name in _PLAIN
     )

@@ -1,7 +1,7 @@
-"""What this runtime runs for the herder: connector instances, attempts at tasks, rounds of fencing.
+"""Runs connector instances, attempts and rounds of fencing for the herder.
 
-It acts and remembers; it decides nothing. All of it is used on the herder's thread; the plugin
-objects, Spark and what fences report back through events.
+It acts and remembers, and decides nothing. Used on the herder's thread only; plugin objects, Spark
+and fencing report back through events.
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ from connect_specs.redaction import Redactor, secrets_in
 
 _log = logging.getLogger(__name__)
 
-# An attempt that was lost or fenced is launched again after 1 s, then 2, 4, ... up to a minute;
-# one that ran this long before counts as the first.
+# A lost or fenced attempt is launched again after 1 s, then 2, 4, ... up to a minute; if it ran
+# this long before, the pauses start over.
 _BACKOFF_S = 1.0
 _BACKOFF_MOST_S = 60.0
 _SETTLED_S = 60.0
-# Plugins that take longer to start have failed; those that take longer to stop are left behind, as
-# by Connect.
+# Plugins that take longer to start have failed; those that take longer to stop are abandoned, as in
+# Connect.
 _START_S = 300.0
 _STOP_S = 5.0
-# After a lost term: until then the new leader has superseded our attempts, and they have ended.
+# After a lost term: by then the new leader has superseded our attempts, and they have ended.
 _SUPERSEDED_S = 60.0
 
 FenceTasks = Callable[[str, Mapping[str, str], int], None]
@@ -78,7 +78,7 @@ FenceTasks = Callable[[str, Mapping[str, str], int], None]
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What a task needs to know of its worker. `properties` in Apache's names; `graceful_s` is how
+    """The worker settings that a task needs. `properties` has Apache's names; `graceful_s` is how
     long an attempt may take to end before it is killed."""
 
     group_id: str
@@ -89,15 +89,16 @@ class WorkerSettings:
 
     @property
     def exactly_once(self) -> bool:
-        """Whether sources write in transactions: unless the worker says otherwise."""
+        """Whether sources write in transactions, which is the default."""
         support = self.properties.get("exactly.once.source.support", "enabled")
         return support.strip().lower() != "disabled"
 
 
 class Worker:
     """Instances, fencings and failures by connector, attempts by task. `launcher` None: this
-    process runs nothing. `fence` ends the producers of a connector's first n tasks, given its name
-    and config. Connectors' methods and `fence` run in `pool`, by default in threads of its own."""
+    process runs nothing. `fence` fences the producers of a connector's first n tasks, given its
+    name and config. Connectors' methods and `fence` run in `pool`, by default in its own
+    threads."""
 
     def __init__(
         self,
@@ -125,34 +126,34 @@ class Worker:
         self.failures = Failures(lambda config: Redactor((*own, *secrets_in(config))))
         # By connector: the fingerprint of what its tasks' configs resolve to.
         self.published: dict[str, str] = {}
-        # Attempts that died where nobody could fence them. Later ones have higher numbers.
+        # Attempts that died and that nobody could fence. Later attempts have higher numbers.
         self.over: dict[TaskId, int] = {}
         # Attempts of earlier terms that have not ended, and when they are killed.
         self._former: dict[tuple[TaskId, int], float] = {}
 
     def report_to(self, report: Callable[[Event], None]) -> None:
-        """Where events go; from any thread."""
+        """Sets where events go; `report` may be called from any thread."""
         self._report = report
 
     @property
     def slots(self) -> int | None:
-        """How many attempts can run at once; None where none ever can."""
+        """Returns how many attempts can run at once; None if none ever can."""
         return None if self._launcher is None else self._launcher.slots
 
     @property
     def occupied(self) -> int:
-        """How many slots attempts hold, also those that nobody waits for any more."""
+        """Returns how many slots attempts hold, including abandoned attempts."""
         return 0 if self._launcher is None else self._launcher.active
 
     @property
     def obstacle(self) -> str | None:
-        """Why nothing can run now."""
+        """Returns why nothing can run now."""
         return None if self._launcher is None else self._launcher.problem
 
-    # --- news ---
+    # --- events ---
 
     def instance_changed(self, event: InstanceEvent, now: float) -> None:
-        """Takes note, unless the news is about an instance that was replaced since."""
+        """Applies the event, unless its instance was replaced meanwhile."""
         instance = self.instances.get(event.name)
         if instance is None or instance.serial != event.serial:
             return
@@ -176,7 +177,7 @@ class Worker:
                     fingerprint=event.fingerprint,
                     reload_at=_reload_at(instance, event, now),
                 )
-                # a leader's tasks start after their connector, with the values of that time
+                # a leader's tasks start after their connector, with the values of that moment
                 self.published = {event.name: event.fingerprint, **self.published}
             case InstanceFailed():
                 changed[event.name] = replace(
@@ -190,11 +191,11 @@ class Worker:
         self.instances = changed
 
     def identified(self, event: Identified) -> None:
-        """Takes note of what a connector class is."""
+        """Remembers the kind of a connector class."""
         self.kinds = {**self.kinds, event.class_name: event.kind}
 
     def fencing_ended(self, event: FencingEnded, view: View, now: float) -> None:
-        """Takes note, unless the news is about a round that nobody waits for any more."""
+        """Applies the event, unless its round is no longer current."""
         fencing = self.fencings.get(event.name)
         if fencing is None or fencing.serial != event.serial:
             return
@@ -207,7 +208,7 @@ class Worker:
             self.failures.add(event.name, event.error, view, now)
 
     def task_ended(self, outcome: Outcome, now: float) -> None:
-        """Takes note, unless the news is about an attempt that was replaced since."""
+        """Applies the outcome, unless its attempt was replaced meanwhile."""
         self._former.pop((outcome.id, outcome.attempt), None)
         if outcome.dead and not self.settings.exactly_once:
             newest = max(self.over.get(outcome.id, -1), outcome.attempt)
@@ -216,7 +217,7 @@ class Worker:
         if run is None or run.attempt != outcome.attempt:
             return
         if run.phase is not RunPhase.LAUNCHED and (outcome.dead or self.settings.exactly_once):
-            # It was asked to end, so it has: how does not matter any more.
+            # It was asked to end; how it ended no longer matters.
             self._drop(run.id)
             return
         if outcome.trace is not None:
@@ -234,8 +235,8 @@ class Worker:
         )
 
     def forget_all(self, now: float) -> None:
-        """This runtime leads no more: instances stop; the new leader supersedes the attempts, and
-        those that do not end then are killed."""
+        """Stops leading: instances stop, the new leader supersedes the attempts, and those that do
+        not end in time are killed."""
         for name, instance in self.instances.items():
             self._hosted.stop(name, instance.serial)
         for run in self.runs.values():
@@ -248,7 +249,7 @@ class Worker:
         self.published = {}
 
     def kill_former(self, now: float) -> None:
-        """Kills attempts of earlier terms that should have ended long ago."""
+        """Kills overdue attempts of earlier terms."""
         for (task, attempt), deadline in list(self._former.items()):
             if now >= deadline and self._launcher is not None:
                 del self._former[task, attempt]
@@ -259,7 +260,7 @@ class Worker:
         """Stops all instances."""
         self._hosted.close(self.settings.graceful_s)
 
-    # --- acts ---
+    # --- effects ---
 
     def act(
         self,
@@ -388,7 +389,7 @@ class Worker:
 
 
 def _reload_at(instance: Instance, event: InstanceStarted | InstanceFailed, now: float) -> float:
-    """The first answer counts: later ones come from the values that were resolved before it."""
+    """Returns when to reload. The first answer counts: later ones use the same resolved values."""
     if instance.reload_at != math.inf or event.reload_in_s is None:
         return instance.reload_at
     return now + event.reload_in_s

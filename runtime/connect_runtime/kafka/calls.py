@@ -1,7 +1,7 @@
-"""Every call to Kafka that a verb makes, for the log: what was asked of what, how long it took, and
-how it ended. Names and counts alone, never what a record holds.
+"""Logs every Kafka call that a verb makes: its name, its targets, duration and result.
 
-Tasks' own polling is no such call. Costs nothing to speak of unless someone listens.
+Logs names and counts only, never record contents. Tasks' own polling is not logged. Costs almost
+nothing while nobody listens.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _NAMED_MOST = 5
 
 
 def told(what: str, *of: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Tells the log of each call of a function, with the topics, groups or partitions that its
-    parameters `of` hold. Of client properties only the address is told."""
+    """Logs each call of a function, with the topics, groups or partitions in its parameters `of`.
+    Of client properties only the address is logged."""
 
     def decorate(call: Callable[P, T]) -> Callable[P, T]:
         parameters = inspect.signature(call)
@@ -52,7 +52,8 @@ def told(what: str, *of: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 
 def _names(value: object) -> str:
-    """Some of the names in it, and how many more there are. An iterator is left as it is."""
+    """Returns some of the value's names, and how many more there are. Does not consume
+    iterators."""
     if isinstance(value, Mapping) and _ADDRESS in value:
         return str(value[_ADDRESS])
     if isinstance(value, str) or not isinstance(value, Collection):

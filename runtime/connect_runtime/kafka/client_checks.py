@@ -1,9 +1,9 @@
-"""Do the client properties of a worker and of its connectors make clients at all?
+"""Checks that the client properties of a worker and its connectors make valid clients.
 
-Each kind of client that tasks use is made once, without an address, so that nothing connects: what
-does not fit is known when a worker starts or a config is validated, not when a task fails. Values
-are never shown. References such as `${file:a:b}` are not resolved here, and files may lie on other
-machines, so both are left out, and with a reference the whole login.
+Creates each kind of client that tasks use once, without an address, so nothing connects: invalid
+properties are found when a worker starts or a config is validated, not when a task fails. Values
+are never shown. References such as `${file:a:b}` are not resolved here, and files may be on other
+machines, so both are left out; with a reference the whole login is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from connect_runtime.kafka import clients
 from connect_specs.diagnostics import Diagnostic, Invalid
 
-# An overridden assignor must be one of those that revoke only what moves: sinks count on it.
+# An overridden assignor must be one of those that revoke only what moves: sinks rely on it.
 _EAGER: Final = ("RangeAssignor", "RoundRobinAssignor", "StickyAssignor")
 _COOPERATIVE: Final = "CooperativeStickyAssignor"
 _STRATEGY: Final = "partition.assignment.strategy"
@@ -25,7 +25,7 @@ _QUIET: Final = {"log_level": 0}
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A client that tasks use: `fixed` is what is set whatever the properties say."""
+    """A kind of client that tasks use: `fixed` overrides the properties."""
 
     name: str
     make: Callable[[Mapping[str, str], Mapping[str, Any]], Any]
@@ -51,7 +51,7 @@ _KINDS: Final = (
 
 
 def check_worker_clients(worker: Mapping[str, str]) -> None:
-    """Raises Invalid that names every worker property that no client can be made with."""
+    """Raises Invalid that names every worker property for which no client can be created."""
     problems = [
         Diagnostic("worker.invalid", f"Invalid value for configuration {key}: {why}", key)
         for kind in _KINDS
@@ -64,8 +64,8 @@ def check_worker_clients(worker: Mapping[str, str]) -> None:
 def override_errors(
     config: Mapping[str, str | None], worker: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Keys of `producer.override.`, `consumer.override.` and `admin.override.` that do not fit,
-    each with what is wrong."""
+    """Yields invalid keys of `producer.override.`, `consumer.override.` and `admin.override.` with
+    their errors."""
     for kind in _KINDS:
         prefix = f"{kind.name}.override."
         given = _prefixed(config, prefix)
@@ -76,7 +76,7 @@ def override_errors(
 def _misfits(
     kind: _Kind, base: Mapping[str, str], given: Mapping[str, str], prefix: str
 ) -> Iterator[tuple[str, str]]:
-    """Each property that does not fit by itself; if none, what is wrong with all of them."""
+    """Yields each property that is invalid by itself; if none, the error of all together."""
     if _is_eager(given.get(_STRATEGY, "")):
         why = (
             f"tasks of sinks need an assignor that stops only partitions that move: {_COOPERATIVE}"
@@ -86,7 +86,7 @@ def _misfits(
     together = _error(kind, {**base, **given})
     if together is None:
         return
-    # a login only makes sense as a whole
+    # a login is only valid as a whole
     login = {key: value for key, value in given.items() if key.startswith(_LOGIN)}
     others = sorted(given.keys() - login.keys())
     alone = {key: _error(kind, {**base, **login, key: given[key]}) for key in others}

@@ -1,7 +1,7 @@
-"""Which librdkafka settings say the same as a Kafka client's properties under Java's names?
+"""Translates a Kafka client's properties from Java's names to librdkafka settings.
 
-Most names are the same. What differs is translated, what only a JVM needs is dropped in silence,
-and the rest is dropped and named, so that a warning can name it. Pure; values are never shown.
+Most names are equal. Different ones are translated, JVM-only ones are dropped silently, and the
+rest is dropped and listed for a warning. Pure; values are never shown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ASSIGNORS = {
 }
 _DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 
-# What a JVM needs to find its classes and count itself; nothing is lost without it.
+# JVM class loading and metrics; nothing is lost without them.
 _JAVA_ONLY = frozenset(
     """
     auto.include.jmx.reporter buffer.memory default.api.timeout.ms exclude.internal.topics
@@ -60,7 +60,7 @@ _JAAS_OPTION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """`settings` for librdkafka, and the names of `unsupported` properties that it goes without."""
+    """`settings` for librdkafka, and the names of `unsupported` properties that were dropped."""
 
     settings: Mapping[str, str]
     unsupported: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ def client_config(properties: Mapping[str, str]) -> ClientConfig:
 
 
 def _translate(name: str, value: str, properties: Mapping[str, str]) -> dict[str, str] | None:
-    """The settings for one property; None if there is none."""
+    """Returns the settings for one property; None if there is no equivalent."""
     if name in _SAME:
         return {name: value}
     if name in _RENAMED:
@@ -104,14 +104,14 @@ def _translate(name: str, value: str, properties: Mapping[str, str]) -> dict[str
     if name == "group.protocol":
         return {name: value.strip().lower()}
     if name == "auto.offset.reset":
-        # Java's none fails the consumer where no offset is committed, as librdkafka's error does
+        # Java's `none` fails the consumer if no offset is committed, as librdkafka's `error` does
         return {name: "error" if value.strip().lower() == "none" else value}
     if name == "partition.assignment.strategy":
         names = [_ASSIGNORS.get(each.strip()) for each in value.split(",")]
         known = [each for each in names if each is not None]
         return {name: ",".join(known)} if len(known) == len(names) else None
     if name in ("send.buffer.bytes", "receive.buffer.bytes"):
-        # Java's -1, the system's own choice, is librdkafka's 0
+        # Java's -1, the system default, is librdkafka's 0
         return {f"socket.{name}": "0" if value.strip() == "-1" else value}
     return None
 
@@ -119,13 +119,13 @@ def _translate(name: str, value: str, properties: Mapping[str, str]) -> dict[str
 def _mechanism(value: str) -> dict[str, str]:
     settings = {"sasl.mechanism": value}
     if value == "OAUTHBEARER":
-        # the other method asks the program for tokens, and there is nobody to answer
+        # the other method calls back into the program for tokens, and nothing answers here
         settings["sasl.oauthbearer.method"] = "oidc"
     return settings
 
 
 def _login(value: str) -> dict[str, str] | None:
-    """User and password of a JAAS config, for the login modules that have an equal."""
+    """Returns user and password of a JAAS config, for login modules with an equivalent."""
     module = _JAAS_MODULE.match(value)
     options = {
         name: re.sub(r"\\(.)", r"\1", double or single or bare)

@@ -1,8 +1,9 @@
-"""Which settings does librdkafka take, where Kafka's own clients take more?
+"""Adapts settings to librdkafka's limits where Kafka's own clients accept more.
 
-Values beyond its ranges, and pairs that it refuses, become the nearest that it takes: Kafka's
-`delivery.timeout.ms=120000`, for example, is longer than a short transaction, and only means "as
-long as the transaction". What has no near equal stays, and librdkafka refuses it. Pure.
+Values outside its ranges, and pairs that it refuses, become the nearest ones that it accepts: for
+example, Kafka's `delivery.timeout.ms=120000` is longer than a short transaction, and only means "as
+long as the transaction". Settings without a near equivalent stay, and librdkafka refuses them.
+Pure.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ _OF_CLASSIC_GROUPS: Final = (
 
 
 def within_limits(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of one client, under librdkafka's names, as it takes them."""
+    """Returns one client's settings, under librdkafka's names, within its limits."""
     found = {key: _in_range(key, value) for key, value in settings.items()}
     if str(found.get("group.protocol", "")).lower() == "consumer":
         found = {key: value for key, value in found.items() if key not in _OF_CLASSIC_GROUPS}
     elif "," in str(found.get("partition.assignment.strategy", "")):
-        # a list of eager and cooperative assignors is one on its way to cooperative
+        # a list of eager and cooperative assignors is in transition to cooperative
         names = str(found["partition.assignment.strategy"]).split(",")
         if "cooperative-sticky" in names:
             found["partition.assignment.strategy"] = "cooperative-sticky"
@@ -61,7 +62,7 @@ def within_limits(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _agreeing(numbers: Mapping[str, int]) -> dict[str, int]:
-    """What has to change in pairs of numbers that librdkafka refuses together."""
+    """Returns what has to change in pairs of numbers that librdkafka refuses together."""
     changed: dict[str, int] = {}
     longest = [
         numbers[k] for k in ("delivery.timeout.ms", "transaction.timeout.ms") if k in numbers

@@ -1,11 +1,11 @@
-"""Kafka clients from properties under Java's names; and can the cluster be reached at all?
+"""Creates Kafka clients from properties under Java's names, and checks that a cluster is reachable.
 
-Nobody asks by `describe_cluster`: librdkafka 2.16 ends the whole process (an assertion in
-`rd_kafka_admin_response_parse`) where the answer names no broker, as that of a broker does which
-was frozen, until the cluster takes it back.
+`describe_cluster` is not used: librdkafka 2.16 ends the whole process (an assertion in
+`rd_kafka_admin_response_parse`) if the answer names no broker, as the answer of a broker that was
+frozen does until the cluster accepts it again.
 
-What librdkafka has to say goes to the logger `connect.kafka`, never to the terminal by itself.
-Properties that it does not know are named there once, without their values.
+librdkafka's log goes to the logger `connect.kafka`, never directly to the terminal. Properties that
+it does not know are named there once, without their values.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _log = logging.getLogger("connect.kafka")
 # Without a handler of any kind Python prints warnings to the terminal.
 _log.addHandler(logging.NullHandler())
 
-# A request that comes before its connection stands waits for the next attempt: 50 ms by default,
-# in most of the short-lived clients. And a broker that was restarted should be found in a second.
+# A request made before its connection is up waits for the next attempt: 50 ms by default, in most
+# of the short-lived clients. And a restarted broker should be found within a second.
 QUICK_CONNECTING: Mapping[str, Any] = {
     "reconnect.backoff.ms": 1,
     "reconnect.backoff.max.ms": 1000,
@@ -43,7 +43,7 @@ _QUOTED_VALUE = re.compile(r'Invalid value ".*" for', re.DOTALL)
 _already_named: set[str] = set()
 _cluster_logs: dict[str, ClusterLog] = {}
 _cluster_logs_lock = threading.Lock()
-# A cluster that takes longer is told as failing.
+# A cluster that takes longer is reported as failing.
 _ANSWER_S = 3.0
 _FIRST_ASK_S = 0.25
 _ASK_AGAIN_S = 0.05
@@ -51,10 +51,11 @@ _silent = logging.Logger("connect.kafka.silent", logging.CRITICAL)
 
 
 class _Admin(AdminClient):
-    """An admin client that no thread of its own destroys.
+    """An admin client that is never destroyed by one of its own threads.
 
-    Its answers are made in such a thread, where Python may collect garbage; were the client in it,
-    librdkafka would abort the process. It is kept then until a thread of ours comes by.
+    Its answers are made in such a thread, where Python may collect garbage; destroying the client
+    there would make librdkafka abort the process. Such a client is kept until one of our threads
+    destroys it.
     """
 
     _left: ClassVar[list[_Admin]] = []
@@ -65,14 +66,14 @@ class _Admin(AdminClient):
 
     @classmethod
     def destroy_left(cls) -> None:
-        """Destroys what could not be destroyed where it became garbage."""
+        """Destroys clients that could not be destroyed on the thread that collected them."""
         cls._left.clear()
 
 
 def admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> AdminClient:
-    """An admin client. `settings` are librdkafka's own and win over the properties.
+    """Creates an admin client. `settings` are librdkafka's own and override the properties.
 
-    Raises Invalid, as all three do, naming the property that does not fit.
+    Raises Invalid, as all three do, naming the invalid property.
     """
     _Admin.destroy_left()
     client: AdminClient = _made(_Admin, properties, settings or {})
@@ -80,26 +81,26 @@ def admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None = No
 
 
 def consumer(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> Consumer:
-    """A consumer. `settings` are librdkafka's own and win over the properties."""
+    """Creates a consumer. `settings` are librdkafka's own and override the properties."""
     return _made(Consumer, properties, settings or {})
 
 
 def producer(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> Producer:
-    """A producer. It chooses partitions as Java's does, so that a key stays where it is."""
+    """Creates a producer. It partitions as Java's does, so that a key keeps its partition."""
     return _made(Producer, properties, {"partitioner": "murmur2_random", **(settings or {})})
 
 
 @told("ask for the id of Kafka at", "properties")
 def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
-    """The cluster's id. Raises Unreachable with the address and the reason, a refused login at
-    once, anything else after `timeout_s`."""
+    """Returns the cluster's id. Raises Unreachable with the address and the reason: at once for a
+    refused login, else after `timeout_s`."""
     seen: list[KafkaError] = []
     address = properties.get("bootstrap.servers", "")
     if not address:
         raise Unreachable(Diagnostic("kafka.no-address", "bootstrap.servers is not set"))
     deadline = time.monotonic() + timeout_s
     client = admin(properties, {"error_cb": seen.append})
-    # Not in one request: a refused login is seen only between two of them
+    # Several requests: a refused login is seen only between two of them
     patience_s = _FIRST_ASK_S
     while True:
         left_s = max(deadline - time.monotonic(), _FIRST_ASK_S)
@@ -108,7 +109,7 @@ def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
             if found.cluster_id:
                 return str(found.cluster_id)
         except KafkaException:
-            pass  # why is told to `seen`
+            pass  # the reason is in `seen`
         client.poll(_ASK_AGAIN_S)
         refused = next((error for error in seen if error.code() in AUTHENTICATION), None)
         if refused is not None:
@@ -127,7 +128,7 @@ def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
 
 
 def _silence(properties: Mapping[str, str], seen: list[KafkaError]) -> Unreachable:
-    """Nobody answers, for the newest reason that tells something."""
+    """Returns an error for an unreachable cluster, with the newest specific reason."""
     telling = [error for error in seen if error.code() in TELLING]
     if telling and (telling[-1].code() in TLS or "SSL" in telling[-1].str()):
         hint = "Check ssl.truststore.location and ssl.keystore.location, with ssl.*.type PEM."
@@ -148,7 +149,7 @@ def _silence(properties: Mapping[str, str], seen: list[KafkaError]) -> Unreachab
 
 
 def _cluster_log(properties: Mapping[str, str]) -> ClusterLog:
-    """The one log of all clients of a cluster."""
+    """Returns the log that all clients of a cluster share."""
     address = properties.get("bootstrap.servers", "")
     with _cluster_logs_lock:
         if address not in _cluster_logs:
@@ -157,7 +158,7 @@ def _cluster_log(properties: Mapping[str, str]) -> ClusterLog:
 
 
 def _answers(properties: Mapping[str, str]) -> bool:
-    """Whether the cluster answers now, asked by a client that logs nothing."""
+    """Whether the cluster answers now; asks with a client that logs nothing."""
     try:
         settings = {**client_config(properties).settings, "log_level": 0}
         client = _Admin({**QUICK_CONNECTING, **settings}, logger=_silent)

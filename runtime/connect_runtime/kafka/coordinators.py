@@ -1,8 +1,7 @@
-"""Do the coordinators of these groups answer yet?
+"""Waits until the coordinators of consumer groups answer.
 
-Where one is about to move, or its broker has just started, questions about a group fail, and
-librdkafka 2.16's request for a group's offsets ends the whole process. So they are asked a harmless
-question first.
+If one is about to move, or its broker has just started, requests about a group fail, and librdkafka
+2.16's request for a group's offsets ends the whole process. So a harmless request goes first.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _ASK_AGAIN_S = 0.05
 
 
 def wait_for_coordinators(client: AdminClient, groups: Iterable[str]) -> None:
-    """Until they do, or 10 s have passed."""
+    """Waits until they answer, or 10 s have passed."""
     deadline = time.monotonic() + _TIMEOUT_S
     pending = list(groups)
     while pending and time.monotonic() < deadline:

@@ -1,8 +1,8 @@
-"""Deleting single partitions' offsets of a consumer group, which confluent-kafka has no call for.
+"""Deletes single partitions' offsets of a consumer group, which confluent-kafka cannot.
 
-The librdkafka that it ships has: `rd_kafka_DeleteConsumerGroupOffsets`, called here through ctypes
-with a client of its own. Deleting the group and adding the other offsets back would lose offsets
-when killed in between.
+The librdkafka that it ships can: `rd_kafka_DeleteConsumerGroupOffsets`, called here through ctypes
+with its own client. Deleting the group and adding the other offsets back would lose offsets if
+killed in between.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def delete_partition_offsets(
 ) -> list[KafkaError]:
     """Deletes the group's offsets of these partitions; returns the errors that Kafka answered.
 
-    Raises Failed where librdkafka cannot be called at all.
+    Raises Failed if librdkafka cannot be called at all.
     """
     call = _librdkafka()
     with ExitStack() as held:
@@ -110,7 +110,7 @@ def delete_partition_offsets(
 
 
 def _codes(call: Mapping[str, Any], event: int) -> Iterator[int]:
-    """The error codes of an answer: its own, its group's and each partition's; 0 is none."""
+    """Yields the error codes of an answer: its own, its group's and each partition's; 0 is none."""
     yield call["event_error"](event)
     result = call["event_DeleteConsumerGroupOffsets_result"](event)
     if not result:
@@ -142,7 +142,7 @@ def _client(call: Mapping[str, Any], properties: Mapping[str, str]) -> int:
             )
     client = call["new"](_PRODUCER, conf, text, _TEXT_SIZE)
     if not client:
-        # only a client that came to be owns its settings
+        # only a client that was created owns its settings
         call["conf_destroy"](conf)
         raise _unusable("it makes no client of the client properties")
     return int(client)
@@ -150,7 +150,7 @@ def _client(call: Mapping[str, Any], properties: Mapping[str, str]) -> int:
 
 @cache
 def _librdkafka() -> Mapping[str, Any]:
-    """The functions above, by their names without `rd_kafka_`, with signatures declared."""
+    """Returns the functions above, by their names without `rd_kafka_`, with signatures declared."""
     try:
         library = ctypes.CDLL(_library_path())
         functions = {}
@@ -165,7 +165,8 @@ def _librdkafka() -> Mapping[str, Any]:
 
 
 def _library_path() -> str:
-    """The very file that confluent_kafka uses: beside it, inside it on macOS, else the system's."""
+    """Returns the file that confluent_kafka uses: beside it, inside it on macOS, else the
+    system's."""
     package = Path(confluent_kafka.__file__).parent
     for folder in (package.with_name("confluent_kafka.libs"), package / ".dylibs"):
         for found in sorted(folder.glob("librdkafka[-.]*")):

@@ -1,11 +1,11 @@
-"""Which one of many processes leads? The one that owns a topic's only partition in a group.
+"""Elects the leader: the process that owns a topic's only partition in a consumer group.
 
-Kafka decides, by consumer group membership; nothing is consumed and no clocks are compared. The
-classic protocol with cooperative-sticky lets a leader stay when others join. Apache's workers use
-their group with another protocol type, so the two refuse each other; a group that they have left,
-Kafka gives to whoever joins first.
+Kafka decides, by group membership; nothing is consumed and no clocks are compared. The classic
+protocol with cooperative-sticky keeps the leader when others join. Apache's workers use their group
+with another protocol type, so the two refuse each other; once they have left the group, Kafka gives
+it to the first process that joins.
 
-A leader can always be wrong for a moment: what it writes is guarded by fencing, not by `leading`.
+A leader can always be wrong for a moment: fencing protects its writes, `leading` does not.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ from connect_runtime.kafka.errors import (
 )
 from connect_specs.diagnostics import Diagnostic, Unreachable
 
-# A process that was killed or frozen is replaced after the session. One whose owner is stuck is no
-# longer served, so it is replaced when the poll interval has passed besides.
+# A killed or frozen process is replaced after the session. If its owner is stuck, it is no longer
+# polled, so it is replaced after the poll interval as well.
 _SESSION_S = 6.0
 _STUCK_S = 10.0
 _OWNER_S = 60.0
 _LEAVE_S = 10.0
 _CONFIRM_S = 2.0
-# How long one look for news takes; callbacks come at once, closing waits for the end of it.
+# How long one poll takes; callbacks come at once, closing waits for its end.
+# Brokers may not know a topic yet that was just created
+_NEW_TOPIC_S = 10.0
 _SLICE_S = 0.1
 _ANSWER_S = 0.02
 _REQUEST_S = 10.0
@@ -53,7 +55,7 @@ _SETTINGS = {
     "group.protocol": "classic",
     "partition.assignment.strategy": "cooperative-sticky",
     "session.timeout.ms": int(_SESSION_S * 1000),
-    # Joining and handing over wait for the others' next heartbeats.
+    # Joining and handing over wait for the other members' next heartbeats.
     "heartbeat.interval.ms": 500,
     "max.poll.interval.ms": int(_STUCK_S * 1000),
     "enable.auto.commit": False,
@@ -61,17 +63,17 @@ _SETTINGS = {
 
 
 class ApacheGroup(Unreachable):
-    """Apache's Connect workers are members of the group."""
+    """The group's members are Apache's Connect workers."""
 
 
 class Election:
-    """Takes part in the election until closed, on a thread of its own. Any thread may read
-    `leading` and `term`; one thread, the owner, calls `poll`.
+    """Takes part in the election until closed, on its own thread. Any thread may read `leading` and
+    `term`; one thread, the owner, calls `poll`.
 
-    The owner may be busy for up to a minute. One that has not called `poll` for longer is stuck:
-    it stops leading, and this member leaves the group so that another can lead. `identity` is what
-    others find this member by, such as its URL. `term` grows each time that leadership is won, so
-    that losing and winning it between two polls does not go unnoticed.
+    The owner may be busy for up to a minute. If it has not called `poll` for longer, it is stuck:
+    it stops leading, and this member leaves the group so that another can lead. Others find this
+    member by its `identity`, such as its URL. `term` grows each time that leadership is won, so
+    losing and winning it between two polls is noticed.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Election:
         self._error: Exception | None = None
         self._changed = threading.Condition()
         self._closing = threading.Event()
+        self._begun = time.monotonic()
         self._consumer: Consumer = consumer(
             properties,
             {
@@ -103,16 +106,16 @@ class Election:
 
     @property
     def leading(self) -> bool:
-        """False also when this process was frozen, or its owner stuck, for so long that others may
-        have taken over."""
+        """Whether this process leads. False also if it was frozen, or its owner stuck, for so long
+        that others may have taken over."""
         now = time.monotonic()
         return self._owns and now - self._polled < _SESSION_S and now - self._asked < _OWNER_S
 
     def poll(self, timeout_s: float = 0.0) -> None:
-        """Says that the owner is alive. Waits up to `timeout_s` for a change of `leading`.
+        """Signals that the owner is alive. Waits up to `timeout_s` for a change of `leading`.
 
-        Raises what went wrong since the last call: ApacheGroup, and Unreachable where Kafka does
-        not allow this login to join the group.
+        Raises errors since the last call: ApacheGroup, and Unreachable if Kafka does not allow this
+        login to join the group.
         """
         before = (self._owns, self.term)
         with self._changed:
@@ -126,12 +129,12 @@ class Election:
             raise error
 
     def close(self) -> None:
-        """Leaves the group at once, so that the next one need not wait for a timeout."""
+        """Leaves the group at once, so that the next leader need not wait for a timeout."""
         self._closing.set()
         self._own(owns=False)
         self._thread.join(_LEAVE_S)
 
-    # --- on the thread of the election ---
+    # --- on the election's thread ---
 
     def _take_part(self) -> None:
         try:
@@ -143,7 +146,8 @@ class Election:
             self._consumer.close()
 
     def _owner_lives(self) -> bool:
-        """Waits a little if not. A member that is not served leaves its group after `_STUCK_S`."""
+        """Whether the owner is alive; waits a little if not. A member that is not polled leaves its
+        group after `_STUCK_S`."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._closing.is_set() or time.monotonic() - self._asked < _OWNER_S,
@@ -157,7 +161,7 @@ class Election:
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
-            # what fails at once may go on failing
+            # an immediate failure may repeat
             self._closing.wait(_SLICE_S)
 
     def _serve(self) -> None:
@@ -165,25 +169,28 @@ class Election:
         error = None if message is None else message.error()
         if error is not None and error.code() not in SILENT:
             self._failed(error)
-        # After a pause as long as a session the process may have been frozen, and its answers
-        # from before the freeze still be on their way: only the coordinator knows.
+        # After a pause as long as a session the process may have been frozen, and answers from
+        # before the freeze may still arrive: only the coordinator knows.
         if self._owns and time.monotonic() - self._polled >= _SESSION_S:
             still = self._is_still_member()
             if still is None:
-                return  # and does not lead until the coordinator has answered
+                return  # does not lead until the coordinator has answered
             self._own(owns=still)
         self._polled = time.monotonic()
 
     def _failed(self, error: KafkaError) -> None:
         if error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
             raise _apache_group(self._group)
+        young = time.monotonic() - self._begun < _NEW_TOPIC_S
+        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART and young:
+            return
         if error.code() != MAX_POLL_EXCEEDED:
             raise as_failure(error, "This process cannot join its group", self._group)
         self._own(owns=False)
 
     def _is_still_member(self) -> bool | None:
-        """Asks the coordinator, which takes a commit from members of this generation only. None if
-        it does not answer."""
+        """Asks the coordinator with a commit, which it accepts only from members of this
+        generation. None if it does not answer."""
         self._answer.clear()
         term = self.term
         try:
@@ -220,7 +227,7 @@ class Election:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The member that owns the partition: the identity it gave itself, and its host's address."""
+    """The member that owns the partition: its identity, and its host's address."""
 
     identity: str
     host: str
@@ -230,9 +237,10 @@ class Leader:
 def find_leader(
     properties: Mapping[str, str], group: str, topic: str, timeout_s: float
 ) -> Leader | None:
-    """Who leads, None if nobody does. Waits up to `timeout_s` for an election that is under way.
+    """Returns the leader, None if there is none. Waits up to `timeout_s` for an election in
+    progress.
 
-    Raises ApacheGroup where Apache's workers are members of the group.
+    Raises ApacheGroup if Apache's workers are members of the group.
     """
     client = admin(properties)
     deadline = time.monotonic() + timeout_s
@@ -263,7 +271,7 @@ def find_leader(
 
 
 def members_of(client: AdminClient, group: str, timeout_s: float) -> tuple[str, ...]:
-    """The identities of all who stand in the election; none where Kafka does not say in time."""
+    """Returns the identities of all candidates; none if Kafka does not answer in time."""
     try:
         found = client.describe_consumer_groups([group], request_timeout=timeout_s)[group]
         return tuple(member.client_id for member in found.result(timeout_s).members)
@@ -272,8 +280,8 @@ def members_of(client: AdminClient, group: str, timeout_s: float) -> tuple[str, 
 
 
 def _is_empty(client: AdminClient, group: str) -> bool:
-    """Whether nobody is in a group of another protocol type. Its successors show no such group, so
-    only this deprecated call tells."""
+    """Whether a group of another protocol type has no members. Newer calls show no such group, so
+    this uses a deprecated one."""
     try:
         found = client.list_groups(group, timeout=_REQUEST_S)
     except KafkaException as exception:

@@ -1,9 +1,9 @@
-"""A real Kafka broker of this machine's own: where it is, how it starts, how it ends.
+"""Starts, finds and stops an embedded Kafka broker on this machine.
 
-One KRaft node in a process of its own, which outlives whoever started it. A folder holds its data
-and a record of its process, so that the next start in that folder adopts the living broker, or
+One KRaft node in its own process, which outlives the process that started it. A folder holds its
+data and a record of its process, so the next start in that folder adopts the running broker, or
 starts it again on the same data, ports and cluster id. Listens on loopback only, and only this user
-can read what it writes.
+can read its files.
 """
 
 import contextlib
@@ -37,8 +37,8 @@ _START_S = 30.0
 _STOP_S = 15.0
 _TRIES_S = 0.05
 
-# With the first compiler alone the broker starts in two thirds of the time and carries as many
-# records a second: it mostly copies bytes, and on few cores the second compiler takes time from it.
+# With only the C1 compiler the broker starts in two thirds of the time and carries as many records
+# a second: it mostly copies bytes, and with few cores the C2 compiler takes time from it.
 _JVM_FLAGS = (
     "-Xms256m",
     "-Xmx512m",
@@ -48,9 +48,9 @@ _JVM_FLAGS = (
     "-Djava.awt.headless=true",
 )
 
-# Few partitions in the internal topics, and no wait for more group members: both are for start-up.
-# A killed broker's successor is let in only when the session of the killed one has run out.
-# Open transactions of killed writers are looked for each second: until then they hide what follows.
+# Few internal partitions and no wait for more group members make the start faster. A killed
+# broker's successor is admitted only when the killed one's session has expired. Open transactions
+# of killed writers are checked each second: until then they hide later records.
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -75,7 +75,7 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 """
 
-# Both listeners ask for a login; their names stay, so that everything else does.
+# Both listeners require a login; their names stay, so that all else does.
 _AUTHENTICATION = """\
 listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
 sasl.enabled.mechanisms=PLAIN
@@ -101,7 +101,7 @@ appender.out.layout.pattern=%d %p %m (%c)%n
 
 
 class BrokerError(Unreachable):
-    """The broker cannot be had: `what` went wrong, `log_tail` of its log, and a `hint`."""
+    """The broker is not available: `what` went wrong, `log_tail` of its log, and a `hint`."""
 
     def __init__(self, what: str, *, log_tail: tuple[str, ...] = (), hint: str = "") -> None:
         why = "\n".join(log_tail)
@@ -113,7 +113,7 @@ class BrokerError(Unreachable):
 
 @dataclass(frozen=True, slots=True)
 class BrokerRecord:
-    """A broker's process, by pid and start time, and how to reach and recognise it."""
+    """A broker's process, by pid and start time, and how to reach and identify it."""
 
     pid: int
     started: float
@@ -123,7 +123,7 @@ class BrokerRecord:
 
 
 def find_broker(folder: Path) -> BrokerRecord | None:
-    """The folder's living broker, or None. Asks the system only, not the broker."""
+    """Returns the folder's running broker, or None. Asks only the system, not the broker."""
     record = _read_record(folder)
     return record if record and is_alive(record.pid, record.started) else None
 
@@ -145,9 +145,9 @@ def _write_record(folder: Path, record: BrokerRecord) -> None:
 
 
 class EmbeddedBroker:
-    """A running broker. `adopted` says that it was living before start was called.
+    """A running broker. `adopted`: it was running before start was called.
 
-    It is not stopped with this object: who wants it ended calls stop.
+    It outlives this object; call stop to end it.
     """
 
     def __init__(self, folder: Path, record: BrokerRecord, *, adopted: bool) -> None:
@@ -158,11 +158,11 @@ class EmbeddedBroker:
 
     @classmethod
     def start(cls, folder: Path, *, port: int | None = None, authentication: bool = False) -> Self:
-        """The folder's broker, adopted if it lives, else started; ready when this returns.
+        """Adopts the folder's broker if it runs, else starts it; ready when this returns.
 
-        `port` is the one that clients connect to: without it the last start's, or a free one.
-        With `authentication` nobody connects without the password that a file in the folder holds.
-        Waits 30 s at most. Raises BrokerError, and JarsError if Kafka's jars cannot be had.
+        `port` is the one that clients connect to; by default that of the last start, or a free one.
+        With `authentication`, connections require the password that a file in the folder holds.
+        Waits 30 s at most. Raises BrokerError, and JarsError if Kafka's jars are not available.
         """
         folder = folder.absolute()
         make_private_folder(folder)
@@ -196,7 +196,8 @@ class EmbeddedBroker:
 
     @property
     def client_properties(self) -> dict[str, str]:
-        """What clients need to connect, in Java's names. Holds the password, if there is one."""
+        """Returns what clients need to connect, in Java's names. Contains the password, if there is
+        one."""
         return _client_properties(self._record, self._password)
 
     @property
@@ -208,7 +209,7 @@ class EmbeddedBroker:
         return self._record.pid
 
     def stop(self) -> None:
-        """Ends this very process and no other: SIGTERM, and SIGKILL after 15 s."""
+        """Ends exactly this process: SIGTERM, and SIGKILL after 15 s."""
         end_process(self._record.pid, self._record.started, patience_s=_STOP_S)
 
 
@@ -220,7 +221,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _read_password(folder: Path) -> str:
-    """Empty if the broker asks for none."""
+    """Returns the password; empty if the broker requires none."""
     try:
         return (folder / _PASSWORD).read_text().strip()
     except FileNotFoundError:
@@ -286,7 +287,7 @@ def _start_process(folder: Path, port: int | None, *, authentication: bool) -> B
 
 
 def _plan_record(folder: Path, port: int | None) -> BrokerRecord:
-    """Ports and cluster id for the next start: the last one's where that is possible."""
+    """Returns ports and cluster id for the next start: the previous ones, if possible."""
     if port is not None and not is_free(port):
         raise BrokerError(f"port {port} is taken", hint="Name another, or none.")
     last = _read_record(folder)
@@ -299,12 +300,12 @@ def _plan_record(folder: Path, port: int | None) -> BrokerRecord:
 
 
 def _new_cluster_id() -> str:
-    # Kafka's form of a UUID, without the dash that would read as an option when it comes first.
+    # Kafka's form of a UUID, without dashes: a leading one would read as an option.
     return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
 
 
 def _recorded_cluster_id(folder: Path) -> str | None:
-    """The cluster id that the data belongs to; None before it is formatted."""
+    """Returns the cluster id of the data; None before it is formatted."""
     try:
         lines = (folder / "data" / "meta.properties").read_text().splitlines()
     except FileNotFoundError:
@@ -349,10 +350,10 @@ def _log_tail(folder: Path) -> tuple[str, ...]:
 
 
 def _wait_until_ready(folder: Path, record: BrokerRecord) -> None:
-    """Returns when the broker answers under the recorded cluster id."""
+    """Returns when the broker answers with the recorded cluster id."""
     deadline = time.monotonic() + _START_S
     _wait_for_port(folder, record, deadline)
-    # Connecting again at once, and silent about refusals: the broker is only coming up.
+    # Reconnects at once and logs no refusals: the broker is only starting.
     client = admin(
         _client_properties(record, _read_password(folder)),
         {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "log_level": 0},

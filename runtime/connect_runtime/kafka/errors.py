@@ -1,6 +1,6 @@
-"""What do librdkafka's error codes mean for us, and how is one told to a user?
+"""Classifies librdkafka's error codes and turns them into messages for users.
 
-The one place that knows the codes. Texts hold addresses, topics and reasons, never settings.
+Only this module knows the codes. Texts hold addresses, topics and reasons, never settings.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Unreacha
 
 END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
 MAX_POLL_EXCEEDED = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001
-# A client is not in the state for what was called, such as a producer whose transaction failed.
+# The client's state does not allow the call, such as a producer whose transaction failed.
 WRONG_STATE = KafkaError._STATE  # noqa: SLF001
-# What a producer answers to all calls after a failure, whatever that was.
+# A producer's answer to all calls after a failure of any kind.
 SAYS_NOTHING = frozenset({WRONG_STATE, KafkaError._FATAL})  # noqa: SLF001
 
-# What describing a group of Apache's Connect workers is answered with.
+# The answer to describing a group of Apache's Connect workers.
 NOT_A_CONSUMER_GROUP = KafkaError._INVALID_ARG  # noqa: SLF001
 
-# The group's coordinator is only taking up its work, as on a Kafka that has just started or when
-# the broker that coordinates changes; it is asked again.
+# The group's coordinator is starting, as on a Kafka that has just started or when the coordinating
+# broker changes; retry.
 COORDINATOR_BUSY = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -85,22 +85,23 @@ SILENT = frozenset(
         KafkaError._TIMED_OUT,  # noqa: SLF001
         KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-        # Kafka names a broker no more, or none at all, until one that was frozen is taken back
+        # Kafka names a broker no longer, or none at all, until one that was frozen is accepted
+        # again
         KafkaError._DESTROY_BROKER,  # noqa: SLF001
         KafkaError._PARTIAL,  # noqa: SLF001
         KafkaError._NOENT,  # noqa: SLF001 - no partition asked about has a leader
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
-# Records that were dropped because of what another record, or the transaction, failed on.
+# Records dropped because another record, or the transaction, failed.
 PURGED = frozenset(
     {
         KafkaError._PURGE_QUEUE,  # noqa: SLF001
         KafkaError._PURGE_INFLIGHT,  # noqa: SLF001
     }
 )
-# What passes by itself, however long that takes: whoever was told this may try again later. The
-# producer's state is made anew by the next `init_transactions`.
+# Temporary errors, however long they last: the caller may retry later. The next `init_transactions`
+# resets the producer's state.
 PASSING = (
     SILENT
     | COORDINATOR_BUSY
@@ -129,7 +130,7 @@ PASSING = (
         KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
     }
 )
-# Reasons worth telling: the others only say that nothing works.
+# Specific reasons: the others only say that nothing works.
 TELLING = frozenset(
     {
         KafkaError._TRANSPORT,  # noqa: SLF001
@@ -137,10 +138,10 @@ TELLING = frozenset(
         KafkaError._SSL,  # noqa: SLF001
     }
 )
-# Client and broker do not agree on whom they trust.
+# Client and broker do not trust each other.
 TLS = frozenset({KafkaError._SSL})  # noqa: SLF001
 
-# How the broker refuses to touch the offsets of a group that has members.
+# The broker's refusal to change the offsets of a group that has members.
 GROUP_IN_USE = frozenset(
     {
         KafkaError.NON_EMPTY_GROUP,
@@ -150,7 +151,7 @@ GROUP_IN_USE = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
     }
 )
-# How the coordinator refuses a member that it has put out of the group.
+# The coordinator's refusal of a member that it has removed from the group.
 NO_MEMBER = frozenset(
     {
         KafkaError.UNKNOWN_MEMBER_ID,
@@ -170,33 +171,33 @@ NO_SUCH_TOPIC = frozenset(
     }
 )
 
-# The code of a refusal, and its last words, whatever was refused.
+# The code of a refusal, and the end of its text, for any refused operation.
 DENIED = "kafka.not-allowed"
 RIGHTS_HINT = "docs/security.md lists the least rights of each verb"
 
 _BROKER_PREFIX = re.compile(r"^(\w+://)?[^\s/]+/(bootstrap|\d+): ")
-# Names settings of librdkafka, where users write Java's.
+# librdkafka's advice names its own settings, while users write Java's.
 _OWN_ADVICE = re.compile(r", verify that ssl\.ca\.location is .*$")
 _STATE_SUFFIX = re.compile(r" \(after \d+ms in state .*\)$")
 
 
 def error_of(exception: KafkaException) -> KafkaError:
-    """The error that an exception carries."""
+    """Returns the error that an exception carries."""
     return exception.args[0]
 
 
 def reason(error: KafkaError) -> str:
-    """The error's own text, without librdkafka's inner state and advice."""
+    """Returns the error's own text, without librdkafka's internal state and advice."""
     return _OWN_ADVICE.sub("", _STATE_SUFFIX.sub("", _BROKER_PREFIX.sub("", error.str())))
 
 
 def is_denied(error: ConnectError) -> bool:
-    """Whether it says that Kafka does not allow this login what was asked."""
+    """Whether Kafka does not permit this login the operation."""
     return any(each.code == DENIED for each in error.diagnostics)
 
 
 def as_failure(error: KafkaError, what: str, where: str) -> Unreachable | Failed:
-    """The error to raise when `what` could not be done at `where`, a topic, group or address."""
+    """Returns the error to raise when `what` failed at `where`, a topic, group or address."""
     if error.code() in AUTHENTICATION:
         return Unreachable(
             Diagnostic("kafka.authentication", "Kafka refuses the login", where, reason(error))

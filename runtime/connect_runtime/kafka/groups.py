@@ -1,7 +1,7 @@
-"""Where are the consumer groups of sink connectors, and how are they moved?
+"""Lists and changes the offsets of sink connectors' consumer groups.
 
-Kafka refuses to touch the offsets of a group that has
-members; that is `GroupActive`, which a caller may want to try again.
+Kafka refuses to change the offsets of a group that has members; that raises `GroupActive`, which a
+caller may retry.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _REQUEST_S = 15.0
 
 
 class GroupActive(Failed):
-    """The group still has members, so its offsets were not touched."""
+    """The group still has members, so its offsets were left unchanged."""
 
 
 def list_group_offsets(properties: Mapping[str, str], group: str) -> dict[Partition, int]:
-    """The group's committed offsets; none if there is no such group."""
+    """Returns the group's committed offsets; none if the group does not exist."""
     return list_offsets_of_groups(properties, (group,))[group]
 
 
@@ -48,7 +48,7 @@ def list_group_offsets(properties: Mapping[str, str], group: str) -> dict[Partit
 def list_offsets_of_groups(
     properties: Mapping[str, str], groups: Iterable[str]
 ) -> dict[str, dict[Partition, int]]:
-    """The committed offsets of many groups, asked for at the same time."""
+    """Returns the committed offsets of many groups, requested at the same time."""
     client = admin(properties)
     groups = list(groups)
     wait_for_coordinators(client, groups)
@@ -76,7 +76,7 @@ def list_offsets_of_groups(
 
 @told("list groups of", "properties")
 def idle_groups(properties: Mapping[str, str]) -> list[str]:
-    """The groups that have no members, of those that we are allowed to see."""
+    """Returns the groups without members, of those that this login may see."""
     client = admin(properties)
     asked = client.list_consumer_groups(
         states={ConsumerGroupState.EMPTY}, request_timeout=_REQUEST_S
@@ -85,7 +85,7 @@ def idle_groups(properties: Mapping[str, str]) -> list[str]:
         found = asked.result()
     except KafkaException as exception:
         raise _failure(error_of(exception), "The groups cannot be listed", "Kafka") from None
-    # A broker that did not answer hides its groups: what is listed is right, not complete
+    # A broker that did not answer hides its groups: the list may be incomplete
     return sorted(group.group_id for group in found.valid)
 
 
@@ -117,7 +117,7 @@ def alter_group_offsets(
 def delete_group_offsets(
     properties: Mapping[str, str], group: str, partitions: Sequence[Partition]
 ) -> None:
-    """Deletes the group's offsets of these partitions; having none is as good.
+    """Deletes the group's offsets of these partitions; succeeds if there are none.
 
     Raises GroupActive, Failed.
     """
@@ -130,8 +130,9 @@ def delete_group_offsets(
 
 @told("delete group", "group")
 def delete_group(properties: Mapping[str, str], group: str) -> None:
-    """Deletes the group and its offsets; having none is as good. Raises GroupActive, Failed."""
-    # held in a variable: a client that is collected never answers
+    """Deletes the group and its offsets; succeeds if it does not exist. Raises GroupActive,
+    Failed."""
+    # held in a variable: a garbage-collected client never answers
     client = admin(properties)
     wait_for_coordinators(client, (group,))
     answer = client.delete_consumer_groups([group], request_timeout=_REQUEST_S)

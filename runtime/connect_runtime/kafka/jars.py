@@ -1,8 +1,9 @@
-"""Where are the jars of the Kafka that is pinned here?
+"""Fetches and verifies the jars of the pinned Kafka version.
 
-Fetched once with the Ivy that PySpark ships, into a cache folder by version, each checked against
-the SHA-256 in jars.sha256. That list is complete, so nothing is resolved: Ivy only downloads.
-`broker` is what a broker needs; `connect` is what Apache Kafka Connect needs beside that.
+The Ivy that PySpark ships fetches them once into a cache folder by version, and each is checked
+against the SHA-256 in jars.sha256. That list is complete, so nothing is resolved: Ivy only
+downloads. `broker` is what a broker needs; `connect` is what Apache Kafka Connect needs in
+addition.
 """
 
 import fcntl
@@ -33,8 +34,8 @@ _SUMS = Path(__file__).with_name("jars.sha256")
 _MARKER = ".verified"
 _FETCH_TIMEOUT_S = 900
 
-# No pom is read and no transitive dependency followed: the list has them all, and it is the
-# list's SHA-256 that counts, so the repository's own weaker sums are not asked for either.
+# No pom is read and no transitive dependency followed: the list is complete, and its SHA-256
+# counts, so the repository's own weaker checksums are not requested.
 _IVY_SETTINGS = """\
 <ivysettings>
   <settings defaultResolver="public"/>
@@ -46,7 +47,7 @@ _IVY_SETTINGS = """\
 
 
 class JarsError(Unreachable):
-    """The jars cannot be had: `what` went wrong, and `hint` says what to do about it."""
+    """The jars are not available: `what` went wrong, and `hint` says what to do."""
 
     def __init__(self, what: str, *, hint: str) -> None:
         super().__init__(Diagnostic("kafka.jars", what, hint=hint))
@@ -76,7 +77,7 @@ class Jar:
 
 
 def read_list(jar_set: JarSet) -> tuple[Jar, ...]:
-    """The set's jars as the list in this package names them."""
+    """Returns the set's jars from the list in this package."""
     jars = []
     for line in _SUMS.read_text().splitlines():
         sha256, listed_set, coordinates = line.split()
@@ -87,7 +88,7 @@ def read_list(jar_set: JarSet) -> tuple[Jar, ...]:
 
 
 def cache_folder() -> Path:
-    """`$CONNECT_CACHE`, else `connect` in the user's cache folder. It may not exist yet."""
+    """Returns `$CONNECT_CACHE`, else `connect` in the user's cache folder. It may not exist yet."""
     own = os.environ.get("CONNECT_CACHE")
     if own:
         return Path(own).expanduser().absolute()
@@ -96,7 +97,7 @@ def cache_folder() -> Path:
 
 
 def classpath(jar_set: JarSet) -> str:
-    """Java's class path of the set, fetched first if need be. Raises JarsError."""
+    """Returns the set's Java class path, fetching it first if needed. Raises JarsError."""
     folders = [jars_folder("broker")]
     if jar_set == "connect":
         folders.append(jars_folder("connect"))
@@ -104,10 +105,11 @@ def classpath(jar_set: JarSet) -> str:
 
 
 def jars_folder(jar_set: JarSet) -> Path:
-    """The folder with the set's verified jars, fetched first if need be. Raises JarsError.
+    """Returns the folder of the set's verified jars, fetching them first if needed. Raises
+    JarsError.
 
-    Jars that were verified before and have kept size and modification time are not read again.
-    Any number of processes may ask at once; one fetches and the others wait.
+    Jars that were verified before and have kept size and modification time are not read again. Safe
+    for concurrent processes: one fetches and the others wait.
     """
     jars = read_list(jar_set)
     folder = cache_folder() / f"kafka-{KAFKA_VERSION}" / jar_set
@@ -167,7 +169,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _fetch(jars: Sequence[Jar], *, into: Path) -> None:
-    """Downloads to a folder beside `into`, then moves what has the right sum, file by file."""
+    """Downloads to a folder beside `into`, then moves files with the right checksum, one by one."""
     java = find_java()
     if java is None:
         raise JarsError("Kafka needs Java 17 or newer, and there is none", hint="Install Java.")

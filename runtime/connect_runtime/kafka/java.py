@@ -1,7 +1,7 @@
-"""Which Java runs Kafka: JAVA_HOME's, else the one on PATH.
+"""Finds the Java that runs Kafka: JAVA_HOME's, else the one on PATH.
 
-Only finds it. Whether it is new enough is said by the process that starts, in the log that its
-error shows; the Makefile checks the version before.
+Does not check its version: a process that cannot run on it says so in its log, which the error
+shows. The Makefile checks the version before.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def find_java() -> Path | None:
-    """The `java` command that JAVA_HOME or PATH names, or None."""
+    """Returns the `java` command of JAVA_HOME or PATH, or None."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     return Path(found) if found else None

@@ -1,7 +1,7 @@
-"""Topics of a real Kafka cluster as logs: `storage.log.Logs` over librdkafka.
+"""Implements `storage.log.Logs` on a real Kafka cluster over librdkafka.
 
-Opens readers and writers, fences, and creates topics. One object serves many threads; a reader or
-writer that it opened belongs to one thread at a time. Closing it closes what it opened.
+Opens readers and writers, fences, and creates topics. Thread-safe, but a reader or writer that it
+opened belongs to one thread at a time. Closing it closes what it opened.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _POLL_S = 0.02
 
 
 def connector_logs(clients: ConnectorClients) -> KafkaLogs:
-    """Logs on a connector's cluster, through its own clients."""
+    """Returns logs on a connector's cluster, through the connector's clients."""
     return KafkaLogs(
         clients.admin(), consumer=clients.offsets_consumer(), producer=clients.offsets_producer()
     )
 
 
 class KafkaLogs:
-    """Logs on the cluster that `properties`, under Java's names, lead to. Readers and writers may
-    have properties of their own."""
+    """Logs on the cluster of `properties`, under Java's names. Readers and writers may have their
+    own properties."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class KafkaLogs:
         return check_reachable(self._properties)
 
     def reader(self, topic: str) -> KafkaLogReader:
-        """A reader from the topic's beginning. Raises Failed if there is no such topic."""
+        """Opens a reader at the topic's beginning. Raises Failed if the topic does not exist."""
         partitions = self._partitions(topic)
         if not partitions:
             raise Failed(Diagnostic("topic.missing", "There is no such topic", topic))
@@ -79,7 +79,7 @@ class KafkaLogs:
         elif transactional_ids:
             threads = min(_FENCED_AT_ONCE, len(transactional_ids))
             with ThreadPoolExecutor(threads, thread_name_prefix="fence") as pool:
-                # the list lets the first error out
+                # the list raises the first error
                 list(pool.map(end_earlier_writers, transactional_ids))
 
     def ensure_compacted(
@@ -94,8 +94,8 @@ class KafkaLogs:
     ) -> None:
         """Creates the topic, compacted, or checks that it is. Raises Failed with Connect's text.
 
-        `key` is the setting that names the topic. `config` holds further topic settings for a
-        topic that is to be created; -1 leaves partitions or replication to the broker.
+        `key` is the setting that names the topic. `config` holds further settings for a new topic;
+        -1 leaves partitions or replication to the broker.
         """
         found = self._partitions(topic)
         if not found and self._create(topic, partitions, replication_factor, config or {}):
@@ -113,8 +113,8 @@ class KafkaLogs:
 
     @told("describe topic", "topic")
     def _partitions(self, topic: str) -> tuple[int, ...]:
-        """The topic's partitions, none if there is no such topic."""
-        # Not list_topics, which creates the topic where the broker does such things by itself.
+        """Returns the topic's partitions, none if it does not exist."""
+        # Not list_topics, which creates the topic if the broker auto-creates topics.
         asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=_REQUEST_S)
         try:
             found = asked[topic].result()
@@ -130,7 +130,7 @@ class KafkaLogs:
     def _create(
         self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]
     ) -> bool:
-        """False if it turns out to exist."""
+        """Creates the topic. Returns False if it already exists."""
         new = NewTopic(
             topic,
             num_partitions=partitions,
@@ -147,7 +147,7 @@ class KafkaLogs:
         return True
 
     def _wait_for_partitions(self, topic: str) -> tuple[int, ...]:
-        """Other brokers learn of a new topic a moment later."""
+        """Waits for the new topic's partitions: other brokers learn of it a moment later."""
         deadline = time.monotonic() + _NEW_TOPIC_S
         while True:
             found = self._partitions(topic)
@@ -161,7 +161,8 @@ class KafkaLogs:
 
     @told("describe the settings of topic", "topic")
     def _cleanup_policy(self, topic: str) -> str | None:
-        """None where we are not allowed to ask: Connect then trusts the topic, and so do we."""
+        """Returns the topic's cleanup policy; None if this login may not read it: like Connect, we
+        then trust the topic."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
         answers = self._admin.describe_configs([resource], request_timeout=_REQUEST_S)
         try:

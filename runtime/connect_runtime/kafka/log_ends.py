@@ -1,6 +1,6 @@
-"""How far do the logs of topics reach, and which offsets belong to a time?
+"""Reads the ranges of topic logs, and the offsets that belong to times.
 
-Reads only. What does not exist is left out of the answers.
+Read-only. Answers omit what does not exist.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REQUEST_S = 15.0
 
 @told("list topics of", "properties")
 def topic_sizes(properties: Mapping[str, str]) -> dict[str, int]:
-    """Every topic that this client may see, with how many partitions it has."""
+    """Returns every topic that this client may see, with its number of partitions."""
     client = admin(properties)
     try:
         topics = client.list_topics(timeout=_REQUEST_S).topics
@@ -37,9 +37,9 @@ def topic_sizes(properties: Mapping[str, str]) -> dict[str, int]:
 def log_ranges(
     properties: Mapping[str, str], partitions: Iterable[Partition]
 ) -> dict[Partition, tuple[int, int]]:
-    """Each partition's first offset and the one after its last.
+    """Returns each partition's first offset and the one after its last.
 
-    Partitions that do not exist, or have no leader now, are left out.
+    Omits partitions that do not exist or have no leader now.
     """
     wanted = [TopicPartition(topic, number) for topic, number in partitions]
     if not wanted:
@@ -61,9 +61,9 @@ def log_ranges(
 def offsets_for_times(
     properties: Mapping[str, str], wanted: Iterable[tuple[str, int, int]]
 ) -> dict[tuple[str, int, int], int]:
-    """By topic, partition and time in ms: the offset of the first record from then on.
+    """Returns, by topic, partition and time in ms, the offset of the first record from then on.
 
-    Where the last record is older there is none.
+    Omits those where the last record is older.
     """
     by_time: dict[int, list[TopicPartition]] = defaultdict(list)
     for topic, number, at_ms in wanted:
@@ -90,7 +90,8 @@ def offsets_for_times(
 def newest_times(
     properties: Mapping[str, str], partitions: Iterable[Partition]
 ) -> dict[Partition, int]:
-    """Each partition's newest timestamp in ms; of an empty one, or of a Kafka before 3.0, none."""
+    """Returns each partition's newest timestamp in ms; omits empty ones and all of a Kafka before
+    3.0."""
     wanted = [TopicPartition(topic, number) for topic, number in partitions]
     if not wanted:
         return {}

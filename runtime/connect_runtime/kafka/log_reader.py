@@ -1,8 +1,8 @@
-"""Reading one topic of a real cluster, committed records only, up to where its end is now.
+"""Reads one topic of a real cluster, committed records only, up to its current end.
 
-The end is that of all records, also of open transactions: what a read to the end must see may be
-hidden behind one. How far the reader has got is the consumer's position, which also passes aborted
-records and transaction markers; only end-of-partition events tell it when the rest was compacted.
+The end counts all records, also of open transactions: records that a read to the end must see may
+be hidden behind one. The reader's progress is the consumer's position, which also passes aborted
+records and transaction markers; if the rest was compacted, only end-of-partition events move it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from connect_runtime.storage.log import LogBlocked, LogRecord
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 
 _BATCH = 10_000
-# Short, because markers that the consumer passes in silence do not end a wait.
+# Short, because transaction markers do not end a wait.
 _WAIT_S = 0.005
 _REQUEST_S = 10.0
 _AGAIN_S = 0.1
 _SETTINGS = {
-    # librdkafka demands a group; with partitions assigned by hand and no commits it is never used
+    # librdkafka requires a group; with manual assignment and no commits it is never used
     "group.id": "connect-log-reader",
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
@@ -54,7 +54,7 @@ _PASSING = SILENT | {KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 
 class KafkaLogReader:
-    """A LogReader. Belongs to one thread at a time."""
+    """Implements LogReader. Belongs to one thread at a time."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class KafkaLogReader:
         self._admin = admin
         # Everything before these offsets has been read, or has no records to read.
         self._next = dict.fromkeys(partitions, 0)
-        # Read, but not handed over yet: a read to the end that fails must not lose records.
+        # Read, but not returned yet: a failed read to the end must not lose records.
         self._unread: list[LogRecord] = []
         self._consumer: Consumer | None = consumer(properties, _SETTINGS)
         # From offset 0, and with the reset above to what is left of the log: librdkafka looks
@@ -107,7 +107,7 @@ class KafkaLogReader:
             self._fetch(_WAIT_S)
 
     def _fetch(self, wait_s: float) -> None:
-        """Takes in what has arrived, or waits for the first of it."""
+        """Handles messages that have arrived, or waits for the first one."""
         assert self._consumer is not None, "the reader is closed"
         # Only poll returns with the first message; consume waits for a whole batch.
         first = self._consumer.poll(wait_s) if wait_s else None
@@ -120,7 +120,7 @@ class KafkaLogReader:
             raise as_failure(errors[0], "The topic cannot be read", self.topic)
 
     def _take(self, message: Message) -> KafkaError | None:
-        """Keeps a record, or returns the error if that is one which will not pass."""
+        """Keeps a record, or returns the error if it is permanent."""
         error = message.error()
         if error is None:
             self._unread.append(
@@ -141,7 +141,7 @@ class KafkaLogReader:
         return None
 
     def _ends(self, isolation: IsolationLevel) -> dict[int, int]:
-        # what librdkafka had to say is only passed on when it is asked
+        # librdkafka passes its log on only when polled
         self._admin.poll(0)
         deadline = time.monotonic() + _REQUEST_S
         try:
@@ -152,8 +152,8 @@ class KafkaLogReader:
                     stale = error_of(error).code() in STALE_LEADER
                     if not stale or time.monotonic() > deadline:
                         raise
-                # The client goes on asking the leader that it knows, until it hears of another; and
-                # a broker that has just started may tell of an epoch before it leads in it itself
+                # The client keeps asking the leader that it knows until it learns of another; and a
+                # broker that has just started may announce an epoch before it leads in it
                 topic = TopicCollection([self.topic])
                 self._admin.describe_topics(topic, request_timeout=_REQUEST_S)[self.topic].result()
                 time.sleep(_AGAIN_S)
@@ -170,7 +170,7 @@ class KafkaLogReader:
         return {at.partition: answer.result().offset for at, answer in answers.items()}
 
     def _obstacle(self, partition: int) -> ConnectError:
-        """Why the reader got no further than it did."""
+        """Returns the error that explains why the reader got no further."""
         reached = self._next[partition]
         where = f"{self.topic}-{partition}"
         if self._ends(IsolationLevel.READ_COMMITTED)[partition] <= reached:

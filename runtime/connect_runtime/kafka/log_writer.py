@@ -1,7 +1,7 @@
-"""Writing to a real cluster in transactions, as the newest writer of a transactional id.
+"""Writes to a real cluster in transactions, as the newest writer of a transactional id.
 
 Opening a writer fences every earlier one. A write is one transaction: committed as a whole, or
-aborted. A writer that was fenced, or whose transaction's end is not known, never writes again.
+aborted. A writer that was fenced, or whose transaction's result is unknown, never writes again.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _WRITE_S = 30.0
 _ABORT_S = 10.0
 _METADATA_S = 10.0
 _SETTINGS = {
-    # A killed writer's open transaction hides what follows it; this is for how long.
+    # How long a killed writer's open transaction hides later records.
     "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
     "enable.idempotence": True,
     "acks": "all",
     "linger.ms": 0,
     "reconnect.backoff.ms": 1,
 }
-# Asking for the metadata of a topic also connects. This one exists wherever transactions do.
+# Requesting a topic's metadata also connects. This topic exists wherever transactions do.
 _ANY_TOPIC = "__transaction_state"
 
 
 class KafkaLogWriter:
-    """A LogWriter. Belongs to one thread at a time."""
+    """Implements LogWriter. Belongs to one thread at a time."""
 
     @told("begin to write as", "transactional_id")
     def __init__(self, properties: Mapping[str, str], transactional_id: str) -> None:
@@ -54,9 +54,9 @@ class KafkaLogWriter:
             properties, {**_SETTINGS, "transactional.id": transactional_id}
         )
         try:
-            # Twice, and with connections that are tried again at once: the second answer comes
-            # when the first's connection stands, and init_transactions then finds a broker to ask
-            # for the coordinator. Else it waits for a timer of 500 ms in one case of five.
+            # Twice, and with immediate reconnects: the second answer comes when the first's
+            # connection is up, and init_transactions then finds a broker to ask for the
+            # coordinator. Otherwise it waits for a timer of 500 ms in one case of five.
             self._producer.list_topics(_ANY_TOPIC, timeout=_METADATA_S)
             self._producer.list_topics(_ANY_TOPIC, timeout=_METADATA_S)
             self._producer.init_transactions(_INIT_S)
@@ -68,7 +68,7 @@ class KafkaLogWriter:
 
     @property
     def usable(self) -> bool:
-        """False once nothing can be written any more; a new writer of the same id may be able."""
+        """False once it cannot write any more; a new writer of the same id may be able to."""
         return self._usable
 
     @told("write to topic", "records")
@@ -89,16 +89,16 @@ class KafkaLogWriter:
         except KafkaException as error:
             self._give_up(error_of(error))
         except BaseException:
-            # interrupted half-way: what is open now must not go out with the next write
+            # interrupted: open records must not be committed with the next write
             self._usable = False
             raise
         self._commit(deadline)
-        # what the flush had no time for
+        # reports that the flush had no time for
         self._producer.poll(0)
         return [_as_read(record, delivered[number]) for number, record in enumerate(records)]
 
     def close(self) -> None:
-        # An ended producer is only dropped: to close it would try to abort, and complain.
+        # An unusable producer is only dropped: closing it would try to abort, and log errors.
         if self._usable:
             self._usable = False
             self._producer.close()
@@ -107,7 +107,7 @@ class KafkaLogWriter:
         self, number: int, record: NewRecord, delivered: dict[int, Message], deadline: float
     ) -> None:
         def note(error: KafkaError | None, message: Message) -> None:
-            # an error shows again when the transaction is committed
+            # an error is raised again when the transaction is committed
             if error is None:
                 delivered[number] = message
 
@@ -144,19 +144,19 @@ class KafkaLogWriter:
                 ) from None
 
     def _give_up(self, error: KafkaError) -> NoReturn:
-        """Nothing is to be left of the transaction."""
+        """Aborts the transaction."""
         if error.code() not in FENCED and not error.fatal():
             try:
                 self._producer.abort_transaction(_ABORT_S)
             except KafkaException as exception:
-                # the broker aborts it later, when its time is over
+                # the broker aborts it after its timeout
                 self._usable = False
                 error = error_of(exception) if error_of(exception).code() in FENCED else error
         if error.code() in FENCED:
             self._usable, self._fenced = False, True
             raise self._overtaken() from None
         refused = error.code() in RECORD_REFUSED
-        # what the broker refuses leaves a gap in the producer's sequence, and its next write fails
+        # a refused record leaves a gap in the producer's sequence, and its next write fails
         left_a_gap = refused and error.txn_requires_abort()
         self._usable = self._usable and not error.fatal() and not left_a_gap
         if refused:

@@ -1,4 +1,4 @@
-"""Topics of a source connector, created before the first record goes to them (KIP-158)."""
+"""Creates topics of a source connector before the first record goes to them (KIP-158)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LOOK_S: Final = 0.02
 
 
 class NewTopics:
-    """Creates topics with the connector's admin client. Those that exist stay as they are.
+    """Creates topics with the connector's admin client. Existing topics are left unchanged.
 
-    One object for a task: a topic that was seen once is not asked about again.
+    One object per task: a topic that was seen once is not checked again.
     """
 
     def __init__(self, properties: Mapping[str, str], creation: TopicCreation) -> None:
@@ -31,11 +31,11 @@ class NewTopics:
         self._seen: set[str] = set()
 
     def ensure(self, topic: str) -> None:
-        """Returns when records can be sent to the topic. Raises KafkaException where Kafka is
-        silent, ConnectorError where the topic cannot be created."""
+        """Returns when records can be sent to the topic. Raises KafkaException if Kafka is silent,
+        ConnectorError if the topic cannot be created."""
         if topic in self._seen:
             return
-        # a client of its own for each new topic: they are few, and an idle client costs more
+        # one client for each new topic: they are few, and an idle client costs more
         client = admin(self._properties)
         if not self._exists(client, topic):
             self._create(client, topic, self._creation.settings(topic))

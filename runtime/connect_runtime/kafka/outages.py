@@ -1,7 +1,7 @@
-"""An outage of a Kafka cluster is told when it starts, once a minute, and when it ends.
+"""Logs an outage of a Kafka cluster when it starts, once a minute, and when it ends.
 
-Every client logs every connection and request that fails: in a process of many clients, thousands
-of lines that say one thing. Where outages are told, these lines are counted instead.
+Every client logs every failed connection and request: in a process of many clients, thousands of
+lines that say the same. While outages are reported, these lines are counted instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 _log = logging.getLogger("connect.kafka")
 
-# What librdkafka calls its lines about connections, brokers and requests that fail.
+# The kinds of librdkafka's lines about failing connections, brokers and requests.
 _FAILURES: Final = frozenset({"FAIL", "ERROR", "REQTMOUT", "SESSTMOUT", "TIMEOUT"})
 _SAY_EVERY_S: Final = 60.0
 _LOOK_EVERY_S: Final = 1.0
@@ -25,16 +25,16 @@ _told = threading.Event()
 
 
 def tell_outages() -> None:
-    """From now on this process tells outages instead of each client's failures."""
+    """Makes this process log outages instead of each client's failures."""
     _told.set()
 
 
 @dataclass(slots=True)
 class Outage:
-    """One cluster's outages, one after the other: what is to be said, and when. No I/O, no clock.
+    """Decides what to log about one cluster's successive outages, and when. No I/O, no clock.
 
-    After a line, the next start is not told for a minute, so that one broker of several that comes
-    and goes tells no more than a cluster that is down.
+    After a line, the next start is not logged for a minute, so a single broker that comes and goes
+    logs no more than a cluster that is down.
     """
 
     address: str
@@ -46,7 +46,7 @@ class Outage:
     _is_told: bool = False
 
     def failed(self, now: float, text: str) -> str | None:
-        """Takes note of a failure; the line to log, if there is one."""
+        """Records a failure; returns the line to log, if any."""
         if self.began is None:
             self.began, self.failures, self._is_told = now, 0, False
         self.failures += 1
@@ -57,7 +57,7 @@ class Outage:
         return f"Kafka at {self.address} cannot be reached: {text}"
 
     def looked(self, now: float, *, answers: bool) -> str | None:
-        """Takes note of whether Kafka answers; the line to log, if there is one."""
+        """Records whether Kafka answers; returns the line to log, if any."""
         if self.began is None:
             return None
         lasted = now - self.began
@@ -82,7 +82,7 @@ class Outage:
 
 
 class ClusterLog:
-    """What the clients of one cluster have to say; takes the place of their logger.
+    """The logger of all clients of one cluster.
 
     `answers` asks the cluster; it is called in a thread that lives as long as an outage.
     """
@@ -94,12 +94,12 @@ class ClusterLog:
         self._watching = False
 
     def log(self, level: int, text: str, *args: Any) -> None:
-        """As a logger does. librdkafka gives a line's kind, its client's name and its text."""
+        """Logs like a logger. librdkafka passes a line's kind, its client's name and its text."""
         if not (_told.is_set() and args and args[0] in _FAILURES):
             _log.log(level, text, *args)
             return
         if level < logging.WARNING:
-            # A connection that ended as idle ones do; while Kafka is away, hundreds a second
+            # An idle connection was closed; while Kafka is down, hundreds a second
             _log.debug(text, *args)
             return
         with self._lock:

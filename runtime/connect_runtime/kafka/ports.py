@@ -1,7 +1,7 @@
-"""Which ports of the loopback interface are free?
+"""Finds free ports of the loopback interface.
 
-An answer can be out of date the moment it is given, so a port is picked from below the range that
-Linux and macOS take for outgoing connections: nothing else picks from there by itself.
+A port may be taken right after the check, so it is picked from below the range that Linux and macOS
+use for outgoing connections: nothing picks from there automatically.
 """
 
 import random
@@ -14,9 +14,9 @@ _CANDIDATES = range(20000, 32768)
 
 
 def is_free(port: int) -> bool:
-    """True if a server could listen on that port of the loopback interface now."""
+    """Whether a server could listen on that loopback port now."""
     with socket.socket() as probe:
-        # as servers bind: a port that only has closed connections left is free
+        # as servers bind: a port with only closed connections is free
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
@@ -26,7 +26,7 @@ def is_free(port: int) -> bool:
 
 
 def free_port(*, other_than: Collection[int] = ()) -> int:
-    """A free port, picked at random. Raises OSError if none is found."""
+    """Returns a free port, picked at random. Raises OSError if none is found."""
     for port in random.sample(_CANDIDATES, 500):
         if port not in other_than and is_free(port):
             return port

@@ -1,7 +1,7 @@
-"""How does a process start, is it still the one that was recorded, and how is it ended?
+"""Starts, identifies and ends processes by pid and start time.
 
-A pid alone does not name a process: pids are used again. A pid and the time that its process
-started do. Works on processes that are no children of this one.
+A pid alone does not identify a process, because pids are reused. Works on processes that are not
+children of this one.
 """
 
 import contextlib
@@ -21,15 +21,15 @@ _PRIVATELY = ("/bin/sh", "-c", 'umask 077 && exec "$@"', "sh")
 
 
 def spawn(command: Sequence[str], *, log: Path, private: bool = False) -> int:
-    """Starts a process in a session of its own, so that no terminal's Ctrl-C reaches it.
+    """Starts a process in its own session, so that no terminal's Ctrl-C reaches it.
 
-    `command` begins with a path. Both outputs are appended to `log`. What a `private` process
-    writes, only this user can read. Returns the pid.
+    `command` begins with a path. Both outputs are appended to `log`. Only this user can read files
+    of a `private` process. Returns the pid.
     """
     if private:
         command = [*_PRIVATELY, *command]
     to_log = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    # Not Popen, which complains when it is collected while its process runs on, as this one may.
+    # Not Popen, which warns when it is collected while its process still runs, as this one may.
     return os.posix_spawn(
         command[0],
         list(command),
@@ -45,9 +45,9 @@ def spawn(command: Sequence[str], *, log: Path, private: bool = False) -> int:
 
 
 def start_time(pid: int) -> float | None:
-    """When the process started, in seconds of a clock that only compares with itself.
+    """Returns when the process started, in seconds of a clock that only compares with itself.
 
-    None if there is no such process, or if only its exit status is left.
+    None if the process does not exist, or only its exit status is left.
     """
     if sys.platform == "linux":
         return _start_time_from_proc(pid)
@@ -83,14 +83,14 @@ def _start_time_from_ps(pid: int) -> float | None:
 
 
 def is_alive(pid: int, started: float) -> bool:
-    """True while the process that started at `started` runs."""
+    """Whether the process that started at `started` runs."""
     return start_time(pid) == started
 
 
 def end_process(pid: int, started: float, *, patience_s: float) -> bool:
     """Ends that process: SIGTERM, and SIGKILL if it still runs after `patience_s` seconds.
 
-    Another process with the same pid is left alone. Returns False if SIGKILL was needed.
+    A different process with the same pid is left unchanged. Returns False if SIGKILL was needed.
     """
     for number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 10.0)):
         if not is_alive(pid, started):

@@ -1,7 +1,7 @@
-"""May this login do what is about to be done? Asked beforehand, so that nothing is left half done.
+"""Checks this login's permissions before an operation, so that none stops half-way.
 
-Kafka tells what an authorizer allows on topics and groups, not on transactional ids. Asking creates
-nothing. What does not exist yet is no answer: Kafka says that when it is to be created.
+Kafka reports permissions on topics and groups, not on transactional ids. The check creates nothing.
+Topics that do not exist yet are not covered: Kafka refuses their creation later.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _HIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUT
 def check_rights(
     properties: Mapping[str, str], *, topics: Rights | None = None, groups: Rights | None = None
 ) -> None:
-    """Raises Unreachable with every right that is missing."""
+    """Raises Unreachable with every missing permission."""
     client = admin(properties)
     asked: list[tuple[str, Rights, Mapping[str, Future[Any]]]] = []
     if topics:
@@ -85,7 +85,8 @@ def _lacking(
             elif error.code() in AUTHENTICATION | SILENT:
                 raise as_failure(error, "What is allowed cannot be asked", name) from None
             continue
-        # Whoever sees it may describe it: none at all means that this Kafka does not tell
+        # A visible object may be described: no operations at all mean that this Kafka does not
+        # report them
         lacking = [each for each in operations if _OPERATIONS[each] not in (allowed or ())]
         if allowed and lacking:
             yield name, lacking

@@ -1,7 +1,7 @@
-"""The consumer groups of sink connectors, on the clusters that the sinks read from.
+"""Reads and moves the consumer-group offsets of sinks, on the clusters that they read from.
 
 A connector is STOPPED as soon as its config says so, while its tasks commit and leave the group
-moments later. Whoever moves offsets right after a stop waits for that here.
+moments later. Moving offsets right after a stop waits for that here.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Partition = tuple[str, int]
 
 _log = logging.getLogger(__name__)
 
-# As long as tasks are given to end, by default.
+# How long tasks may take to end, by default.
 _LEAVING_S = 5.0
 _ASK_AGAIN_S = 0.1
 
 
 class SinkGroups:
-    """Each through its sink's admin client. Moving offsets waits some seconds for members that are
+    """Uses each sink's admin client. Moving offsets waits some seconds for members that are
     leaving, then raises GroupActive."""
 
     def offsets(self, sink: ConnectorClients) -> Mapping[Partition, int]:
-        """Committed offsets; none if there is no such group."""
+        """Returns committed offsets; none if the group does not exist."""
         return groups.list_group_offsets(sink.admin(), sink.group)
 
     def alter(self, sink: ConnectorClients, offsets: Mapping[Partition, int]) -> None:

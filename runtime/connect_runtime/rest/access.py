@@ -1,8 +1,8 @@
-"""May this request be answered at all? Judged by its Host, its Origin and its login.
+"""Decides whether a request may be answered at all, by its Host, Origin and login.
 
 A web page can make its reader's browser send requests here: under a name of the page's own that
-leads to this machine (DNS rebinding: the Host tells), or from another origin (CSRF: the Origin
-tells, also of requests that no browser asks permission for).
+resolves to this machine (DNS rebinding: the Host shows it), or from another origin (CSRF: the
+Origin shows it, also for requests without a preflight).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from connect_runtime.rest.responses import response
 from connect_runtime.rest.settings import RestSettings
 
 _ANYBODY_MAY: Final = "/health"
-# As Jetty's CrossOriginHandler
+# As in Jetty's CrossOriginHandler
 _CORS_AGE_S: Final = 60
 
 
 def guarded(app: ASGIApp, settings: RestSettings, password: Callable[[], str | None]) -> ASGIApp:
-    """`app` for those who may ask. `password` is looked up for each request, so that it can be
+    """Wraps `app` with access checks. `password` is looked up for each request, so that it can be
     replaced; None admits nobody."""
     if settings.login:
         app = _Login(app, password)
@@ -49,7 +49,7 @@ def guarded(app: ASGIApp, settings: RestSettings, password: Callable[[], str | N
 
 
 def refusal(host: str | None, origin: str | None, settings: RestSettings) -> str | None:
-    """Why a request with these headers is refused; None if it is not."""
+    """Returns why a request with these headers is refused; None if it is not."""
     if (
         host is not None
         and (settings.loopback or settings.hosts)
@@ -84,12 +84,12 @@ def _is_allowed_origin(origin: str, host: str | None, settings: RestSettings) ->
 
 
 def _any_of(origins: tuple[str, ...]) -> str:
-    """As Jetty matches them: whole, in any case."""
+    """Returns a pattern that matches origins as Jetty does: whole, in any case."""
     return "(?i:" + "|".join(".*" if each == "*" else f"(?:{each})" for each in origins) + ")"
 
 
 def _name_of(host: str) -> str:
-    """A Host header without its port, and an address without brackets."""
+    """Returns a Host header without its port, and an address without brackets."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -105,7 +105,7 @@ def _is_address(name: str) -> bool:
 
 
 class _SameSite:
-    """Refuses foreign names and origins."""
+    """Refuses other hosts' names and origins."""
 
     def __init__(self, app: ASGIApp, settings: RestSettings) -> None:
         self._app = app
@@ -121,7 +121,7 @@ class _SameSite:
 
 
 class _Login:
-    """Asks for user and password (RFC 7617), but not for the state of health."""
+    """Requires user and password (RFC 7617), except for health requests."""
 
     def __init__(self, app: ASGIApp, password: Callable[[], str | None]) -> None:
         self._app = app

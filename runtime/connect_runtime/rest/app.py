@@ -1,4 +1,4 @@
-"""The REST API as an ASGI application: routes, error bodies, and what Jetty does before Connect.
+"""Builds the REST API as an ASGI application: routes, error bodies, and Jetty's own checks.
 
 Resources run on threads, because the herder makes them wait. Every answer but Jetty's own is JSON.
 """
@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.errors import REFUSAL_HEADER, RequestError
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.rest import wire
 from connect_runtime.rest.access import guarded
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 Routes = Mapping[tuple[str, str], Resource]
 
-# The version of Connect whose API this is; clients choose by it what they may ask.
+# The version of Connect whose API this is; clients use it to choose requests.
 API_VERSION: Final = "4.1.0"
 
 _PHRASES: Final = {404: "Not Found", 405: "Method Not Allowed", 415: "Unsupported Media Type"}
@@ -44,7 +44,7 @@ _HEALTHY: Final = "Worker has completed startup and is ready to handle requests.
 _STARTING: Final = "Worker is still starting up."
 # In a path, /connectors/<name>
 _NAME_AT: Final = 2
-# Nobody reads it.
+# The client is gone.
 _NOBODY: Final = Response(status_code=400)
 _BUSY_S: Final = "1"
 
@@ -60,8 +60,8 @@ def create_app(
     settings: RestSettings | None = None,
     password: Callable[[], str | None] = lambda: None,
 ) -> ASGIApp:
-    """The application. `verbs` gives None until there is a herder to ask; `plugins` are the
-    resources below /connector-plugins; `password` is the one that counts now, if any."""
+    """Builds the application. `verbs` returns None until there is a herder; `plugins` are the
+    resources below /connector-plugins; `password` returns the current one, if any."""
     settings = settings or RestSettings()
 
     def started() -> Verbs:
@@ -100,7 +100,7 @@ def _health(verbs: Verbs | None) -> Reply:
 
 
 def _routes(resources: Routes, max_body_bytes: int) -> list[Route]:
-    """One route a path, so that a wrong method is told from a wrong path."""
+    """Returns one route per path, so that a wrong method differs from a wrong path."""
     lanes = Lanes()
     by_path: dict[str, dict[str, _Laned]] = {}
     for (method, path), resource in resources.items():
@@ -139,7 +139,8 @@ def _endpoint(
 
 
 async def _answered(request: Request, lane: Lane, answer: Callable[[], Response]) -> Response:
-    """The answer; a request whose client goes while it is queued is never begun."""
+    """Returns the answer; if the client disconnects while its request is queued, it never
+    starts."""
     found = _NOBODY
     async with anyio.create_task_group() as group:
 
@@ -159,11 +160,11 @@ async def _answered(request: Request, lane: Lane, answer: Callable[[], Response]
 
 
 def _answer(resource: Resource, ask: Ask) -> Response:
-    """As Connect maps errors: its own to their status, all others to 500."""
+    """Maps errors as Connect does: its own to their status, all others to 500."""
     try:
         return response(resource(ask))
     except RequestError as error:
-        return response(error_reply(error.status, error.message))
+        return response(_refused(error))
     except ConnectError as error:
         return response(error_reply(500, str(error)))
     except Exception as error:
@@ -172,8 +173,16 @@ def _answer(resource: Resource, ask: Ask) -> Response:
         return response(_unexpected(error))
 
 
+def _refused(error: RequestError) -> Reply:
+    """Returns Connect's body, and in a header the code that Connect has none for."""
+    found = error_reply(error.status, error.message)
+    if error.refusal is None:
+        return found
+    return Reply(found.status, found.json, {REFUSAL_HEADER: error.refusal.value})
+
+
 def _unexpected(error: Exception) -> Reply:
-    """Without its text, which may hold the values of a config."""
+    """Returns an error without its text, which may hold the values of a config."""
     return error_reply(500, f"Unexpected {type(error).__name__}; the worker's log says where")
 
 
@@ -190,10 +199,10 @@ async def _on_bug(request: Request, error: Exception) -> Response:
 
 
 class _Jetty:
-    """Before routing: an encoded slash is refused, a slash at the end does not matter.
+    """Applies Jetty's rules before routing: refuses an encoded slash, ignores a trailing slash.
 
-    But for connectors whose names hold a slash, which Apache's workers create and cannot delete.
-    Paths stay encoded until they are routed, so that such a name is one part of its path.
+    Exception: connectors whose names hold a slash, which Apache's workers create and cannot delete.
+    Paths stay encoded until they are routed, so such a name is one part of its path.
     """
 
     def __init__(self, app: ASGIApp, exists: Callable[[str], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Request bodies as Connect reads them, with its answers to those that it cannot read.
+"""Parses request bodies as Connect does, with its answers to invalid ones.
 
 Those answers are odd: what Jackson cannot map is a 500 with Jackson's text (connect-facts 4.1), and
 scalars in a config become the strings that were written. Texts begin as Jackson's do; where they
@@ -47,7 +47,7 @@ class CreateRequest:
 
 
 def create_request(body: bytes) -> CreateRequest:
-    """Raises RequestError."""
+    """Parses the body of POST /connectors. Raises RequestError."""
     kind = f"{_ENTITIES}.CreateConnectorRequest"
     fields = _object(_parsed(body), kind, ("config", "name", "initial_state"))
     if fields is None:
@@ -61,7 +61,7 @@ def create_request(body: bytes) -> CreateRequest:
 
 
 def config_request(body: bytes, name: str) -> RawConfig:
-    """The body of PUT config, with the connector's name. Raises RequestError."""
+    """Parses the body of PUT config, adding the connector's name. Raises RequestError."""
     config = _config(_parsed(body))
     if config is None:
         raise _refused(_NO_CONFIG)
@@ -69,7 +69,7 @@ def config_request(body: bytes, name: str) -> RawConfig:
 
 
 def patch_request(body: bytes) -> RawConfig:
-    """The body of PATCH config; None removes a key. Raises RequestError."""
+    """Parses the body of PATCH config; None removes a key. Raises RequestError."""
     patch = _config(_parsed(body))
     if patch is None:
         raise _refused(
@@ -80,7 +80,7 @@ def patch_request(body: bytes) -> RawConfig:
 
 
 def validate_request(body: bytes) -> RawConfig:
-    """The body of PUT config/validate. Raises RequestError."""
+    """Parses the body of PUT config/validate. Raises RequestError."""
     config = _config(_parsed(body))
     if config is None:
         raise _refused(
@@ -90,7 +90,7 @@ def validate_request(body: bytes) -> RawConfig:
 
 
 def offsets_request(body: bytes) -> Sequence[OffsetEntry]:
-    """The body of PATCH offsets: never empty. Raises RequestError."""
+    """Parses the body of PATCH offsets: never empty. Raises RequestError."""
     kind = f"{_ENTITIES}.ConnectorOffsets"
     fields = _object(_parsed(body, numbers_as_written=False), kind, ("offsets",))
     if fields is None:
@@ -104,7 +104,7 @@ def offsets_request(body: bytes) -> Sequence[OffsetEntry]:
 
 
 def named(config: RawConfig, name: str) -> RawConfig:
-    """The config with the connector's name. Raises RequestError when it has another one."""
+    """Returns the config with the connector's name. Raises RequestError if it has another one."""
     included = config.get("name")
     if included is None:
         return {**config, "name": name}
@@ -127,7 +127,7 @@ def _offset_entry(entry: Any) -> OffsetEntry:
             raise _mismatch(
                 "java.util.LinkedHashMap<java.lang.String,java.lang.Object>", fields[key]
             )
-    # the herder says what is wrong with a partition that is missing
+    # the herder reports a missing partition
     return OffsetEntry(fields.get("partition"), fields.get("offset"))  # type: ignore[arg-type]
 
 
@@ -152,7 +152,7 @@ def _config(value: Any) -> RawConfig | None:
 
 
 def _string(value: Any) -> str | None:
-    """Scalars become strings."""
+    """Converts scalars to strings."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict | list):
@@ -177,7 +177,7 @@ def _object(value: Any, kind: str, fields: tuple[str, ...]) -> Mapping[str, Any]
 
 
 def _parsed(body: bytes, *, numbers_as_written: bool = True) -> Any:
-    """JSON by Jackson's rules: no body is null, and what follows the value is not looked at."""
+    """Parses JSON by Jackson's rules: no body is null, and text after the value is ignored."""
     try:
         text = body.decode().lstrip(" \t\r\n")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""A request's body, no larger and no slower than it may be."""
+"""Reads a request's body within limits of size and time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ BODY_S: Final = 30.0
 
 
 async def read_body(request: Request, max_bytes: int, within_s: float = BODY_S) -> bytes:
-    """The whole body. Raises RequestError 413 as soon as it is known to be too large, 408 after
-    `within_s`, ClientDisconnect."""
+    """Returns the whole body. Raises RequestError 413 as soon as it is known to be too large, 408
+    after `within_s`, ClientDisconnect."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise _too_large(max_bytes)

@@ -1,6 +1,6 @@
-"""The resources below /connectors: each asks the herder one thing and answers as Connect does.
+"""The resources below /connectors: each makes one call to the herder and answers as Connect does.
 
-Status codes and shapes only; what is refused, and why, is the herder's to say.
+Status codes and shapes only; the herder decides what is refused, and why.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from connect_runtime.rest import bodies, wire
 from connect_runtime.rest.exchange import Ask, Reply, Resource
 from connect_runtime.storage.snapshots import TaskId
 
-# what Java's UriBuilder leaves as it is
+# characters that Java's UriBuilder does not encode
 _UNQUOTED = "!$&'()*+,;=:@~"
 _UNSIGNED = "Internal request missing required signature"
 
@@ -31,7 +31,7 @@ class Connectors:
         return self._ask()
 
     def routes(self) -> dict[tuple[str, str], Resource]:
-        """`{name}` is a connector, `{task}` a number."""
+        """Returns the resources; `{name}` is a connector, `{task}` a number."""
         one = "/connectors/{name}"
         return {
             ("GET", "/connectors"): self.all,
@@ -71,7 +71,7 @@ class Connectors:
         return Reply(200, found)
 
     def _expanded(self, name: str, expansions: list[str]) -> dict[str, Any] | None:
-        """None for a connector without a status, which Connect leaves out."""
+        """Returns the expanded connector; None without a status, which Connect leaves out."""
         found = {}
         try:
             for expansion in expansions:
@@ -93,7 +93,7 @@ class Connectors:
                 f"Connector name {request.name} holds a slash, which the paths of this API cannot "
                 "carry; choose a name without one",
             )
-        # a null value is for validation to refuse, so it has to get there
+        # validation refuses a null value, so it must get there
         config = cast("dict[str, str]", request.config)
         info = self._verbs.create(request.name, config, request.initial_state)
         return _created(ask, request.name, wire.connector_info_json(info))
@@ -151,7 +151,7 @@ class Connectors:
         return Reply(200, wire.tasks_json(self._verbs.tasks(ask.path["name"])))
 
     def internal(self, ask: Ask) -> Reply:
-        """What Apache's workers ask each other; ours talk through topics."""
+        """Refuses the requests that Apache's workers send each other; ours use topics."""
         raise RequestError(400, _UNSIGNED)
 
     def task_status(self, ask: Ask) -> Reply:

@@ -1,4 +1,4 @@
-"""A request as a resource sees it, and its reply: plain values, so that resources need no HTTP."""
+"""A request as a resource sees it, and its reply: plain values, independent of HTTP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 
 class _Nothing:
-    """No body at all, where None would be JSON's null."""
+    """No body at all; None would be JSON's null."""
 
 
 NOTHING: Final = _Nothing()
@@ -25,12 +25,12 @@ class Ask:
     base: str = ""
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """A boolean query parameter; as in Java, whatever is not `true` is false."""
+        """Returns a boolean query parameter; as in Java, anything but `true` is false."""
         found = [value for key, value in self.query if key == name]
         return found[0].lower() == "true" if found else default
 
     def values(self, name: str) -> list[str]:
-        """All values of a query parameter."""
+        """Returns all values of a query parameter."""
         return [value for key, value in self.query if key == name]
 
 
@@ -47,5 +47,5 @@ Resource: TypeAlias = Callable[[Ask], Reply]
 
 
 def error_reply(status: int, message: str | None) -> Reply:
-    """Connect's error body."""
+    """Returns Connect's error body."""
     return Reply(status, {"error_code": status, "message": message})

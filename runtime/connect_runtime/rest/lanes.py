@@ -1,8 +1,8 @@
-"""How many requests wait for what? Those that wait for one thing never keep others waiting.
+"""Limits how many requests wait for the same thing, so that they never block other requests.
 
 Resources run on threads, because they wait: for the herder, for Kafka, for a plugin's code. Each
-kind of waiting has a lane: threads of its own, and a limit on who may queue for them. Queued
-requests whose client has gone, or that queued for too long, are never begun.
+kind of waiting has a lane: its own threads, and a queue limit. Queued requests whose client has
+disconnected, or that queued for too long, never start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _QUEUE_S = 60.0
 
 
 class Busy(RequestError):
-    """Too many requests wait already; this one was not begun. 503, to be asked again."""
+    """Too many requests are waiting, so this one did not start. Answered with 503; the client may
+    retry."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -30,7 +31,7 @@ class Busy(RequestError):
 
 
 class Lane:
-    """`threads` requests at a time, `queued` more that wait for one of these threads."""
+    """Runs `threads` requests at a time and queues `queued` more."""
 
     def __init__(self, threads: int, queued: int, queue_s: float = _QUEUE_S) -> None:
         self._threads = anyio.CapacityLimiter(threads)
@@ -38,9 +39,8 @@ class Lane:
         self._queue_s = queue_s
 
     async def run(self, what: Callable[[], T]) -> T:
-        """Runs `what` on a thread. Raises Busy instead of queueing too many, or for too long.
-
-        Cancelled while it is queued, it never begins; once begun, it ends."""
+        """Runs `what` on a thread. Raises Busy instead of queueing too many, or for too long. If it
+        is cancelled while queued, it never starts; once started, it ends."""
         now = self._threads.statistics()
         if now.borrowed_tokens >= now.total_tokens and now.tasks_waiting >= self._queued:
             raise Busy
@@ -60,17 +60,17 @@ class Lanes:
     """The lanes of one server, by what their requests wait for."""
 
     def __init__(self) -> None:
-        # From memory; /health of a worker that does not lead may wait for Kafka for a moment.
+        # Answered from memory; /health of a worker that does not lead may wait for Kafka briefly.
         self.health = Lane(4, 200)
         self.memory = Lane(8, 100)
         self.offsets = Lane(8, 32)
-        # The code of plugins, before the herder: may hang without keeping a stop from the herder.
+        # Plugin code, before the herder: it may hang without blocking a stop in the herder.
         self.plugins = Lane(8, 32)
         self.changes = Lane(16, 64)
         self.herder = Lane(32, 64)
 
     def of(self, method: str, path: str) -> Lane:
-        """The lane of a resource, by its method and route."""
+        """Returns the lane of a resource, by its method and route."""
         if path in ("/", "/health"):
             return self.health
         if path.startswith("/connector-plugins"):

@@ -1,8 +1,8 @@
-"""A connection that a client cannot keep for nothing: every phase but ours has a deadline.
+"""Limits connections so that clients cannot hold them idle: each client phase has a deadline.
 
-uvicorn closes a connection that is idle after an answer, and bounds a request's head. It waits for
-ever for the rest of a head, for the rest of a body after its answer, and for a client that does not
-read; and it accepts connections until the process can open no more files.
+uvicorn closes a connection that is idle after an answer, and bounds a request's head. But it waits
+forever for the rest of a head, for the rest of a body after its answer, and for a client that does
+not read; and it accepts connections until the process can open no more files.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _log = logging.getLogger(__name__)
 
-# Far below the 1024 files that a process may open by default; Kafka's clients need them, too.
+# Far below the default of 1024 open files, which Kafka's clients need, too.
 _CONNECTIONS: Final = 200
 _HEAD_S: Final = 10.0
 _ANSWER_S: Final = 60.0
 _SAY_EVERY_S: Final = 60.0
-# A body may come in so many pieces, and in one more for each of so many bytes.
+# A body may have this many pieces, and one more for each of so many bytes.
 _PIECES: Final = 2000
 _PIECE_BYTES: Final = 256
 
@@ -41,7 +41,7 @@ class ConnectionLimits:
     _said: float | None = field(default=None, init=False)
 
     def made_room(self) -> None:
-        """Counts a connection that was closed for another; says so once a minute."""
+        """Counts a connection that was closed for another; logs that once a minute."""
         self.closed += 1
         now = time.monotonic()
         if self._said is None or now - self._said >= _SAY_EVERY_S:
@@ -55,12 +55,12 @@ class ConnectionLimits:
 
 
 def bounded(limits: ConnectionLimits) -> type[asyncio.Protocol]:
-    """uvicorn's protocol within these limits."""
+    """Returns uvicorn's protocol with these limits."""
     return type("BoundedConnection", (_BoundedConnection,), {"limits": limits})
 
 
 class _NoCrumbs(h11.Connection):
-    """Refuses a body in a great many tiny chunks, each of which costs as much as a large one."""
+    """Refuses a body in very many tiny chunks, each of which costs as much as a large one."""
 
     _pieces = 0
     _bytes = 0
@@ -107,7 +107,7 @@ class _BoundedConnection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._await_head()
-        # may go on with a pipelined request
+        # may continue with a pipelined request
         super().on_response_complete()
         if not self.awaits_request():
             _cancel(self._head_timer)
@@ -125,11 +125,12 @@ class _BoundedConnection(H11Protocol):
         try:
             super().send_400_response(msg)
         except h11.LocalProtocolError:
-            # the request was answered already, and its rest makes no sense
+            # the request is already answered, and its rest is useless
             self.transport.abort()
 
     def _makes_room(self) -> bool:
-        """Whether another connection may be had; closes the one that has idled longest for it."""
+        """Whether another connection is allowed; if needed, closes the one that has idled
+        longest."""
         others = [
             each
             for each in self.connections
@@ -145,7 +146,7 @@ class _BoundedConnection(H11Protocol):
         return True
 
     def awaits_request(self) -> bool:
-        """Whether the client has to send something before there is anything to do."""
+        """Whether the server waits for the client to send something."""
         return self.cycle is None or self.cycle.response_complete
 
     def _await_head(self) -> None:
@@ -155,7 +156,7 @@ class _BoundedConnection(H11Protocol):
 
     def _head_is_late(self) -> None:
         if self.transport.get_write_buffer_size():
-            # the client still reads the answer before it
+            # the client still reads the previous answer
             self._head_timer = self._later(self.limits.answer_s, self.transport.abort)
         else:
             self.transport.abort()

@@ -1,6 +1,6 @@
-"""The password of the REST API: a file below the data folder that only its owner reads.
+"""Stores the REST API's password in a file in the data folder that only its owner can read.
 
-The runtime and our own verbs read it for each use, so a new one counts at once.
+The runtime and our own verbs read it for each use, so a new one takes effect at once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _BYTES: Final = 24
 
 
 def password_file(folder: Path) -> Path:
-    """Where it is kept below a data folder."""
+    """Returns its path below a data folder."""
     return folder / _FILE
 
 
 def read_password(folder: Path) -> str | None:
-    """The password; None where there is none, or it cannot be read."""
+    """Returns the password; None if there is none or it cannot be read."""
     try:
         return password_file(folder).read_text().strip() or None
     except (OSError, ValueError):
@@ -32,13 +32,13 @@ def read_password(folder: Path) -> str | None:
 
 
 def login(folder: Path) -> str | None:
-    """User and password, with a colon between them; None where there is no password."""
+    """Returns `user:password`; None if there is no password."""
     password = read_password(folder)
     return None if password is None else f"{USER}:{password}"
 
 
 def ensure_password(folder: Path) -> None:
-    """Makes one where there is none. Raises Failed."""
+    """Creates a password if there is none. Raises Failed."""
     if read_password(folder) is None:
         replace_password(folder)
         return
@@ -49,7 +49,7 @@ def ensure_password(folder: Path) -> None:
 
 
 def replace_password(folder: Path) -> None:
-    """Makes another one, which counts from now on. Raises Failed."""
+    """Replaces the password with a new one, at once. Raises Failed."""
     unfinished = folder / f".{_FILE}.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The resources below /connector-plugins: what is installed, and whether a config is valid."""
+"""The resources below /connector-plugins: installed plugins, and validation of configs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConnectorPlugins:
         self._providers = providers
 
     def routes(self) -> dict[tuple[str, str], Resource]:
-        """`{plugin}` is a class's name or alias."""
+        """Returns the resources; `{plugin}` is a class's name or alias."""
         return {
             ("GET", "/connector-plugins"): self.all,
             ("GET", "/connector-plugins/{plugin}/config"): self.definitions,
@@ -63,7 +63,7 @@ class ConnectorPlugins:
 
 
 def plugins_json(*, connectors_only: bool) -> list[Json]:
-    """What is installed, as `GET /connector-plugins` lists it."""
+    """Returns the installed plugins, as `GET /connector-plugins` lists them."""
     found: Sequence[Plugin] = plugins.connectors()
     if not connectors_only:
         found = [*found, *plugins.converters()]
@@ -71,7 +71,7 @@ def plugins_json(*, connectors_only: bool) -> list[Json]:
 
 
 def keys_json(name: str) -> list[Json]:
-    """A plugin's keys (KIP-769): a connector's own, then those of every connector.
+    """Returns a plugin's keys (KIP-769): a connector's own, then those of every connector.
 
     Raises RequestError 404.
     """

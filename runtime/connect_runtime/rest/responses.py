@@ -1,4 +1,4 @@
-"""A reply as HTTP. Every answer but Jetty's own pages is JSON."""
+"""Converts replies to HTTP. Every answer but Jetty's own pages is JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ JSON: Final = "application/json"
 
 
 def response(reply: Reply, media_type: str | None = JSON) -> Response:
-    """Errors that JAX-RS makes have no content type in Connect: then `media_type` is None."""
+    """Returns the HTTP response. JAX-RS errors have no content type in Connect: then `media_type`
+    is None."""
     if reply.json is NOTHING:
         return Response(status_code=reply.status, headers=dict(reply.headers))
     content = orjson.dumps(reply.json)

@@ -1,7 +1,7 @@
 """Serves the REST API over HTTP on a thread of this process.
 
-The port is bound before anything is served, so that whoever starts a runtime knows its address,
-also when any free port will do. Touches no signal handlers.
+The port is bound before anything is served, so the caller knows the runtime's address even if any
+free port will do. Does not change signal handlers.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from connect_specs.diagnostics import Diagnostic, Unreachable
 
 _START_S = 10.0
 _STOP_S = 3.0
-# asyncio takes as many at once, before the limits on connections are looked at
+# asyncio accepts this many at once, before the limits on connections are checked
 _BACKLOG = 128
 _POLL_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A socket that has its port, but does not listen yet."""
+    """A socket that is bound to its port, but does not listen yet."""
 
     socket: socket.socket
     port: int
 
     @classmethod
     def at(cls, host: str, port: int) -> Bound:
-        """Takes the port. Raises Unreachable when it cannot be had."""
+        """Binds the port. Raises Unreachable if it is not available."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # asyncio sets TCP_NODELAY only where the protocol is named; without it an answer whose head
+        # asyncio sets TCP_NODELAY only if the protocol is named; without it an answer whose head
         # and body are two packets waits 40 ms for the client's delayed ACK
         made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        # a runtime that was killed a moment ago must not keep the next one from its port
+        # a runtime that was just killed must not block the port for the next one
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((host, port))
@@ -54,7 +54,7 @@ class Bound:
         return cls(made, int(made.getsockname()[1]))
 
     def close(self) -> None:
-        """Gives the port back."""
+        """Releases the port."""
         self.socket.close()
 
 
@@ -80,7 +80,7 @@ class RestServer:
         self._thread = threading.Thread(target=self._serve, name="rest", daemon=True)
 
     def start(self) -> None:
-        """Returns when requests are answered."""
+        """Starts serving; returns when requests are answered."""
         self._bound.socket.listen(_BACKLOG)
         self._thread.start()
         deadline = time.monotonic() + _START_S
@@ -90,14 +90,14 @@ class RestServer:
             time.sleep(_POLL_S)
 
     def stop(self) -> None:
-        """Lets running requests end for a few seconds; the port is free after it."""
+        """Lets running requests end for a few seconds; then the port is free."""
         self._server.should_exit = True
         self._thread.join(_STOP_S * 2)
         self._bound.close()
 
     @property
     def connections(self) -> int:
-        """How many connections there are."""
+        """Returns the number of connections."""
         return len(self._server.server_state.connections)
 
     def _serve(self) -> None:

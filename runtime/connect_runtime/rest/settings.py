@@ -1,4 +1,4 @@
-"""Who may use the REST API, from where, and how large may a request be? Worker properties."""
+"""Worker properties for the REST API: who may use it, from where, and request size limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from connect_runtime.api import (
 )
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-# What browsers may send without asking first, and Jetty allows unless told otherwise
+# What browsers may send without a preflight, and Jetty allows by default
 _METHODS: Final = ("GET", "POST", "HEAD")
 _BASIC: Final = "basic"
 
@@ -40,12 +40,12 @@ class RestSettings:
 
     @property
     def open_to_others(self) -> bool:
-        """Whether whoever reaches this machine may use it."""
+        """Whether anyone who can reach this machine may use it."""
         return not self.loopback and not self.login
 
 
 def define_rest_keys(keys: ConfigDef) -> None:
-    """The worker properties that `rest_settings` reads."""
+    """Defines the worker properties that `rest_settings` reads."""
     low = Importance.LOW
     keys.define("access.control.allow.methods", ConfigType.LIST, "", importance=low)
     keys.define(
@@ -67,8 +67,8 @@ def define_rest_keys(keys: ConfigDef) -> None:
 
 
 def rest_settings(values: Mapping[str, Any], host: str, own_name: str) -> RestSettings:
-    """From parsed worker properties, the host that the listener binds, and the name that this
-    worker tells others, by which it is always asked."""
+    """Returns the settings from parsed worker properties, the host that the listener binds, and the
+    name that this worker advertises, which is always allowed."""
     allowed = values["rest.allowed.hosts"]
     loopback = is_loopback(host)
     hosts = {*allowed, own_name} if allowed or loopback else set()
@@ -83,7 +83,7 @@ def rest_settings(values: Mapping[str, Any], host: str, own_name: str) -> RestSe
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
+    """Whether only this machine reaches a listener on this host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

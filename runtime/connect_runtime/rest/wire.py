@@ -1,6 +1,7 @@
-"""Connect's JSON and our values, both ways: the server answers with it, an HTTP client reads it.
+"""Converts between Connect's JSON and our values: the server writes it, an HTTP client reads it.
 
-Reading takes what newer servers add, and what older ones leave out. Field order is Connect's.
+Reading accepts newer servers' additional fields and older ones' missing fields. Field order is
+Connect's.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from connect_specs.desired import OffsetEntry
 
 Json = dict[str, Any]
 
-# What a plugin says that has no version of its own: Connect leaves the field out then.
+# The version of a plugin without one: Connect omits the field then.
 UNDEFINED_VERSION = "undefined"
 
 

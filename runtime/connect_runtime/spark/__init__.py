@@ -1,1 +1,1 @@
-"""The only importer of pyspark: session, launcher, worker entry, Python daemon."""
+"""Runs tasks on Spark; only this package imports pyspark."""

@@ -1,6 +1,6 @@
 """Starts the JVM that Spark's driver runs in, connects to it, and ends it.
 
-Other users can read a process's command line, so settings go through a file and secrets through the
+Other users can read a process's command line, so settings are passed in a file and secrets in the
 environment.
 """
 
@@ -34,12 +34,12 @@ _HINT = f"install Java {JAVA_AT_LEAST} or newer, or set JAVA_HOME to one"
 _END_S = 5.0
 _POLL_S = 0.05
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"} | {c: f"\\{c}" for c in "\\ =:#!"}
-# PySpark takes the address of a gateway from the process's environment only
+# PySpark reads a gateway's address from the process's environment only
 _connecting = threading.Lock()
 
 
 def ensure_java() -> None:
-    """Raises Failed unless there is a Java that Spark runs on."""
+    """Raises Failed unless a Java is installed that Spark runs on."""
     java = find_java()
     if java is None:
         raise Failed(Diagnostic("spark.no-java", "Java was not found", hint=_HINT))
@@ -53,7 +53,7 @@ def ensure_java() -> None:
 
 
 class Jvm:
-    """One JVM with a Py4J gateway. `folder` is private to its user."""
+    """One JVM with a Py4J gateway. Only its user can read `folder`."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Jvm:
             text.writelines(f"{_escaped(k)}={_escaped(v)}\n" for k, v in settings.items())
         with open_log(log) as output:
             self._process = subprocess.Popen(
-                # spark-defaults.conf still counts for what these settings leave open
+                # spark-defaults.conf still applies to settings not given here
                 [_submit(), "--properties-file", file, "--load-spark-defaults", *_submit_words()],
                 env=os.environ
                 | environment
@@ -91,7 +91,7 @@ class Jvm:
         return self._process.poll() is None
 
     def connect(self) -> Any:
-        """The gateway, once there is one. Raises Failed when the JVM ends before that."""
+        """Waits for the gateway and returns it. Raises Failed when the JVM ends before that."""
         while not self._info.exists():
             if not self.alive:
                 code = self._process.returncode
@@ -110,14 +110,14 @@ class Jvm:
         return self._gateway
 
     def kill(self) -> None:
-        """SIGKILL, also to the scripts that start the JVM."""
+        """Kills the JVM and the scripts that start it (SIGKILL)."""
         if self.alive:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Lets the process end by itself, and kills it when it does not within seconds."""
-        # the next SparkContext would take the gateway that it finds here
+        """Waits seconds for the process to end, then kills it."""
+        # the next SparkContext would use this gateway
         SparkContext._gateway = None  # noqa: SLF001
         SparkContext._jvm = None  # noqa: SLF001
         if self._process.stdin is not None:
@@ -129,7 +129,7 @@ class Jvm:
             self.kill()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_END_S)
-        # not before: it asks the JVM, which may not answer
+        # not before: it calls the JVM, which may not answer
         if self._gateway is not None:
             with contextlib.suppress(Exception):
                 self._gateway.shutdown()
@@ -144,5 +144,5 @@ def _submit_words() -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """As a file of Java properties holds it."""
+    """Escapes text for a Java properties file."""
     return "".join(_ESCAPES.get(char, char) for char in text)

@@ -1,8 +1,8 @@
 """Keeps one Spark session alive: starts it, watches it, and replaces it when it has ended.
 
 A session has ended when its JVM died or does not answer, when its SparkContext was stopped, and
-when a standalone cluster gives it no executor any more: a restarted master has forgotten it.
-Nothing that asks the JVM runs on a caller's thread, or on the one that watches.
+when a standalone cluster gives it no more executors because a restarted master has forgotten it.
+Calls to the JVM run neither on a caller's thread nor on the watching one.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
 
-# After a session ended or did not start: 1 s, then 2, 4, ... up to a minute. One that lived this
-# long counts as the first.
+# Pause after a session ended or did not start: 1 s, then 2, 4, ... up to a minute. After a session
+# that lived this long, the pauses start over.
 _BACKOFF_S = 1.0
 _BACKOFF_MOST_S = 60.0
 _SETTLED_S = 60.0
 
 _TICK_S = 0.25
-# A tick that took longer, because this process was frozen, tells nothing about the JVM.
+# A tick that took longer, because this process was frozen, says nothing about the JVM.
 _TICK_MOST_S = 1.0
 _ASK_S = 1.0
-# Silence of the JVM that is worth saying, and that is taken for its end.
+# How long the JVM is silent before that is reported, and before it counts as ended.
 _SILENT_S = 10.0
 _DEAD_S = 60.0
-# A start that takes longer is worth saying.
+# A start that takes longer is reported.
 _SLOW_START_S = 120.0
-# No executor: worth saying, and then taken for the end. Doubled for each session without one, so
-# that a cluster that needs longer is given longer.
+# How long without executors before that is reported, and before the session counts as ended.
+# Doubled for each session without one, to give a slower cluster more time.
 _NO_SLOTS_SAID_S = 10.0
 _NO_SLOTS_S = 30.0
 _NO_SLOTS_MOST_S = 480.0
@@ -45,7 +45,7 @@ _END_S = 30.0
 
 @dataclass(slots=True)
 class _Answers:
-    """What the JVM said last, and how often it answered. `slots` None: the context was stopped."""
+    """The JVM's last answer, and the number of answers. `slots` None: the context was stopped."""
 
     slots: int | None = 0
     count: int = 0
@@ -53,7 +53,7 @@ class _Answers:
 
 
 class SessionKeeper:
-    """`make` makes a session that is not open yet. `opened` is called when one is open, `failed`
+    """`make` creates a session that is not open yet. `opened` is called when one is open, `failed`
     with the reason when one did not open; both on the keeper's thread. `needs_executors`: a session
     that has none for some time is replaced."""
 
@@ -82,24 +82,25 @@ class SessionKeeper:
         self._patience_s = _NO_SLOTS_S
 
     def start(self) -> None:
-        """Begins to start the first session, and returns at once."""
+        """Starts opening the first session, and returns at once."""
         self._began = time.monotonic()
         self._thread.start()
 
     @property
     def session(self) -> SparkSession | None:
-        """The open session; None while there is none."""
+        """Returns the open session; None if there is none."""
         session = self._session
         return session if session is not None and session.alive else None
 
     @property
     def slots(self) -> int:
-        """How many tasks can run at once; 0 while there is no session."""
+        """Returns how many tasks can run at once; 0 while there is no session."""
         return 0 if self.session is None else self._slots
 
     @property
     def problem(self) -> str | None:
-        """Why nothing can run now; None if tasks can, or if Spark starts for the first time."""
+        """Returns why nothing can run now; None if tasks can, or if Spark starts for the first
+        time."""
         if not self._starting_first:
             return self._problem
         waited = time.monotonic() - self._began if self._began else 0.0
@@ -127,7 +128,7 @@ class SessionKeeper:
             try:
                 self._live()
             except Exception as error:
-                # nobody else would start another session
+                # nothing else would start another session
                 _log.exception("Spark could not be watched or ended")
                 self._broke(f"Spark failed: {_in_a_line(error)}")
             if time.monotonic() - began > _SETTLED_S:
@@ -136,7 +137,7 @@ class SessionKeeper:
             self._failures += 1
 
     def _live(self) -> None:
-        """One session from its start to its end."""
+        """Runs one session from its start to its end."""
         began = time.monotonic()
         session: SparkSession | None = None
         try:
@@ -164,14 +165,14 @@ class SessionKeeper:
                 session.close()
 
     def _broke(self, reason: str) -> None:
-        """Said at once: to end what is left of a session takes seconds."""
+        """Reports the problem at once: ending what is left of a session takes seconds."""
         if not self._over.is_set():
             self._starting_first = False
             self._problem = f"{reason}; starting it again"
             _log.warning("%s", self._problem)
 
     def _watch(self, session: SparkSession) -> str:
-        """Until the session ends; why it did."""
+        """Waits until the session ends; returns why it did."""
         answers = _Answers()
         asking = threading.Thread(
             target=_ask, args=(session, answers), name="spark-probe", daemon=True
@@ -204,7 +205,7 @@ class SessionKeeper:
                 self._starting_first, self._patience_s = False, _NO_SLOTS_S
             self._slots = answers.slots
             said = _said(silent_s, empty_s)
-            if said or answers.slots:  # else what was wrong before may still be
+            if said or answers.slots:  # else the earlier problem may persist
                 self._problem = said
             _keep_small(session)
             if self._over.wait(_TICK_S):
@@ -216,7 +217,7 @@ def _ask(session: SparkSession, answers: _Answers) -> None:
         try:
             answers.slots = session.slots()
         except Exception:
-            # the JVM is dying, or it is not: then its silence tells
+            # the JVM is dying; if not, its silence is noticed
             _log.debug("Spark did not answer", exc_info=True)
         else:
             answers.count += 1
@@ -240,7 +241,7 @@ def _keep_small(session: SparkSession) -> None:
 
 
 def _in_a_line(error: Exception) -> str:
-    """An error of ours as it is; of others', the first line says what it is about."""
+    """Returns our own errors as they are, and the first line of others."""
     text = str(error)
     if isinstance(error, ConnectError) or not text:
         return text or type(error).__name__

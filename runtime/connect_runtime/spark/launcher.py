@@ -1,8 +1,8 @@
-"""Runs attempts at tasks on Spark: one job of one partition each, on a thread and in a job group of
-its own, so that no attempt can end another.
+"""Runs attempts on Spark: one single-partition job each, in its own thread and job group.
 
-Spark starts in the background, and again whenever it has ended; attempts wait for it. Those that
-ran when it ended are LOST. Decides nothing: whether to launch again is the herder's.
+So no attempt can end another. Spark starts in the background, and again whenever it has ended;
+attempts wait for it. Attempts that ran when it ended are LOST. Decides nothing: the herder decides
+whether to launch again.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
 
 _log = logging.getLogger(__name__)
 
-# From a kill to the death of a process that the driver cannot see, with some reserve.
+# Time from a kill to the death of a process that the driver cannot see, with some reserve.
 _UNSEEN_DEATH_S = 1.5
-# A process that the driver sees is killed by it after it had time to drain, ...
+# The driver kills a process that it sees after it had time to drain, ...
 _PATIENCE_S = DRAIN_S + 1
-# ... and the attempt ends without a proof of its death after this time.
+# ... and the attempt ends without proof of its death after this time.
 _DEATH_MOST_S = 10.0
 _DEATH_POLL_S = 0.05
 _LINGER_POLL_S = 1.0
@@ -55,8 +55,8 @@ class _Attempt:
 
 
 class SparkLauncher:
-    """Implements `Launcher`. `settings` are further Spark settings; `body` stands in for what a
-    worker runs and must be picklable."""
+    """Implements `Launcher`. `settings` are further Spark settings; `body` replaces the function
+    that a worker runs and must be picklable."""
 
     def __init__(
         self,
@@ -76,39 +76,39 @@ class SparkLauncher:
             lambda: SparkSession(master, data_folder, settings),
             opened=self._start_queued,
             failed=self._end_queued,
-            # other cluster managers report an application that they have lost
+            # other cluster managers report a lost application
             needs_executors=master.startswith("spark://"),
         )
 
     def start(self) -> None:
-        """Begins to start Spark and returns at once. Raises Failed when there is no fit Java."""
+        """Starts Spark in the background. Raises Failed if there is no suitable Java."""
         ensure_java()
         self._keeper.start()
 
     @property
     def context(self) -> Any:
-        """The SparkContext; None while there is none."""
+        """Returns the SparkContext; None if there is none."""
         session = self._keeper.session
         return None if session is None else session.context
 
     @property
     def slots(self) -> int:
-        """How many attempts can run at once; 0 while Spark starts or is gone."""
+        """Returns how many attempts can run at once; 0 while Spark starts or has ended."""
         return self._keeper.slots
 
     @property
     def active(self) -> int:
-        """How many attempts take up slots, killed ones until they are dead."""
+        """Returns how many attempts take up slots, including killed ones until they are dead."""
         with self._lock:
             return len(self._attempts)
 
     @property
     def problem(self) -> str | None:
-        """Why nothing can run now."""
+        """Returns why nothing can run now."""
         return self._keeper.problem
 
     def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:
-        """Starts an attempt, or keeps it until Spark is there."""
+        """Starts an attempt, or keeps it until Spark is ready."""
         attempt = _Attempt(launch, ended, f"{launch.id}/{launch.attempt}/{next(self._numbers)}")
         with self._lock:
             session = self._keeper.session
@@ -141,7 +141,7 @@ class SparkLauncher:
                 _cancel(each, each.session)
 
     def close(self) -> None:
-        """Kills what runs, waits until it is dead, ends Spark. Bounded."""
+        """Kills running attempts, waits until they are dead, ends Spark. Bounded."""
         with self._lock:
             self._closed.set()
         self._end_queued("the runtime is ending")
@@ -149,7 +149,7 @@ class SparkLauncher:
         self._join(_RETURN_S)
 
     def _kill_all(self) -> None:
-        # Stopping Spark at once would leave the workers to notice that they are orphans.
+        # If Spark stopped at once, workers would have to notice that they are orphans.
         with self._lock:
             attempts = list(self._attempts.values())
         for attempt in attempts:
@@ -180,7 +180,7 @@ class SparkLauncher:
             self._end(attempt, _lost(attempt.launch, reason, dead=True))
 
     def _start(self, attempt: _Attempt, session: SparkSession) -> None:
-        """Returns at once: asks the JVM nothing."""
+        """Returns at once: does not call the JVM."""
         name = f"attempt-{attempt.launch.id}"
         attempt.session = session
         thread = threading.Thread(
@@ -220,13 +220,13 @@ class SparkLauncher:
         try:
             return outcome_from_json(job.collect()[0])
         except PythonException as error:
-            # The body lets nothing through: this is a worker that could not run it at all.
+            # The body never raises: this worker could not run it at all.
             return Outcome(launch.id, launch.attempt, Ended.FAILED, str(error))
         except Exception as error:
             return _lost(launch, _why(attempt, session, error))
 
     def _job(self, attempt: _Attempt, session: SparkSession) -> Any:
-        """What runs the attempt when its partition is collected."""
+        """Returns an RDD that runs the attempt when it is collected."""
         launch, context = attempt.launch, session.context
         context.setJobGroup(attempt.group, f"task {launch.id}, attempt {launch.attempt}")
         if session.local:
@@ -236,7 +236,7 @@ class SparkLauncher:
         return context.parallelize([envelope], 1).mapPartitions(self._run)
 
     def _linger(self, lease: Lease | None) -> None:
-        """While the process may still live: the attempt takes up a slot for so long."""
+        """Keeps the attempt's slot taken while its process may still live."""
         if lease is None:
             time.sleep(_UNSEEN_DEATH_S)
             return
@@ -260,7 +260,7 @@ class SparkLauncher:
 
 
 def _dies(lease: Lease) -> bool:
-    """Waits until the process is dead, and kills it if it takes its time. False: it may live."""
+    """Waits until the process is dead, and kills it if that takes too long. False: it may live."""
     began = time.monotonic()
     try:
         while not lease.over():
@@ -294,14 +294,14 @@ def _lost(launch: TaskLaunch, reason: str, *, dead: bool = False) -> Outcome:
 
 
 def _why(attempt: _Attempt, session: SparkSession, error: Exception) -> str:
-    """Why an attempt was lost. When Spark ends or its JVM dies, there may be any exception."""
+    """Returns why an attempt was lost. When Spark ends or its JVM dies, any exception may occur."""
     if attempt.killed.is_set():
         return "killed"
     return _reason(error) if session.alive else "Spark's JVM is gone"
 
 
 def _reason(error: Exception) -> str:
-    """What Spark's stage failure is about, in a line or two."""
+    """Returns the cause of Spark's stage failure in a line or two."""
     thrown: Any = getattr(error, "java_exception", None)
     if thrown is None:
         return f"{type(error).__name__}: {error}"

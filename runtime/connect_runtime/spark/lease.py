@@ -1,4 +1,4 @@
-"""Proves that an attempt's process is dead, or never began, where driver and worker share a disk.
+"""Proves that an attempt's process is dead or never started, if driver and worker share a disk.
 
 The driver creates one file for each attempt. The worker locks it for as long as its process lives;
 the kernel releases the lock, however the process ends. Once the driver holds the lock it removes
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from connect_runtime.kafka.process import end_process, start_time
 
-# Of workers: a lock lasts as long as its process.
+# The worker's locks: a lock lasts as long as its process.
 _held: list[int] = []
 
 
@@ -28,7 +28,7 @@ class Lease:
         self._over = False
 
     def over(self) -> bool:
-        """Whether the process is dead or never began; if so, none will begin."""
+        """Whether the process is dead or never started; if so, none will start."""
         if not self._over and _locked(self._descriptor):
             self.path.unlink(missing_ok=True)
             os.close(self._descriptor)
@@ -36,25 +36,26 @@ class Lease:
         return self._over
 
     def drop(self) -> None:
-        """Forgets the file: nobody asks any more."""
+        """Removes the file, which is no longer needed."""
         if not self._over:
             self._over = True
             self.path.unlink(missing_ok=True)
             os.close(self._descriptor)
 
     def kill(self) -> None:
-        """SIGKILL to the process that holds the lock, if one does."""
+        """Sends SIGKILL to the process that holds the lock, if any."""
         pid = os.pread(self._descriptor, 20, 0) if not self.over() else b""
         if not pid.isdigit():
             return
         started = start_time(int(pid))
-        # whoever had the pid when its start was read still has the lock, so it is that process
+        # the process that had the pid when its start was read still has the lock, so it is that
+        # process
         if started is not None and not self.over():
             end_process(int(pid), started, patience_s=0)
 
 
 def hold(path: str) -> bool:
-    """The worker's side: holds the lease until this process ends. False if it is over."""
+    """Locks the lease until this process, the worker, ends. Returns False if the lease is over."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:
@@ -62,7 +63,7 @@ def hold(path: str) -> bool:
     if not _locked(descriptor) or not os.path.exists(path):  # noqa: PTH110 - a plain string
         os.close(descriptor)
         return False
-    with contextlib.suppress(OSError):  # such as a full disk: then nobody can kill it by its pid
+    with contextlib.suppress(OSError):  # such as a full disk: then it cannot be killed by its pid
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     _held.append(descriptor)
     return True

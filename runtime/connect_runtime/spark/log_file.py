@@ -1,6 +1,6 @@
-"""Keeps spark.log small: what the JVM and Python workers append goes to older files by size.
+"""Keeps spark.log small by moving what the JVM and Python workers append to older files.
 
-They write to one open file, so it is copied and emptied; lines written between both are lost.
+They write to one open file, so it is copied and emptied; lines written in between are lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _OLDER = 2
 
 
 def open_log(file: Path) -> IO[bytes]:
-    """The file, for appending; only its user may read it."""
+    """Opens the file for appending; only its user may read it."""
     return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 
 

@@ -1,7 +1,7 @@
-"""What crosses between driver and worker: a TaskLaunch there, an Outcome back, both as JSON.
+"""Encodes what driver and worker exchange: a TaskLaunch and an Outcome, both as JSON.
 
-The launch is encrypted, because it holds configs. Around it an envelope says which attempt it is,
-so that a worker that cannot read it can still answer. No Spark here.
+The launch is encrypted, because it holds configs. An envelope around it names the attempt, so a
+worker that cannot decrypt it can still answer. Does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from connect_specs.names import ClusterTopics
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """`sealed` is the launch as encrypted JSON; `lease` the path of the file that the worker
-    locks, None where driver and worker share no disk."""
+    """A sealed launch: `sealed` is encrypted JSON; `lease` the path of the file that the worker
+    locks, None if driver and worker share no disk."""
 
     id: TaskId
     attempt: int
@@ -28,7 +28,7 @@ class Envelope:
 
 
 def envelope_json(launch: TaskLaunch, key: str, lease: str | None) -> str:
-    """An envelope around the launch, as JSON text."""
+    """Returns an envelope around the launch, as JSON text."""
     return orjson.dumps(
         {
             "connector": launch.id.connector,
@@ -41,14 +41,14 @@ def envelope_json(launch: TaskLaunch, key: str, lease: str | None) -> str:
 
 
 def envelope_from_json(text: str) -> Envelope:
-    """The envelope that `envelope_json` wrote, not opened."""
+    """Parses the text of `envelope_json`, without decrypting the launch."""
     fields = orjson.loads(text)
     task = TaskId(fields["connector"], fields["task"])
     return Envelope(task, fields["attempt"], fields["lease"], fields["sealed"])
 
 
 def launch_json(launch: TaskLaunch) -> str:
-    """The launch as JSON text."""
+    """Returns the launch as JSON text."""
     return orjson.dumps(
         {
             "id": {"connector": launch.id.connector, "task": launch.id.task},
@@ -67,7 +67,7 @@ def launch_json(launch: TaskLaunch) -> str:
 
 
 def launch_from_json(text: str) -> TaskLaunch:
-    """The launch that `launch_json` wrote."""
+    """Parses the text of `launch_json`."""
     fields = orjson.loads(text)
     fields["id"] = TaskId(**fields["id"])
     fields["topics"] = ClusterTopics(**fields["topics"])
@@ -75,7 +75,8 @@ def launch_from_json(text: str) -> TaskLaunch:
 
 
 def outcome_json(outcome: Outcome) -> str:
-    """The outcome as JSON text. A trace may hold what UTF-8 cannot, such as half a surrogate."""
+    """Returns the outcome as JSON text. A trace may hold text that UTF-8 cannot, such as half a
+    surrogate."""
     trace = outcome.trace
     if trace is not None:
         trace = trace.encode("utf-8", "replace").decode()
@@ -92,7 +93,7 @@ def outcome_json(outcome: Outcome) -> str:
 
 
 def outcome_from_json(text: str) -> Outcome:
-    """The outcome that `outcome_json` wrote."""
+    """Parses the text of `outcome_json`."""
     fields = orjson.loads(text)
     task = TaskId(fields["connector"], fields["task"])
     ended = Ended(fields["ended"])

@@ -1,4 +1,4 @@
-"""Encrypts launches on their way through Spark, which keeps copies of what it carries on disks.
+"""Encrypts launches on their way through Spark, which stores copies on disks.
 
 The key travels separately: in the environment of Spark's processes, or in a file on each node.
 """
@@ -22,17 +22,17 @@ class Unreadable(Exception):
 
 
 def new_key() -> str:
-    """A random key."""
+    """Returns a random key."""
     return Fernet.generate_key().decode()
 
 
 def seal(text: str, key: str) -> str:
-    """The text, encrypted and authenticated. Raises Unreadable if `key` is not a key."""
+    """Encrypts and authenticates the text. Raises Unreadable if `key` is not a key."""
     return _fernet(key).encrypt(text.encode()).decode()
 
 
 def unseal(token: str, key: str) -> str:
-    """The text that `seal` encrypted with the same key. Raises Unreadable."""
+    """Decrypts a text that `seal` encrypted with the same key. Raises Unreadable."""
     try:
         return _fernet(key).decrypt(token).decode()
     except InvalidToken as error:
@@ -43,7 +43,7 @@ def unseal(token: str, key: str) -> str:
 
 
 def key_of(environment: Mapping[str, str] = os.environ) -> str:
-    """The key that the environment holds or names the file of. Raises Unreadable."""
+    """Returns the key from the environment, or from the file that it names. Raises Unreadable."""
     file = environment.get(SECRET_FILE)
     if file is not None:
         return key_in(Path(file))
@@ -54,7 +54,7 @@ def key_of(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def key_in(file: Path) -> str:
-    """The key in a file. Raises Unreadable if there is none."""
+    """Returns the key in a file. Raises Unreadable if there is none."""
     try:
         key = file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -1,7 +1,7 @@
-"""Starts and ends this process's one SparkContext, with what long-running Python tasks need.
+"""Starts and ends this process's only SparkContext, set up for long-running Python tasks.
 
-Everything that Spark writes goes below one data folder: block files, its log and what Python
-workers print. The terminal stays quiet. Knows nothing of tasks.
+Everything that Spark writes goes below one data folder: block files, its log and the output of
+Python workers. Nothing goes to the terminal. Knows nothing of tasks.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from connect_runtime.private_files import make_private_folder
 from connect_runtime.spark import sealing
 from connect_runtime.spark.jvm import Jvm
 
-# A JVM without a SparkContext by then is killed. Some clusters let an application wait for minutes.
+# A JVM without a SparkContext by then is killed. Some clusters keep an application waiting for
+# minutes.
 _START_S = 600.0
 _STOP_S = 5.0
-# The executor's Python is killed this long after its task was: the newest attempt need not wait.
+# How long after its task was killed the executor's Python is killed, so that the newest attempt
+# need not wait.
 _KILL_TIMEOUT = "100ms"
 _EXECUTOR_ENV = "spark.executorEnv."
 _LOG4J = """\
@@ -44,14 +46,14 @@ logger.native.level=error
 
 
 class SparkSession:
-    """A SparkContext and the JVM under it. At most one at a time in a process."""
+    """A SparkContext and its JVM. At most one at a time in a process."""
 
     def __init__(
         self, master: str, data_folder: Path, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Makes the session's folder and its launch key. `settings` win over ours. Raises OSError,
-        or Unreadable for a key file without a key."""
-        # it tells of every connection that it closes
+        """Creates the session's folder and its launch key. `settings` override ours. Raises
+        OSError, or Unreadable for a key file without a key."""
+        # it logs every connection that it closes
         logging.getLogger("py4j").setLevel(logging.WARNING)
         settings = settings or {}
         key_file = settings.get(_EXECUTOR_ENV + sealing.SECRET_FILE)
@@ -68,12 +70,12 @@ class SparkSession:
 
     @property
     def context(self) -> Any:
-        """The SparkContext; None until it is open."""
+        """Returns the SparkContext; None until it is open."""
         return self._context
 
     @property
     def leases(self) -> Path:
-        """The folder of attempts' leases."""
+        """Returns the folder of attempts' leases."""
         return self._files.path / "leases"
 
     def open(self) -> None:
@@ -96,7 +98,7 @@ class SparkSession:
             for name, value in ({} if self.local else secret).items():
                 conf.set(_EXECUTOR_ENV + name, value)
             context = SparkContext(conf=conf, gateway=gateway)
-            # Executors have it from the conf; PySpark would put it next to each launch, too.
+            # Executors get it from the conf; PySpark would also put it next to each launch.
             context.environment.pop(sealing.SECRET, None)
             self._context = context
         finally:
@@ -108,8 +110,8 @@ class SparkSession:
         return self._jvm is not None and self._jvm.alive
 
     def slots(self) -> int | None:
-        """How many tasks can run at once on the executors that there are now; None when the
-        context was stopped. Asks the JVM, and blocks for as long as that does not answer."""
+        """Returns how many tasks can run at once on the current executors; None if the context was
+        stopped. Calls the JVM, and blocks until it answers."""
         spark = self._context._jsc.sc()  # noqa: SLF001
         if spark.isStopped():
             return None
@@ -117,28 +119,28 @@ class SparkSession:
         return int(spark.maxNumConcurrentTasks(profile))
 
     def cancel(self, group: str) -> None:
-        """Cancels the jobs of a group, also those that are about to be submitted, which Python's
-        own call misses. Blocks for as long as the JVM does not answer."""
+        """Cancels the jobs of a group, including those about to be submitted, which Python's own
+        call misses. Blocks until the JVM answers."""
         self._context._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
 
     def kill(self) -> None:
-        """Kills the JVM, also while it starts; it does not come back."""
+        """Kills the JVM, even while it starts; it is not restarted."""
         with self._lock:
             self._unwanted = True
             if self._jvm is not None:
                 self._jvm.kill()
 
     def close(self) -> None:
-        """Ends the context and the JVM, within a bounded time, also when the JVM is gone or does
-        not answer. Removes what Spark left on the disk."""
+        """Ends the context and the JVM, within a bounded time, even if the JVM is gone or does not
+        answer. Removes Spark's files from the disk."""
         if self._jvm is not None:
             stopping = threading.Thread(target=self._stop, name="spark-stop", daemon=True)
             stopping.start()
             stopping.join(_STOP_S)
             self._jvm.end()
-            # it forgets the context when it is done, which must not be the next one
+            # it clears the active context when it is done, which must not be the next one
             stopping.join(_STOP_S)
-        # A JVM that died leaves its context behind, and no other one could be made.
+        # A dead JVM's context would stay registered and prevent the next one.
         with SparkContext._lock:  # noqa: SLF001
             SparkContext._active_spark_context = None  # noqa: SLF001
         self._files.remove()
@@ -150,14 +152,13 @@ class SparkSession:
 
 
 class _Folder:
-    """A folder of one session's own, locked while its driver lives, below one that runtimes may
-    share."""
+    """A folder of one session, locked while its driver lives, below one that runtimes may share."""
 
     def __init__(self, parent: Path) -> None:
         make_private_folder(parent)
         guard = os.open(parent, os.O_RDONLY)
         try:
-            # a folder that is made and not yet locked must not be taken for a dead one's
+            # a folder that is created but not yet locked must not look like a dead session's
             fcntl.flock(guard, fcntl.LOCK_EX)
             for found in parent.glob("session-*"):
                 _remove_unlocked(found)
@@ -191,7 +192,7 @@ def _remove_unlocked(folder: Path) -> None:
 
 
 def log_file(data_folder: Path) -> Path:
-    """Where the JVM, Spark and Python workers log to."""
+    """Returns the log file of the JVM, Spark and Python workers."""
     return data_folder.resolve() / "spark" / "spark.log"
 
 
@@ -201,7 +202,7 @@ def is_local(master: str) -> bool:
 
 
 def _set_environment(local: bool) -> None:
-    """What Spark takes from the environment only."""
+    """Sets what Spark reads from the environment only."""
     # unset, it is the `python3` on PATH, which may lack this package
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if local:
@@ -215,17 +216,17 @@ def _settings(master: str, folder: Path, given: Mapping[str, str]) -> dict[str, 
     )
     defaults = {
         "spark.driver.extraJavaOptions": java_options,
-        # heartbeats of idle executors are most of what they cost
+        # heartbeats are most of the cost of idle executors
         "spark.executor.heartbeatInterval": "60s",
         "spark.network.timeout": "300s",
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.local.dir": str(folder / "local"),
         "spark.python.daemon.module": "connect_runtime.spark.daemon",
         "spark.python.task.killTimeout": _KILL_TIMEOUT,
-        # every attempt in a process of its own, without what the one before left behind
+        # every attempt in its own process, without leftovers of earlier ones
         "spark.python.worker.reuse": "false",
         "spark.speculation": "false",
-        # the herder launches again, under a new attempt number; Spark never does
+        # the herder relaunches, under a new attempt number; Spark never does
         "spark.task.maxFailures": "1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

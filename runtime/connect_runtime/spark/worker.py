@@ -1,9 +1,7 @@
-"""What runs in a Spark executor's Python worker: one attempt at a task, or none when its runtime
-is gone.
+"""Runs one attempt in a Spark executor's Python worker, or none if its runtime is gone.
 
-A worker outlives Spark when it catches SIGHUP, so whoever catches it has to end by itself: an
-orphan drains for at most `DRAIN_S`, then the process exits hard. Never raises: what a task threw is
-its outcome.
+A worker that catches SIGHUP outlives Spark, so it must end by itself: an orphan drains for at most
+`DRAIN_S`, then the process exits hard. Never raises: a task's exception is its outcome.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _SIGNALS = (signal.SIGHUP, signal.SIGTERM)
 
 
 class OrphanWatch:
-    """Notices that the process that launched this one is gone, and sets a deadline then."""
+    """Detects that the process that launched this one is gone, and then sets a deadline."""
 
     def __init__(self) -> None:
         self._parent = os.getppid()
@@ -54,27 +52,27 @@ class OrphanWatch:
         return self._orphaned
 
     def begin(self) -> None:
-        """On the main thread. Signals only take note from here on."""
+        """Starts watching, on the main thread. From here on signals only set a flag."""
         for number in _SIGNALS:
             signal.signal(number, self._noticed)
         _ask_for_signal_at_parents_death()
         threading.Thread(target=self._watch, name="orphan-watch", daemon=True).start()
 
     def end(self) -> None:
-        """On the main thread. An idle worker dies of a signal, as Spark expects."""
+        """Stops watching, on the main thread. A signal kills an idle worker, as Spark expects."""
         self._over.set()
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
 
     def _noticed(self, number: int, frame: FrameType | None) -> None:
-        # No Event here: its lock may be held by the very thread that the signal interrupts.
+        # No Event here: the interrupted thread itself may hold its lock.
         self._orphaned = True
 
     def _watch(self) -> None:
         while not self._orphaned:
             if self._over.wait(_WATCH_S):
                 return
-            # Signals can be missed or handled late; a parent that is gone cannot.
+            # Signals can be missed or handled late; a missing parent cannot.
             if os.getppid() != self._parent:
                 self._orphaned = True
         if not self._over.wait(DRAIN_S):
@@ -82,13 +80,14 @@ class OrphanWatch:
 
 
 def _ask_for_signal_at_parents_death() -> None:
-    """SIGTERM when the daemon dies, also by SIGKILL. Elsewhere the watch alone has to notice."""
+    """Requests SIGTERM when the daemon dies, even by SIGKILL. On other systems only the watch
+    notices."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def run_partition(envelopes: Iterable[str], body: Body | None = None) -> Iterator[str]:
-    """Runs the one launch of a partition, for `mapPartitions`. `body` stands in for `run_task`."""
+    """Runs the one launch of a partition, for `mapPartitions`. `body` replaces `run_task`."""
     for text in envelopes:
         yield outcome_json(_answer(envelope_from_json(text), body))
 
@@ -96,7 +95,7 @@ def run_partition(envelopes: Iterable[str], body: Body | None = None) -> Iterato
 def _answer(envelope: Envelope, body: Body | None) -> Outcome:
     task = TaskContext.get()
     if task is not None and task.attemptNumber() > 0:
-        # Spark does so for a lost executor, whatever its settings; it may not be dead
+        # Spark retries after a lost executor, whatever its settings; the executor may not be dead
         trace = "The executor was lost; Spark's own second try does nothing"
         return Outcome(envelope.id, envelope.attempt, Ended.LOST, trace, dead=False)
     if envelope.lease is not None and not hold(envelope.lease):
@@ -109,7 +108,7 @@ def _answer(envelope: Envelope, body: Body | None) -> Outcome:
 
 
 def _run(launch: TaskLaunch, body: Body | None) -> Outcome:
-    # the daemon forks with the collector off
+    # the daemon forks with garbage collection off
     gc.enable()
     watch = OrphanWatch()
     watch.begin()
@@ -119,7 +118,7 @@ def _run(launch: TaskLaunch, body: Body | None) -> Outcome:
 
             body = run_task
         return body(launch, watch)
-    except BaseException:  # also SystemExit, which would look like a crash of the worker
+    except BaseException:  # including SystemExit, which would look like a crash of the worker
         return Outcome(launch.id, launch.attempt, Ended.FAILED, traceback.format_exc())
     finally:
         watch.end()

@@ -1,7 +1,7 @@
-"""What did the leader tell each task to do?
+"""Encodes and decodes the assignments topic, in which the leader tells each task what to do.
 
-The assignments topic is ours: key `<connector>-<task>`, value a JSON object, null for stop. A task
-runs only while the newest record names its attempt. No I/O; values never reach the log.
+The topic is ours: key `<connector>-<task>`, value a JSON object, null for stop. A task runs only
+while the newest record names its attempt. No I/O; values are never logged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 def assignment_record(topic: str, task: TaskId, assignment: Assignment | None) -> NewRecord:
-    """Tells a task what to do; None tells it to stop."""
+    """Returns a record that tells a task what to do; None tells it to stop."""
     value = None
     if assignment is not None:
         value = orjson.dumps(
@@ -35,13 +35,13 @@ def assignment_record(topic: str, task: TaskId, assignment: Assignment | None) -
 
 
 def reduce(snapshot: AssignmentSnapshot, record: LogRecord) -> AssignmentSnapshot:
-    """The snapshot after one more record."""
+    """Returns the snapshot after one more record."""
     return reduce_all(snapshot, (record,))
 
 
 def reduce_all(snapshot: AssignmentSnapshot, records: Iterable[LogRecord]) -> AssignmentSnapshot:
-    """The snapshot after `records`, which follow it. Malformed ones are logged and change nothing
-    but the offset."""
+    """Returns the snapshot after `records`, which follow it. Malformed ones are logged and change
+    only the offset."""
     tasks = dict(snapshot.tasks)
     attempts = dict(snapshot.attempts)
     offset = snapshot.offset

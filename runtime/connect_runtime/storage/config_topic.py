@@ -1,9 +1,9 @@
-"""What do the config topic's records say, and which records change it?
+"""Encodes and decodes the config topic's records.
 
 Connect's format: keys are plain text, values compact JSON. `reduce` and `reduce_all` fold records
 into a ConfigSnapshot; the other functions make the records that a leader writes. Task configs count
-only once a commit record covers all of them. Session keys and logger levels are Connect's own
-business and pass by. No I/O; values never reach the log.
+only once a commit record covers all of them. Session keys and logger levels are internal to Connect
+and are ignored. No I/O; values are never logged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FENCING = "tasks-fencing-"
 _SESSION_KEY = "session-key"
 _LOGGER = "logger-cluster-"
 
-# Commands matter only to whoever reads on from here; older ones would pile up for ever.
+# Commands matter only to live readers; older ones would pile up forever.
 _RESTARTS_KEPT = 4096
 
 _STATES = {
@@ -43,7 +43,7 @@ _STATES = {
     "PAUSED": TargetState.PAUSED,
     "STOPPED": TargetState.STOPPED,
 }
-# Workers before 3.5 know no STOPPED; the first field is for them.
+# Workers before 3.5 do not know STOPPED; the first field is for them.
 _STATE_VALUES = {
     TargetState.RUNNING: b'{"state":"STARTED","state.v2":"STARTED"}',
     TargetState.PAUSED: b'{"state":"PAUSED","state.v2":"PAUSED"}',
@@ -73,7 +73,7 @@ def target_state_record(topic: str, name: str, state: TargetState) -> NewRecord:
 def task_config_records(
     topic: str, name: str, configs: Sequence[Mapping[str, str]]
 ) -> tuple[NewRecord, ...]:
-    """One record a task, 0 to n-1; without effect until the commit record for n tasks."""
+    """Returns one record per task, 0 to n-1; without effect until the commit record for n tasks."""
     return tuple(
         NewRecord(
             topic,
@@ -85,12 +85,12 @@ def task_config_records(
 
 
 def commit_record(topic: str, name: str, tasks: int) -> NewRecord:
-    """Makes the task configs written since the last commit the connector's set of tasks."""
+    """Makes the task configs since the last commit the connector's set of tasks."""
     return NewRecord(topic, f"{_COMMIT}{name}".encode(), orjson.dumps({"tasks": tasks}))
 
 
 def fencing_record(topic: str, name: str, tasks: int) -> NewRecord:
-    """Says that earlier producers are fenced, and how many tasks there may be now."""
+    """Records that earlier producers are fenced, and how many tasks there may be now."""
     return NewRecord(topic, f"{_FENCING}{name}".encode(), orjson.dumps({"task-count": tasks}))
 
 
@@ -101,15 +101,14 @@ def restart_record(topic: str, name: str, *, include_tasks: bool, only_failed: b
 
 
 def reduce(snapshot: ConfigSnapshot, record: LogRecord) -> ConfigSnapshot:
-    """The snapshot after one more record."""
+    """Returns the snapshot after one more record."""
     return reduce_all(snapshot, (record,))
 
 
 def reduce_all(snapshot: ConfigSnapshot, records: Iterable[LogRecord]) -> ConfigSnapshot:
-    """The snapshot after `records`, which follow it in offset order.
+    """Returns the snapshot after `records`, which follow it in offset order.
 
-    A record that is unknown or malformed changes nothing but the offset and is logged, without
-    its value.
+    An unknown or malformed record changes only the offset and is logged, without its value.
     """
     fold = _Fold(snapshot)
     for record in records:
@@ -118,7 +117,7 @@ def reduce_all(snapshot: ConfigSnapshot, records: Iterable[LogRecord]) -> Config
 
 
 def task_id(text: str) -> TaskId | None:
-    """`<connector>-<task>` taken apart at its last dash; None if it is not one."""
+    """Splits `<connector>-<task>` at its last dash; None if it is not a task id."""
     name, dash, number = text.rpartition("-")
     if dash and number.isascii() and number.isdigit():
         return TaskId(name, int(number))
@@ -126,7 +125,7 @@ def task_id(text: str) -> TaskId | None:
 
 
 def subject(key: bytes | None) -> tuple[Literal["config", "target-state"], str] | None:
-    """The connector that a record is about, if it holds or removes a config or a target state."""
+    """Returns the connector of a record that holds or removes a config or a target state."""
     text = "" if key is None else key.decode(errors="replace")
     if text.startswith(_TARGET_STATE):
         return "target-state", text.removeprefix(_TARGET_STATE)
@@ -140,7 +139,7 @@ class _Malformed(Exception):
 
 
 class _Fold:
-    """The snapshot in the making: copied once, then changed in place."""
+    """A snapshot being built: copied once, then changed in place."""
 
     def __init__(self, start: ConfigSnapshot) -> None:
         self._connectors = dict(start.connectors)
@@ -148,7 +147,7 @@ class _Fold:
         self._deferred = {name: dict(tasks) for name, tasks in start.deferred.items()}
         self._restarts = list(start.restarts)
         self._offset = start.offset
-        # In the order in which Connect tries them.
+        # In Connect's order.
         self._kinds: tuple[tuple[str, Callable[[str, LogRecord], None]], ...] = (
             (_TARGET_STATE, self._on_target_state),
             (_CONNECTOR, self._on_connector),
@@ -197,7 +196,8 @@ class _Fold:
         )
 
     def _keep(self, state: ConnectorState) -> None:
-        """Stores what is known of a name, where the connector's record or its absence puts it."""
+        """Stores a connector's state, in the place that its connector record, or the lack of one,
+        determines."""
         if state.name in self._connectors:
             self._connectors[state.name] = state
         elif state == ConnectorState(state.name, config={}):
@@ -237,7 +237,7 @@ class _Fold:
         self._connectors[name] = state
 
     def _remove(self, name: str) -> None:
-        """Forgets what goes with a connector's config. Fencing and target state outlive it."""
+        """Removes what belongs to a connector's config. Fencing and target state outlive it."""
         self._deferred.pop(name, None)
         known = self._connectors.pop(name, None)
         if known is not None:
@@ -264,7 +264,7 @@ class _Fold:
     def _on_commit(self, name: str, record: LogRecord) -> None:
         known = self._connectors.get(name)
         if known is None:
-            # Its removal may have been compacted away, and its tasks must not come back.
+            # Its removal may have been compacted away, and its tasks must not reappear.
             self._remove(name)
             return
         count = _integer(_json_object(record), "tasks")
@@ -275,7 +275,7 @@ class _Fold:
             known = replace(
                 known,
                 task_configs=tuple(written[number] for number in range(count)),
-                # Connect counts also an empty set, but not before the first task config.
+                # Connect also counts an empty set, but not before the first task config.
                 generation=known.generation + (deferred is not None),
                 applied_config=known.config,
                 inconsistent=False,
@@ -316,7 +316,7 @@ def _json_object(record: LogRecord) -> dict[str, Any]:
 
 
 def _properties(record: LogRecord) -> dict[str, str]:
-    """A config map; a null value counts as no value."""
+    """Decodes a config map; a null value counts as no value."""
     properties = _json_object(record).get("properties")
     if not isinstance(properties, dict):
         raise _Malformed("'properties' is not a JSON object")

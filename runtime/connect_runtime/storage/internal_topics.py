@@ -1,6 +1,6 @@
-"""Which shape must the topics of a Connect cluster have, and what is said when one has not?
+"""Checks the shape of a Connect cluster's internal topics, with Connect's error texts.
 
-The texts are Connect's. Shared by every implementation of Logs.
+Shared by every implementation of Logs.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from connect_runtime.connector_clients import OFFSETS_TOPIC_KEY, ConnectorClient
 from connect_runtime.storage.log import Logs
 from connect_specs.diagnostics import Diagnostic, Failed
 
-# Connect spreads these over partitions; every other topic of a cluster needs its total order.
+# Connect partitions these; every other topic of a cluster needs total order.
 _OF_MANY_PARTITIONS = frozenset(
     {"offset.storage.topic", "offsets.storage.topic", "status.storage.topic"}
 )
 
 
 def ensure_own_offsets_topic(logs: Logs, clients: ConnectorClients) -> None:
-    """Creates the offsets topic of a source that has one of its own, as the worker's is created
-    (KIP-618). Raises ConnectError."""
+    """Creates a source's own offsets topic with the same shape as the worker's (KIP-618). Raises
+    ConnectError."""
     new = clients.new_offsets_topic
     logs.ensure_compacted(
         clients.place.topic,
@@ -30,7 +30,7 @@ def ensure_own_offsets_topic(logs: Logs, clients: ConnectorClients) -> None:
 
 
 def check_compacted(topic: str, policy: str, purpose: str, key: str) -> None:
-    """Raises Failed unless the topic keeps the newest record of each key, and only that way."""
+    """Raises Failed unless the topic's only cleanup policy is compaction."""
     if policy == "compact":
         return
     raise Failed(
@@ -47,7 +47,7 @@ def check_compacted(topic: str, policy: str, purpose: str, key: str) -> None:
 
 
 def check_partitions(topic: str, partitions: int, purpose: str, key: str) -> None:
-    """Raises Failed unless the topic has a single partition, where one is needed."""
+    """Raises Failed if a topic that needs a single partition has more."""
     if partitions == 1 or key in _OF_MANY_PARTITIONS:
         return
     raise Failed(

@@ -1,7 +1,7 @@
-"""A source's offsets where its own topic lies over the worker's (KIP-618, smooth migration).
+"""Layers a source's own offsets topic over the worker's (KIP-618, smooth migration).
 
-An offset in the connector's topic wins; a partition that it does not have is looked for in the
-worker's. So a removal needs a tombstone in both. Pure.
+An offset in the connector's topic wins; a partition that it lacks is looked up in the worker's. So
+a removal needs a tombstone in both. Pure.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.offsets_topic import offset_records
 from connect_runtime.storage.snapshots import OffsetSnapshot, SourceOffset
 from connect_specs.desired import JsonScalar
-from connect_specs.offsets import canonical_partition
+from connect_specs.partitions import partition_key
 
 Entries = Iterable[tuple[Mapping[str, JsonScalar | bytes], Mapping[str, Any] | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetWrites:
-    """What a change of offsets writes, in this order: `removed`, tombstones in the worker's topic,
-    which must succeed; `own`, everything in the connector's topic; `copies` of what is no tombstone
-    in the worker's topic, which may fail. Without a topic of its own there is only `own`."""
+    """The records of an offset change, in write order: `removed`, tombstones in the worker's topic,
+    which must succeed; `own`, everything in the connector's topic; `copies`, the rest in the
+    worker's topic, which may fail. Without a topic of its own there is only `own`."""
 
     removed: tuple[NewRecord, ...]
     own: tuple[NewRecord, ...]
@@ -31,7 +31,7 @@ class OffsetWrites:
 
     @property
     def all(self) -> tuple[NewRecord, ...]:
-        """For a transaction that reaches both topics."""
+        """Returns all records, for a transaction that reaches both topics."""
         return (*self.removed, *self.own, *self.copies)
 
 
@@ -48,21 +48,21 @@ class LayeredOffsets:
 
     @property
     def merged(self) -> OffsetSnapshot:
-        """What the connector and its tasks are shown."""
+        """Returns the offsets that the connector and its tasks see."""
         if self.underneath is None:
             return self.own
         return _over(self.own, self.below, self.connector)
 
     @property
     def copied(self) -> OffsetSnapshot:
-        """The same partitions, where the worker's topic has them under the keys that it has."""
+        """Returns the same partitions, with the worker topic's keys where it has them."""
         return _over(self.below, self.own, self.connector)
 
     def writes(self, entries: Entries) -> OffsetWrites:
-        """Sets the offset of each partition, or removes it where it is None.
+        """Sets the offset of each partition, or removes it if it is None.
 
-        A partition is written under the key bytes that it has, in whichever topic. Raises Failed
-        with Connect's text for maps that it could not hold.
+        A partition keeps its key bytes, in either topic. Raises Failed with Connect's text for maps
+        that it could not hold.
         """
         found = list(entries)
         if self.underneath is None:
@@ -76,13 +76,14 @@ class LayeredOffsets:
 
 
 def _over(upper: OffsetSnapshot, lower: OffsetSnapshot, connector: str) -> OffsetSnapshot:
-    """The connector's offsets: those of `upper`, and of `lower` the partitions that it lacks."""
+    """Returns the connector's offsets: those of `upper`, and from `lower` the partitions that it
+    lacks."""
     first = upper.connectors.get(connector, {})
-    hidden = {canonical_partition(each.partition) for each in first.values()}
+    hidden = {partition_key(each.partition) for each in first.values()}
     shown: dict[bytes, SourceOffset] = {
         key: each
         for key, each in lower.connectors.get(connector, {}).items()
-        if canonical_partition(each.partition) not in hidden
+        if partition_key(each.partition) not in hidden
     }
     shown |= first
     return OffsetSnapshot({connector: shown} if shown else {})

@@ -1,7 +1,8 @@
-"""A Kafka topic as a log: what readers and writers of our topics promise.
+"""Defines a Kafka topic as a log: the contract of readers and writers of our topics.
 
-Two implementations hold the same contract tests: `connect_runtime.kafka.log` on a real broker and
-`connect_runtime.storage.memory` for tests of everything above. Readers show committed records only.
+Two implementations pass the same contract tests: `connect_runtime.kafka.log` on a real broker and
+`connect_runtime.storage.memory` for tests of all layers above. Readers return committed records
+only.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ class Fenced(Failed):
 
 
 class WriteFailed(Failed):
-    """Nothing was written; the transaction was aborted and the write may be tried again."""
+    """Nothing was written; the transaction was aborted and the write may be retried."""
 
 
 class WriteRefused(WriteFailed):
-    """Kafka does not take these very records, for example for their size: nothing was written, and
-    to try again changes nothing."""
+    """Kafka refuses these records, for example for their size: nothing was written, and a retry
+    fails too."""
 
 
 class WriteInDoubt(WriteFailed):
-    """Kafka did not say whether the transaction was committed. The next writer of the same
-    transactional id settles it: read to the end after opening that one."""
+    """Kafka did not report whether the transaction was committed. The next writer of the same
+    transactional id settles it: open that writer, then read to the end."""
 
 
 class LogBlocked(ConnectError):
@@ -60,11 +61,11 @@ class LogReader(Protocol):
     """Reads one topic, from its beginning, in offset order within each partition."""
 
     def poll(self) -> Sequence[LogRecord]:
-        """What has arrived since the last call, without waiting. May be empty."""
+        """Returns records that arrived since the last call, without waiting. May be empty."""
         ...
 
     def read_to_end(self, timeout_s: float) -> Sequence[LogRecord]:
-        """All records since the last call, up to the end as it is now.
+        """Returns all records since the last call, up to the current end.
 
         Waits for transactions that are open now to end. Raises LogBlocked naming topic, partition
         and offset after `timeout_s`.
@@ -72,7 +73,7 @@ class LogReader(Protocol):
         ...
 
     def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:
-        """All records since the last call until `offset` of `partition` has been read."""
+        """Returns all records since the last call until `offset` of `partition` has been read."""
         ...
 
     def close(self) -> None: ...
@@ -87,7 +88,7 @@ class LogWriter(Protocol):
     def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
         """Writes all of `records` or none, and returns them with partitions and offsets.
 
-        Raises Fenced, or WriteFailed. `usable` is False when only another writer can go on.
+        Raises Fenced, or WriteFailed. `usable` is False when only a new writer can continue.
         """
         ...
 
@@ -98,17 +99,17 @@ class Logs(Protocol):
     """Opens readers and writers on one Kafka cluster, and creates topics."""
 
     def cluster_id(self) -> str:
-        """Tells this Kafka cluster from others. Raises Unreachable."""
+        """Returns the Kafka cluster's id. Raises Unreachable."""
         ...
 
     def reader(self, topic: str) -> LogReader: ...
 
     def writer(self, transactional_id: str) -> LogWriter:
-        """A writer that has fenced every earlier writer of `transactional_id`."""
+        """Opens a writer and fences every earlier writer of `transactional_id`."""
         ...
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
-        """Ends every earlier writer of these ids; aborts what they left open."""
+        """Fences every earlier writer of these ids and aborts its open transactions."""
         ...
 
     def ensure_compacted(
@@ -123,8 +124,8 @@ class Logs(Protocol):
     ) -> None:
         """Creates the topic, compacted, or checks that it is. Raises Failed with Connect's text.
 
-        `key` is the setting that names the topic. `config` holds further topic settings for a
-        topic that is to be created; -1 leaves partitions or replication to the broker.
+        `key` is the setting that names the topic. `config` holds further settings for a new topic;
+        -1 leaves partitions or replication to the broker.
         """
         ...
 

@@ -1,8 +1,8 @@
-"""Topics as logs in memory: the twin of `connect_runtime.kafka.log`, for tests of all above it.
+"""Implements logs in memory: the twin of `connect_runtime.kafka.log`, for tests.
 
-Keeps what readers of a real topic notice: offsets that transaction markers take up, records hidden
-by open transactions, writers fenced by transactional id. Everybody who shares one MemoryLogs shares
-one cluster. Compaction never runs. Safe for many threads.
+Reproduces what readers of a real topic notice: offsets of transaction markers, records hidden by
+open transactions, writers fenced by transactional id. All users of one MemoryLogs share one
+cluster. Compaction never runs. Thread-safe.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Transaction:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What is at one offset; `record` None is a transaction's marker."""
+    """An entry at one offset; `record` None is a transaction's marker."""
 
     record: LogRecord | None
     transaction: _Transaction
@@ -88,7 +88,7 @@ class MemoryLogs:
         replication_factor: int = -1,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """As Logs has it; replication and further topic settings have no meaning here."""
+        """Implements Logs; replication and further topic settings are ignored."""
         with self.changed:
             if topic not in self._topics:
                 self.create_topic(topic, partitions)
@@ -97,39 +97,39 @@ class MemoryLogs:
         check_compacted(topic, found.policy, purpose, key)
 
     def close(self) -> None:
-        """Nothing to close; what was written stays, as on a broker."""
+        """Closes nothing; written records stay, as on a broker."""
 
     def create_topic(self, topic: str, partitions: int = 1, policy: str = "compact") -> None:
-        """A topic as somebody else may have created it."""
+        """Creates a topic as somebody else might have."""
         with self.changed:
             self._topics[topic] = _Topic(tuple([] for _ in range(partitions)), policy)
 
     def open_transaction(
         self, transactional_id: str, records: Iterable[NewRecord]
     ) -> OpenTransaction:
-        """Writes as a new writer that stops before its transaction's end, as a killed one does.
+        """Writes as a new writer that stops before its transaction's end, like a killed one.
 
-        Hides what follows from readers until it is ended or fenced.
+        Hides later records from readers until it is ended or fenced.
         """
         with self.changed:
             self._take_over(transactional_id)
             return OpenTransaction(self, self.append(transactional_id, records)[0])
 
     def partitions(self, topic: str) -> tuple[list[_Entry], ...]:
-        """The live partitions. Raises Failed if there is no such topic."""
+        """Returns the live partitions. Raises Failed if the topic does not exist."""
         found = self._topics.get(topic)
         if found is None:
             raise Failed(Diagnostic("topic.missing", "There is no such topic", topic))
         return found.partitions
 
     def epoch(self, transactional_id: str) -> int:
-        """Which of the id's writers is the newest."""
+        """Returns the epoch of the id's newest writer."""
         return self._epochs[transactional_id]
 
     def append(
         self, transactional_id: str, records: Iterable[NewRecord]
     ) -> tuple[_Transaction, list[LogRecord]]:
-        """Appends in a transaction that stays open. With `changed` held only."""
+        """Appends in a transaction that stays open. Call only while holding `changed`."""
         placed = [(record, self.partitions(record.topic)) for record in records]
         transaction = _Transaction(transactional_id)
         self._open.append(transaction)
@@ -153,7 +153,7 @@ class MemoryLogs:
         return transaction, written
 
     def end(self, transaction: _Transaction, *, commit: bool) -> None:
-        """Ends a transaction and wakes who waits for that. With `changed` held only."""
+        """Ends a transaction and wakes its waiters. Call only while holding `changed`."""
         transaction.end(_Fate.COMMITTED if commit else _Fate.ABORTED)
         self._open = [other for other in self._open if other is not transaction]
         self.changed.notify_all()
@@ -167,7 +167,7 @@ class MemoryLogs:
 
 
 class OpenTransaction:
-    """A transaction that a test holds open; ending it a second time changes nothing."""
+    """A transaction that a test holds open; ending it twice changes nothing."""
 
     def __init__(self, logs: MemoryLogs, transaction: _Transaction) -> None:
         self._logs = logs
@@ -183,7 +183,7 @@ class OpenTransaction:
 
 
 class MemoryLogWriter:
-    """A LogWriter."""
+    """Implements LogWriter."""
 
     def __init__(self, logs: MemoryLogs, transactional_id: str, epoch: int) -> None:
         self._logs = logs
@@ -217,7 +217,7 @@ class MemoryLogWriter:
 
 
 class MemoryLogReader:
-    """A LogReader."""
+    """Implements LogReader."""
 
     def __init__(self, topic: str, partitions: Sequence[list[_Entry]], changed: Condition) -> None:
         self._topic = topic
@@ -239,7 +239,7 @@ class MemoryLogReader:
             return self._read_until({partition: offset + 1}, timeout_s)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Closes nothing."""
 
     def _read_until(self, ends: Mapping[int, int], timeout_s: float) -> list[LogRecord]:
         def behind() -> list[int]:
@@ -258,7 +258,7 @@ class MemoryLogReader:
         return self._taken()
 
     def _stable_end(self, number: int) -> int:
-        """The first offset that an open transaction holds, or the end."""
+        """Returns the first offset that an open transaction holds, or the end."""
         entries = self._partitions[number]
         for offset in range(self._next[number], len(entries)):
             if entries[offset].transaction.fate is _Fate.OPEN:

@@ -1,8 +1,8 @@
-"""Which source offsets does the offsets topic hold, and which records change them?
+"""Encodes and decodes the source offsets in the offsets topic.
 
 Connect's format: key `["connector",{partition}]`, value the offset, null for none. Connect compares
 keys byte by byte, so a partition that has a record is written again under that record's own bytes,
-and a new one under the bytes that Connect would make. No I/O; values never reach the log.
+and a new one under the bytes that Connect would make. No I/O; values are never logged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from connect_runtime.storage.snapshots import OffsetSnapshot, SourceOffset
 from connect_specs.desired import JsonScalar, Offset, Partition
 from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.java_map import offset_key_bytes, offset_value_bytes
-from connect_specs.offsets import canonical_partition
+from connect_specs.partitions import PartitionKey, partition_key
 
 _log = logging.getLogger(__name__)
 
@@ -27,14 +27,14 @@ _LONG = range(-(1 << 63), 1 << 63)
 
 
 def reduce(snapshot: OffsetSnapshot, record: LogRecord) -> OffsetSnapshot:
-    """The snapshot after one more record."""
+    """Returns the snapshot after one more record."""
     return reduce_all(snapshot, (record,))
 
 
 def reduce_all(snapshot: OffsetSnapshot, records: Iterable[LogRecord]) -> OffsetSnapshot:
-    """The snapshot after `records`. Malformed ones are logged and change nothing.
+    """Returns the snapshot after `records`. Malformed ones are logged and change nothing.
 
-    A connector's offsets are in the order in which they were written last.
+    A connector's offsets are in the order of their last writes.
     """
     connectors = dict(snapshot.connectors)
     copied: dict[str, dict[bytes, SourceOffset]] = {}
@@ -71,18 +71,18 @@ def reduce_all(snapshot: OffsetSnapshot, records: Iterable[LogRecord]) -> Offset
 def offset_of(
     snapshot: OffsetSnapshot, connector: str, partition: Mapping[str, JsonScalar | bytes]
 ) -> Offset | None:
-    """The offset of a partition, in whichever order its fields were written.
+    """Returns the offset of a partition, whatever the order of its fields.
 
-    Where records exist under several key bytes, the one under Connect's own counts, as it does
-    for Apache's workers; else the newest.
+    If records exist under several key bytes, the one under Connect's own counts, as it does for
+    Apache's workers; else the newest.
     """
     held = snapshot.connectors.get(connector, {})
     own = held.get(offset_key_bytes(connector, partition))
     if own is not None:
         return own.offset
-    sought = canonical_source_partition(partition)
+    sought = source_partition_key(partition)
     for found in reversed(list(held.values())):
-        if canonical_partition(found.partition) == sought:
+        if partition_key(found.partition) == sought:
             return found.offset
     return None
 
@@ -93,7 +93,7 @@ def offset_records(
     entries: Iterable[tuple[Mapping[str, JsonScalar | bytes], Mapping[str, Any] | None]],
     snapshot: OffsetSnapshot,
 ) -> tuple[NewRecord, ...]:
-    """Sets the offset of each partition, or removes it where it is None.
+    """Sets the offset of each partition, or removes it if it is None.
 
     Written under every key that holds the partition now, so that no reader finds an older one.
     Raises Failed with Connect's text for maps that it could not hold.
@@ -105,22 +105,24 @@ def offset_records(
         check_map(offset)
         value = offset_value_bytes(offset)
         own = (offset_key_bytes(connector, partition),)
-        for key in keys.get(canonical_source_partition(partition), own):
+        for key in keys.get(source_partition_key(partition), own):
             records.append(NewRecord(topic, key, value))
     return tuple(records)
 
 
-def partition_keys(snapshot: OffsetSnapshot, connector: str) -> dict[str, tuple[bytes, ...]]:
-    """The keys under which each partition is held, by `canonical_partition`."""
-    keys: dict[str, tuple[bytes, ...]] = {}
+def partition_keys(
+    snapshot: OffsetSnapshot, connector: str
+) -> dict[PartitionKey, tuple[bytes, ...]]:
+    """Returns the record keys under which each partition is stored."""
+    keys: dict[PartitionKey, tuple[bytes, ...]] = {}
     for found in snapshot.connectors.get(connector, {}).values():
-        canonical = canonical_partition(found.partition)
-        keys[canonical] = (*keys.get(canonical, ()), found.key)
+        partition = partition_key(found.partition)
+        keys[partition] = (*keys.get(partition, ()), found.key)
     return keys
 
 
 def subject(key: bytes | None) -> tuple[str, Partition] | None:
-    """The connector and the partition that a record is about; None for what Connect never wrote."""
+    """Returns a record's connector and partition; None for records that Connect never wrote."""
     try:
         return _decode_key(key)
     except _Malformed:
@@ -164,10 +166,10 @@ def _unfit_kind(content: object) -> str | None:
     return type(content).__name__
 
 
-def canonical_source_partition(partition: Mapping[str, JsonScalar | bytes]) -> str:
-    """One text for equal partitions. Bytes come back from the topic as base64 text, so that is
-    what they compare as."""
-    return canonical_partition(
+def source_partition_key(partition: Mapping[str, JsonScalar | bytes]) -> PartitionKey:
+    """Returns the key that equal partitions share. Bytes come back from the topic as base64 text,
+    so they compare as that."""
+    return partition_key(
         {
             field: base64.b64encode(content).decode() if isinstance(content, bytes) else content
             for field, content in partition.items()
@@ -176,7 +178,7 @@ def canonical_source_partition(partition: Mapping[str, JsonScalar | bytes]) -> s
 
 
 def _decode_key(key: bytes | None) -> tuple[str, Partition] | None:
-    """The connector and partition that a key names; None where Connect writes no partition."""
+    """Returns a key's connector and partition; None where Connect writes no partition."""
     if key is None:
         raise _Malformed("it has no key")
     try:

@@ -1,4 +1,4 @@
-"""The state of a Connect cluster as its topics tell it: immutable values, one per topic.
+"""Immutable snapshots of a Connect cluster's state, one per topic.
 
 Each is made by folding records (`config_topic.reduce`, `status_topic.reduce`, ...) and never
 changed in place. Formats: Connect's config, status and offsets topics, and our assignments topic.
@@ -27,13 +27,13 @@ class TaskId:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorState:
-    """What the config topic says about one connector.
+    """One connector's state in the config topic.
 
     `config` as stored, references unresolved. `task_configs` is empty while `inconsistent`: a
     commit record came without its task records. `generation` counts sets of task configs as Connect
-    does, -1 before the first. `applied_config` is what the newest task configs were made from.
-    `task_count_record` is the newest `tasks-fencing` count; `pending_fencing` says that a commit
-    record came after it (KIP-618). `target_given` is False when no target state record exists.
+    does, -1 before the first. `applied_config` is the config that the newest task configs were made
+    from. `task_count_record` is the newest `tasks-fencing` count; `pending_fencing`: a commit
+    record came after it (KIP-618). `target_given` is False if no target state record exists.
     """
 
     name: str
@@ -65,8 +65,8 @@ class RestartRequest:
 class ConfigSnapshot:
     """The config topic up to `offset` (the next one to read).
 
-    `deferred` holds task configs that no commit record has covered yet; `orphans` what is known of
-    names without a connector record: a target state, fencing counts and task counts outlive it.
+    `deferred` holds task configs that no commit record has covered yet; `orphans` the state of
+    names without a connector record: target state, fencing counts and task counts outlive it.
     """
 
     connectors: Mapping[str, ConnectorState] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Status:
 
     @property
     def busy(self) -> bool:
-        """Whether it says that a runtime runs the connector or task, paused or not."""
+        """Whether a runtime runs the connector or task, paused or not."""
         return self.state in (State.RUNNING, State.PAUSED, State.RESTARTING)
 
 
@@ -112,8 +112,8 @@ class Status:
 class StatusSnapshot:
     """The status topic: the newest status of each connector and task, and topics in use.
 
-    `outdated` holds tasks whose last record in the topic is of an older attempt than the one that
-    `tasks` has: a late attempt wrote it, and the leader writes the newer status again.
+    `outdated` holds tasks whose last record in the topic is of an older attempt than the one in
+    `tasks`: a late attempt wrote it, and the leader writes the newer status again.
     """
 
     connectors: Mapping[str, Status] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class StatusSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a task is to do, as the leader wrote it last; a missing one means stop.
+    """What a task must do, as the leader wrote it last; a missing one means stop.
 
     `attempt` grows with each launch of the task and never repeats; `leader` is the leader's URL;
     `state` is running or paused; `generation` that of the task configs.
@@ -138,7 +138,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentSnapshot:
-    """The assignments topic. `attempts` holds the highest attempt ever seen of each task."""
+    """The assignments topic. `attempts` holds each task's highest attempt ever."""
 
     tasks: Mapping[TaskId, Assignment] = field(default_factory=dict)
     attempts: Mapping[TaskId, int] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class AssignmentSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """One source partition's offset. `key` is the record's own key bytes, to write under again."""
+    """One source partition's offset. `key` is the record's key bytes, for later writes."""
 
     partition: Partition
     offset: Offset
@@ -156,6 +156,6 @@ class SourceOffset:
 
 @dataclass(frozen=True, slots=True)
 class OffsetSnapshot:
-    """The offsets topic: per connector and key bytes the newest offset, unless a tombstone."""
+    """The offsets topic: the newest offset per connector and key bytes, without tombstones."""
 
     connectors: Mapping[str, Mapping[bytes, SourceOffset]] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""What was last said about each connector and task, and which topics do they use?
+"""Encodes and decodes the statuses of connectors and tasks, and the topics that they use.
 
 Connect's format, keys in plain text and values in compact JSON, any number of partitions. Two rules
-keep a worker that is late from hiding the truth: `may_write` before a write, and the reader's rule
-in `reduce_all`. No I/O; values never reach the log.
+keep a late worker from hiding newer statuses: `may_write` before a write, and the reader's rule in
+`reduce_all`. No I/O; values are never logged.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ _CONNECTOR = "status-connector-"
 _TASK = "status-task-"
 _TOPIC = "status-topic-"
 _TOPIC_SEPARATOR = ":connector-"
-# In characters, of at most four bytes each: far below what a record may take
+# In characters of at most four bytes: far below a record's limit
 _TRACE_MOST = 100_000
 _TRACE_GAP = 50
 
 
 def connector_record(topic: str, name: str, status: Status | None) -> NewRecord:
-    """Says how a connector is; None removes its status."""
+    """Returns a connector's status record; None removes its status."""
     return NewRecord(topic, f"{_CONNECTOR}{name}".encode(), _encode(status))
 
 
 def task_record(
     topic: str, task: TaskId, status: Status | None, *, again: bool = False
 ) -> NewRecord:
-    """Says how a task is; None removes its status. `again`: the leader repeats what it has read,
-    and the attempt may have said something newer meanwhile."""
+    """Returns a task's status record; None removes its status. `again`: the leader repeats what it
+    has read, and the attempt may have written something newer meanwhile."""
     return NewRecord(topic, f"{_TASK}{task}".encode(), _encode(status, again=again))
 
 
 def topic_in_use_record(
     topic: str, used: str, connector: str, *, task: int, discovered_ms: int
 ) -> NewRecord:
-    """Says that a connector reads or writes the topic `used`, seen first by one of its tasks."""
+    """Records that a connector reads or writes the topic `used`, seen first by one of its tasks."""
     value = {
         "topic": {
             "name": used,
@@ -57,12 +57,12 @@ def topic_in_use_record(
 
 
 def topic_unused_record(topic: str, used: str, connector: str) -> NewRecord:
-    """Forgets that a connector uses the topic `used`."""
+    """Removes the topic `used` from a connector's topics."""
     return NewRecord(topic, _topic_key(used, connector), None)
 
 
 def subject(key: bytes | None) -> str | None:
-    """The connector that a record tells of, itself or one of its tasks; None for topics in use."""
+    """Returns the connector of a connector's or task's status record; None for topics in use."""
     text = "" if key is None else key.decode(errors="replace")
     if text.startswith(_CONNECTOR):
         return text.removeprefix(_CONNECTOR)
@@ -71,15 +71,16 @@ def subject(key: bytes | None) -> str | None:
 
 
 def may_write(current: Status | None, worker_id: str, generation: int) -> bool:
-    """False where a write would hide what a newer worker said.
+    """Whether a write is allowed: False if it would hide a newer worker's status.
 
-    Connect asks this before UNASSIGNED and FAILED, which a worker may report late.
+    Connect checks this before UNASSIGNED and FAILED, which a worker may report late.
     """
     return current is None or current.worker_id == worker_id or current.generation <= generation
 
 
 def storable_trace(trace: str) -> str:
-    """The trace as a record can hold it: a plugin may put anything into it, of any length."""
+    """Returns the trace in a form that a record can hold: a plugin may put anything into it, of any
+    length."""
     text = trace.encode("utf-8", "replace").decode()
     if len(text) <= _TRACE_MOST:
         return text
@@ -89,22 +90,23 @@ def storable_trace(trace: str) -> str:
 
 
 def newest_generation(snapshot: StatusSnapshot) -> int:
-    """The largest generation of all statuses, -1 if there are none."""
+    """Returns the largest generation of all statuses, -1 if there are none."""
     statuses = (*snapshot.connectors.values(), *snapshot.tasks.values())
     return max((status.generation for status in statuses), default=-1)
 
 
 def reduce(snapshot: StatusSnapshot, record: LogRecord) -> StatusSnapshot:
-    """The snapshot after one more record."""
+    """Returns the snapshot after one more record."""
     return reduce_all(snapshot, (record,))
 
 
 def reduce_all(snapshot: StatusSnapshot, records: Iterable[LogRecord]) -> StatusSnapshot:
-    """The snapshot after `records`. Unknown or malformed ones are logged and change nothing.
+    """Returns the snapshot after `records`. Unknown or malformed ones are logged and change
+    nothing.
 
-    A record of an older attempt than the known one replaces nothing: a late attempt wrote it. And
-    UNASSIGNED does not replace RUNNING of the same or a newer generation: it comes from the worker
-    that had the task before.
+    A record of an older attempt than the known one is ignored: a late attempt wrote it. UNASSIGNED
+    does not replace RUNNING of the same or a newer generation: it comes from the worker that had
+    the task before.
     """
     fold = _Fold(snapshot)
     for record in records:
@@ -126,7 +128,7 @@ def reduce_all(snapshot: StatusSnapshot, records: Iterable[LogRecord]) -> Status
 
 
 class _Fold:
-    """The snapshot in the making: copied once, then changed in place."""
+    """A snapshot being built: copied once, then changed in place."""
 
     def __init__(self, start: StatusSnapshot) -> None:
         self.connectors = dict(start.connectors)
@@ -135,7 +137,7 @@ class _Fold:
         self.outdated = set(start.outdated)
 
     def apply(self, record: LogRecord) -> str | None:
-        """Takes one record in; returns why it was ignored, if it was."""
+        """Applies a record; returns why it was ignored, if it was."""
         key = "" if record.key is None else record.key.decode(errors="replace")
         if key.startswith(_CONNECTOR):
             return self._on_connector(key.removeprefix(_CONNECTOR), record.value)
@@ -169,7 +171,7 @@ class _Fold:
         known = self.tasks.get(task)
         repeated = _json_object(value).get("again") is True
         if known is not None and repeated and known.attempt == status.attempt and known != status:
-            # overtaken: what was said meanwhile is to be the topic's last word
+            # overtaken: the newer status must be written last
             self.outdated.add(task)
             return None
         if known is not None and _is_of_older_attempt(status, known):
@@ -207,7 +209,7 @@ class _Fold:
 
 
 def _is_of_older_attempt(status: Status, other: Status) -> bool:
-    """Whether both say which attempt they are about, and this one is about an older one."""
+    """Whether both name their attempts, and `status` is of the older one."""
     return (
         status.attempt is not None and other.attempt is not None and status.attempt < other.attempt
     )
@@ -228,7 +230,7 @@ def _encode(status: Status | None, *, again: bool = False) -> bytes | None:
         "version": status.version,
     }
     if status.attempt is not None:
-        # Apache's workers ignore fields that they do not know
+        # Apache's workers ignore unknown fields
         value["attempt"] = status.attempt
     if again:
         value["again"] = True
@@ -263,7 +265,7 @@ def _number(found: dict[str, Any], field: str) -> int | None:
 
 
 def _json_object(value: bytes) -> dict[str, Any]:
-    """Empty if the value is anything but a JSON object."""
+    """Decodes a JSON object; empty for anything else."""
     try:
         found = orjson.loads(value)
     except orjson.JSONDecodeError:

@@ -1,10 +1,9 @@
-"""Where does a source task's transaction end (`transaction.boundary`)?
+"""Decides when a source task's transaction ends (`transaction.boundary`).
 
-`poll`: what one poll returned is committed together with its offset, and never split. While data
-keeps coming, several whole polls share a transaction, for a tenth of a second at most; an idle
-source's records are committed at once. `interval`: after a time. `connector`: the task says.
-
-Without transactions, commits are a matter of time alone: of `offset.flush.interval.ms`.
+`poll`: the records of one poll are committed together with its offset, and never split. Under load,
+several whole polls share a transaction, for a tenth of a second at most; an idle source's records
+are committed at once. `interval`: commits after a time. `connector`: the task decides. Without
+transactions, only `offset.flush.interval.ms` decides when to commit.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ from connect_runtime.tasks.source_writer import SourceWriter
 _SHARED_S: Final = 0.1
 _SHARED_BYTES: Final = 32 << 20
 _QUICK_POLL_S: Final = 0.01  # a poll that took longer waited for its data
-_LONGEST_SHARED_S: Final = 0.25  # a poll that takes long does not hold up what came before it
+_LONGEST_SHARED_S: Final = 0.25  # a long poll does not delay earlier records
 
 
 class Boundary(Protocol):
-    """Decides after each poll, and during polls that take long."""
+    """Decides after each poll, and during long polls, whether to commit."""
 
     def due(self, writer: SourceWriter, poll_s: float, *, empty: bool) -> bool:
         """Whether to commit now, after a poll that took `poll_s`; `empty` if it found nothing."""
         ...
 
     def commit_at(self, writer: SourceWriter) -> float | None:
-        """When (monotonic seconds) to commit what is open if the next poll has not returned by
-        then; None to wait for it however long it takes."""
+        """Returns when (monotonic seconds) to commit open records if the next poll has not returned
+        by then; None to wait for the poll without limit."""
         ...
 
     def restart(self) -> None:
-        """A commit was made just now, or tried."""
+        """Restarts the timer after a commit or an attempted commit."""
         ...
 
 
 class PollBoundary:
-    """Whole polls. With `shared` False each has a transaction of its own."""
+    """Commits whole polls. With `shared` False each has its own transaction."""
 
     def __init__(self, *, shared: bool) -> None:
         self._shared_s = _SHARED_S if shared else 0.0
@@ -63,8 +62,8 @@ class PollBoundary:
 
 
 class IntervalBoundary:
-    """A time since the last commit. Unlike Apache's, seen also while the source is idle: an open
-    transaction would time out. With `always` True also while it polls."""
+    """Commits after a time since the last commit. Unlike Apache's, also while the source is idle:
+    an open transaction would time out. With `always` True also during polls."""
 
     def __init__(self, interval_s: float, *, always: bool) -> None:
         self._interval_s = interval_s
@@ -89,18 +88,18 @@ class Ending(Enum):
 
 
 class ConnectorBoundary:
-    """What the task asked for: a `TransactionContext`."""
+    """Commits when the task requests it: a `TransactionContext`."""
 
     def __init__(self) -> None:
         self._batch: Ending | None = None
         self._records: dict[int, tuple[SourceRecord, Ending]] = {}
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None:
-        """At the end of the batch, or right after `record`."""
+        """Commits at the end of the batch, or right after `record`."""
         self._ask(record, Ending.COMMIT)
 
     def abort_transaction(self, record: SourceRecord | None = None) -> None:
-        """The same, dropping the records and keeping their offsets."""
+        """Aborts at the same points, dropping the records and keeping their offsets."""
         self._ask(record, Ending.ABORT)
 
     def _ask(self, record: SourceRecord | None, ending: Ending) -> None:
@@ -111,7 +110,7 @@ class ConnectorBoundary:
                 )
             self._batch = ending
             return
-        # kept with its record: an id alone could come back for another one
+        # kept with its record: an id alone could be reused for another record
         _, asked = self._records.setdefault(id(record), (record, ending))
         if asked is not ending:
             raise ConnectorError(
@@ -125,12 +124,12 @@ class ConnectorBoundary:
         return bool(self._records)
 
     def after(self, record: SourceRecord) -> Ending | None:
-        """What to do right after `record`."""
+        """Returns what to do right after `record`."""
         _, ending = self._records.pop(id(record), (record, None))
         return ending
 
     def after_batch(self) -> Ending | None:
-        """What to do after the batch."""
+        """Returns what to do after the batch."""
         ending, self._batch = self._batch, None
         return ending
 
@@ -147,11 +146,11 @@ class ConnectorBoundary:
 def boundary_of(
     launch: TaskLaunch, *, asked: bool
 ) -> PollBoundary | IntervalBoundary | ConnectorBoundary:
-    """The boundary that the connector's config asks for; the flush interval where there are no
-    transactions.
+    """Returns the boundary that the connector's config requests; without transactions, the flush
+    interval.
 
-    `asked`: the task wants to be asked before each commit (KIP-910), so none may happen during a
-    poll, and no poll may begin with records that wait for theirs.
+    `asked`: the task wants to be asked before each commit (KIP-910), so no commit may happen during
+    a poll, and no poll may start while records wait for a commit.
     """
     if not exactly_once(launch.worker):
         return IntervalBoundary(client_properties.flush_interval_ms(launch) / 1000, always=False)

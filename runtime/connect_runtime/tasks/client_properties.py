@@ -1,7 +1,7 @@
-"""Which properties do a task's Kafka clients have?
+"""Builds the properties of a task's Kafka clients.
 
-In Java's names: our own defaults, then the connector's (`connector_clients`), then what cannot be
-overridden. Clients for the cluster's own topics take the worker's login.
+In Java's names: our own defaults, then the connector's (`connector_clients`), then properties that
+cannot be overridden. Clients for the cluster's own topics use the worker's login.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EXACTLY_ONCE: Final = {"enable.idempotence": "true", "acks": "all"}
 
 
 def clients_of(launch: TaskLaunch, kind: Kind) -> ConnectorClients:
-    """The clients of a task's connector, and where its offsets are."""
+    """Returns the clients of a task's connector, and where its offsets are."""
     return ConnectorClients(
         launch.group_id,
         launch.topics.offsets,
@@ -31,16 +31,16 @@ def clients_of(launch: TaskLaunch, kind: Kind) -> ConnectorClients:
 
 
 def control(launch: TaskLaunch, purpose: str) -> dict[str, str]:
-    """Clients of the cluster's own topics."""
+    """Returns properties of clients for the cluster's own topics."""
     base = "-".join(filter(None, (launch.group_id, launch.worker.get("client.id"))))
     return clients_of(launch, "source").worker_client() | {"client.id": f"{base}-{purpose}"}
 
 
 def source_producer(launch: TaskLaunch) -> dict[str, str]:
-    """The transactional producer of a source task.
+    """Returns properties of a source task's transactional producer.
 
     Its transactions may last as long as Kafka's default allows, and a minute longer than an
-    interval that the connector asks for: slow polls and suspended machines are no failures.
+    interval that the connector requests: slow polls and suspended machines are not failures.
     """
     config = launch.connector_config
     timeout_ms = _TRANSACTION_TIMEOUT_MS
@@ -58,10 +58,10 @@ def source_producer(launch: TaskLaunch) -> dict[str, str]:
 
 
 def plain_source_producer(launch: TaskLaunch) -> dict[str, str]:
-    """The producer of a source task with `exactly.once.source.support=disabled`.
+    """Returns producer properties of a task with `exactly.once.source.support=disabled`.
 
-    It tries for ever unless told otherwise, as Connect's does, and repeats no record within one
-    attempt unless that is turned off or other `acks` forbid it.
+    It retries forever unless configured otherwise, as Connect's does, and repeats no record within
+    one attempt unless that is turned off or other `acks` forbid it.
     """
     settings = _source_settings(launch)
     settings.pop("transactional.id", None)
@@ -79,8 +79,8 @@ def plain_source_producer(launch: TaskLaunch) -> dict[str, str]:
 
 
 def offsets_producer(launch: TaskLaunch) -> dict[str, str]:
-    """The producer of a source's offsets where its records have one without transactions: the
-    worker's login for the worker's topic, the connector's for a topic of its own."""
+    """Returns properties of a source's separate offsets producer, used without transactions: the
+    worker's login for the worker's topic, the connector's for its own topic."""
     clients = clients_of(launch, "source")
     properties = control(launch, f"offsets-{launch.id}")
     if clients.place.underneath is None:
@@ -89,8 +89,8 @@ def offsets_producer(launch: TaskLaunch) -> dict[str, str]:
 
 
 def dropped_overrides(launch: TaskLaunch) -> list[str]:
-    """Which producer settings the user gave, on the worker or the connector, that exactly-once
-    sources cannot follow."""
+    """Returns the user's producer settings, of the worker or the connector, that exactly-once
+    sources cannot use."""
     kept = {**_EXACTLY_ONCE, "acks": ("all", "-1"), "transactional.id": ()}
     sources = ((launch.worker, "producer."), (launch.connector_config, "producer.override."))
     return [
@@ -102,17 +102,17 @@ def dropped_overrides(launch: TaskLaunch) -> list[str]:
 
 
 def flush_timeout_ms(launch: TaskLaunch) -> int:
-    """How long a commit without transactions waits for acknowledgements."""
+    """Returns how long a commit without transactions waits for acknowledgements."""
     return int(launch.worker.get("offset.flush.timeout.ms") or 5_000)
 
 
 def sink_consumer(launch: TaskLaunch) -> dict[str, str]:
-    """The consumer of a sink task.
+    """Returns properties of a sink task's consumer.
 
-    Unlike Apache's, it reads committed records only unless told otherwise: our sources write in
-    transactions, and a sink that read aborted records would copy them. And its group waits for a
-    killed task no 45 s: until then its successor gets no records, and offsets cannot be moved.
-    Raises ConfigError for an override that the worker forbids.
+    Unlike Apache's, it reads only committed records unless configured otherwise: our sources write
+    in transactions, and a sink that read aborted records would copy them. Its session is shorter
+    than 45 s: until a killed task's session ends, its successor gets no records and offsets cannot
+    be moved. Raises ConfigError for an override that the worker forbids.
     """
     clients = clients_of(launch, "sink")
     clients.check()
@@ -129,23 +129,24 @@ def sink_consumer(launch: TaskLaunch) -> dict[str, str]:
 
 
 def boundary_interval_ms(launch: TaskLaunch) -> int:
-    """How long a transaction may last with `transaction.boundary=interval`."""
+    """Returns how long a transaction may last with `transaction.boundary=interval`."""
     given = launch.connector_config.get("transaction.boundary.interval.ms")
     return int(given or flush_interval_ms(launch))
 
 
 def flush_interval_ms(launch: TaskLaunch) -> int:
-    """How often offsets are committed where nothing else says when."""
+    """Returns how often offsets are committed by default."""
     return int(launch.worker.get("offset.flush.interval.ms") or 60_000)
 
 
 def _source_defaults(launch: TaskLaunch) -> dict[str, str]:
-    # librdkafka's 100 ms, and a race that it loses, would delay each start
+    # librdkafka's default of 100 ms, and a race that it loses, would delay each start
     return {"client.id": f"connector-producer-{launch.id}", "reconnect.backoff.ms": "1"}
 
 
 def _source_settings(launch: TaskLaunch) -> dict[str, str]:
-    """Raises ConfigError for an override that the worker forbids."""
+    """Returns the source's producer settings. Raises ConfigError for an override that the worker
+    forbids."""
     clients = clients_of(launch, "source")
     clients.check()
     return clients.producer()

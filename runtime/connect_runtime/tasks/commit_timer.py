@@ -1,11 +1,11 @@
-"""Commits what is open while a poll takes long.
+"""Commits open records while a poll takes long.
 
-Quick polls share a transaction, so one may be open when the next poll begins; and nobody knows
-beforehand how long that takes. Were the transaction left open, readers would wait for its records,
-and a poll longer than `transaction.timeout.ms` would make Kafka abort it, on every attempt.
+Quick polls share a transaction, so one may be open when the next poll starts, and that poll may
+take any time. If the transaction stayed open, readers would wait for its records, and a poll longer
+than `transaction.timeout.ms` would make Kafka abort it, on every attempt.
 
-The task is called from its own thread only: this thread calls the writer, and the task never. A
-poll that returns meanwhile waits for the commit to end.
+Only the task's own thread calls the task: this thread calls only the writer. A poll that returns
+meanwhile waits for the commit to end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from connect_runtime.tasks.source_writer import SourceWriter
 
 
 class CommitTimer:
-    """A thread that is made with the first transaction left open and then sleeps between them."""
+    """A thread that starts with the first transaction left open and sleeps between transactions."""
 
     def __init__(
         self, writer: SourceWriter, boundary: Boundary, commit: Callable[[], None]
@@ -28,7 +28,7 @@ class CommitTimer:
         self._writer = writer
         self._boundary = boundary
         self._commit = commit
-        self._busy = threading.Lock()  # held by whoever may use the writer
+        self._busy = threading.Lock()  # held by the thread that may use the writer
         self._open = threading.Event()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -37,8 +37,8 @@ class CommitTimer:
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Lets the thread commit while the block runs. Raises what its commit raised, whatever the
-        block raises: the writer must not be used any more."""
+        """Lets the thread commit while the block runs. Raises its commit's error, even if the block
+        raises another: the writer must no longer be used."""
         if not self._writer.open or self._boundary.commit_at(self._writer) is None:
             yield
             return

@@ -1,7 +1,7 @@
-"""What does the leader want of this attempt, now?
+"""Follows what the leader wants of this attempt, in the assignments topic.
 
-Follows the assignments topic with one small consumer: a runtime may have hundreds of tasks. An
-attempt runs only while the newest record of its task names it.
+Uses one small consumer: a runtime may have hundreds of tasks. An attempt runs only while the newest
+record of its task names it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from connect_specs.states import TargetState
 
 
 class Wanted(Enum):
-    """What an attempt is to do. The last two end it."""
+    """What an attempt must do. The last two end it."""
 
     RUN = "run"
     PAUSE = "pause"
     STOP = "stop"
-    NOTHING = "nothing"  # another attempt has the task: not even clean up in Kafka
+    NOTHING = "nothing"  # another attempt has the task: do not even clean up in Kafka
 
 
 class Orders:
-    """Folds assignment records into what one attempt is to do."""
+    """Reduces assignment records to what one attempt must do."""
 
     def __init__(self, launch: TaskLaunch) -> None:
         self._id = launch.id
@@ -41,7 +41,7 @@ class Orders:
         self.offset = launch.assignments_offset
 
     def take(self, message: Any) -> None:
-        """One more record of the assignments topic."""
+        """Applies one more record of the assignments topic."""
         self.offset = message.offset() + 1
         if message.key() != self._key:
             return
@@ -58,7 +58,7 @@ class Orders:
 
     @property
     def wanted(self) -> Wanted:
-        """What the newest record says."""
+        """Returns what the newest record wants."""
         assignment = self._snapshot.tasks.get(self._id)
         if assignment is None:
             return Wanted.STOP if self._told else Wanted.NOTHING
@@ -73,7 +73,7 @@ class Orders:
                 return Wanted.STOP
 
 
-# librdkafka demands a group; with partitions assigned by hand and no commits it is never used
+# librdkafka requires a group; with manual assignment and no commits it is never used
 UNUSED_GROUP: Final = "connect-log-reader"
 _SMALL: Final = {
     "group.id": UNUSED_GROUP,
@@ -81,7 +81,7 @@ _SMALL: Final = {
     "enable.auto.offset.store": False,
     "auto.offset.reset": "earliest",
     "isolation.level": "read_committed",
-    # the broker answers at once when there is something: this only bounds idle requests
+    # the broker answers at once when it has records: this only bounds idle requests
     "fetch.wait.max.ms": 2_000,
     "fetch.queue.backoff.ms": 10,
     "queued.min.messages": 1,
@@ -91,7 +91,7 @@ _SMALL: Final = {
 
 
 class Control:
-    """Tails the assignments topic from where `orders` stands."""
+    """Tails the assignments topic from the position of `orders`."""
 
     def __init__(self, launch: TaskLaunch, orders: Orders) -> None:
         self._orders = orders
@@ -100,7 +100,7 @@ class Control:
         self._consumer.assign([TopicPartition(launch.topics.assignments, 0, orders.offset)])
 
     def wanted(self, wait_s: float = 0.0) -> Wanted:
-        """What to do now; waits up to `wait_s` for news if there are none."""
+        """Returns what to do now; waits up to `wait_s` for records if there are none."""
         message = self._consumer.poll(wait_s)
         while message is not None:
             _check(message.error())
@@ -114,6 +114,7 @@ class Control:
 
 
 def _check(error: KafkaError | None) -> None:
-    """Errors that do not pass by themselves, such as a topic that is gone, end the attempt."""
+    """Raises errors that do not pass by themselves, such as a deleted topic; they end the
+    attempt."""
     if error is not None and error.fatal():
         raise KafkaException(error)

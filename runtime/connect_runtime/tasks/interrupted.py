@@ -1,11 +1,11 @@
-"""Did Kafka interrupt an attempt, or did its task fail?
+"""Separates Kafka's temporary failures, which interrupt an attempt, from its task's failures.
 
-What passes by itself (a broker that is silent, a coordinator that moves, a partition without a
-leader) ends the attempt and not its task: it is launched again after a pause. What stays until
-somebody acts (rights, logins, settings, topics that are gone) fails the task.
+A failure that passes by itself (a silent broker, a moving coordinator, a partition without a
+leader) ends the attempt but not its task: it is launched again after a pause. A failure that lasts
+until somebody acts (permissions, logins, settings, deleted topics) fails the task.
 
-The edges that call Kafka decide this, never whoever catches an error at the end: a task may use
-Kafka clients of its own, and what those raise is the task's failure.
+The code that calls Kafka decides this, not the code that catches the error at the end: a task may
+use its own Kafka clients, and their errors are the task's failures.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class Interrupted(Exception):
 
 
 def is_interruption(error: KafkaError) -> bool:
-    """Whether what Kafka said passes by itself."""
+    """Whether Kafka's error passes by itself."""
     return error.retriable() or error.code() in PASSING
 
 
 @contextmanager
 def kafka_may_interrupt() -> Iterator[None]:
-    """Raises Interrupted for what Kafka's clients raise inside and what passes by itself.
+    """Turns temporary errors of Kafka's clients inside the block into Interrupted.
 
-    For blocks that call Kafka and nothing of the task's.
+    For blocks that call Kafka and none of the task's code.
     """
     try:
         yield

@@ -1,6 +1,6 @@
-"""What the herder gives a task to start with, and the one small value that a task returns.
+"""Defines what the herder passes to a task at its start, and the result that a task returns.
 
-Both cross process borders as JSON, so that a Spark executor needs nothing but this package.
+Both cross process borders as JSON, so a Spark executor needs only this package.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from connect_specs.names import ClusterTopics
 class TaskLaunch:
     """One attempt at running a task.
 
-    `assignments_offset`: where in the assignments topic to begin reading; everything that concerns
-    this attempt is at or after it. `leader_term` is the status generation to write. `config` is the
+    `assignments_offset`: where in the assignments topic to start reading; all records of this
+    attempt are at or after it. `leader_term` is the status generation to write. `config` is the
     task's config, `connector_config` the connector's (converters and client overrides come from
     it), both with references unresolved. `worker` holds worker properties in Apache's names;
-    `worker_id` is the runtime's advertised host:port for status records. `given` holds what config
-    providers gave for references: empty until `resolve_launch`, in the process that runs the task.
+    `worker_id` is the runtime's advertised host:port for status records. `given` holds the values
+    that config providers returned for references: empty until `resolve_launch`, in the process that
+    runs the task.
     """
 
     id: TaskId
@@ -42,7 +43,7 @@ class TaskLaunch:
 def exactly_once(worker: Mapping[str, str]) -> bool:
     """Whether sources write in transactions, by `exactly.once.source.support`: unless `disabled`.
 
-    `preparing` behaves like `enabled`: no worker of this cluster would write in another way.
+    `preparing` behaves like `enabled`: all workers of this cluster write in transactions.
     """
     return worker.get("exactly.once.source.support", "").strip().lower() != "disabled"
 
@@ -50,21 +51,21 @@ def exactly_once(worker: Mapping[str, str]) -> bool:
 class Ended(StrEnum):
     """How an attempt ended."""
 
-    STOPPED = "stopped"  # asked to; everything was committed
+    STOPPED = "stopped"  # as requested; everything was committed
     SUPERSEDED = "superseded"  # a newer assignment exists; nothing was done after it was seen
     FAILED = "failed"  # the task threw; stays failed until restarted
     FENCED = "fenced"  # a newer producer of the same id exists, or its transaction expired
-    INTERRUPTED = "interrupted"  # Kafka failed it, not the task: launched again after a pause
+    INTERRUPTED = "interrupted"  # Kafka failed, not the task: launched again after a pause
     ORPHANED = "orphaned"  # the runtime that launched it is gone
     LOST = "lost"  # the worker process died or was killed; only the launcher says this
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an attempt came to; `trace` is set when it FAILED, was INTERRUPTED or was LOST.
+    """The result of an attempt; `trace` is set when it FAILED, was INTERRUPTED or was LOST.
 
-    `dead`: its process is known to have ended, or to have given up. False for a LOST one whose
-    process may still do something.
+    `dead`: its process is known to have ended or to have stopped working. False for a LOST one
+    whose process may still be running.
     """
 
     id: TaskId

@@ -1,7 +1,7 @@
-"""A source task's offsets at its start, wherever its connector keeps them (KIP-618).
+"""Reads a source task's offsets at its start, wherever its connector keeps them (KIP-618).
 
-Most connectors have theirs in the worker's topic. The others have a topic of their own over it,
-which is created here if its connector has not done that, and read with the connector's clients.
+Most connectors use the worker's topic. The others have their own topic layered over it, which is
+created here if it does not exist, and read with the connector's clients.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _READ_S: Final = 60.0
 def read_layers(
     clients: ConnectorClients, read_worker_topic: Callable[[], OffsetSnapshot]
 ) -> LayeredOffsets:
-    """All committed offsets of the task's connector, up to the ends of its topics as they are now.
+    """Returns all committed offsets of the task's connector, up to its topics' current ends.
 
-    Raises ConnectError; LogBlocked where an open transaction hides the end.
+    Raises ConnectError; LogBlocked if an open transaction hides the end.
     """
     place, name = clients.place, clients.name
     if place.underneath is None and not clients.own_login:
@@ -50,7 +50,7 @@ def _read(logs: KafkaLogs, topic: str) -> OffsetSnapshot:
 
 
 def _same_topic(logs: KafkaLogs, clients: ConnectorClients) -> bool:
-    """Whether another address leads to the worker's own topic."""
+    """Whether another address is the worker's own topic."""
     place = clients.place
     if not place.elsewhere or place.topic != place.underneath:
         return False

@@ -1,8 +1,8 @@
-"""One task's records and offsets without transactions, at least once.
+"""Writes one task's records and offsets without transactions, at least once.
 
 For `exactly.once.source.support=disabled`. Offsets are written only when every record sent before
-them is acknowledged, so a task that is killed sends the records since then again. Nothing fences:
-the leader starts no successor before it knows that the old process is gone.
+them is acknowledged, so after a kill the records since then are sent again. Nothing is fenced: the
+leader starts no successor before it knows that the old process is gone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROOM_LIMIT_S: Final = 60.0
 
 
 class PlainWriter:
-    """A producer of records, and one of offsets. A SourceWriter."""
+    """A producer of records and one of offsets. Implements SourceWriter."""
 
     atomic = False
     expires_s = None
@@ -68,7 +68,7 @@ class PlainWriter:
             raise self._failures.failure(error_in(raised), self._producer) from raised
 
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
-        """Waits until what was sent is acknowledged, then writes the offsets after it.
+        """Waits until sent records are acknowledged, then writes the offsets after them.
 
         False if that takes longer than `offset.flush.timeout.ms` or the offsets cannot be written:
         they wait for the next commit, as in Connect.
@@ -83,10 +83,10 @@ class PlainWriter:
         return True
 
     def abort(self) -> None:
-        """Does nothing: what was sent cannot be taken back, and comes again."""
+        """Does nothing: sent records cannot be taken back and are sent again."""
 
     def close(self) -> None:
-        """Ends both producers, after waiting for what was sent."""
+        """Closes both producers, after waiting for sent records."""
         try:
             self._flush(self._flush_limit_s)
         finally:

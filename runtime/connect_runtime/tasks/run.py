@@ -1,4 +1,4 @@
-"""Runs one attempt at a task, from the first look at its assignment to its outcome."""
+"""Runs one attempt at a task, from reading its assignment to its outcome."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _log = logging.getLogger(__name__)
 def run_task(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
     """Runs the attempt and returns when it has ended, never raising.
 
-    `orphaned` is asked between batches: once it says True, the attempt commits what it can within
-    five seconds and ends without a status. Statuses but for that are in the topic before this
+    `orphaned` is checked between batches: once True, the attempt commits what it can within five
+    seconds and ends without a status. In all other cases its statuses are in the topic before this
     returns.
     """
     # Spark's workers are forked with the collector off; cycles would pile up over months.
     gc.enable()
     try:
         launch = resolve_launch(launch)
-    except Exception as error:  # a config provider may be a third party's
-        # the leader writes the status: how to reach Kafka may be what cannot be resolved
+    except Exception as error:  # a config provider may be third-party code
+        # the leader writes the status: Kafka's address may be what cannot be resolved
         trace = trace_of(error, launch)
         _log.error("Task %s failed: %s", launch.id, trace)
         return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)
@@ -54,7 +54,7 @@ def run_task(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
         trace = trace_of(error, launch)
         _log.warning("Task %s was interrupted: %s", launch.id, error)
         return Outcome(launch.id, launch.attempt, Ended.INTERRUPTED, trace)
-    except (Exception, SystemExit) as error:  # whatever a connector raises is its outcome
+    except (Exception, SystemExit) as error:  # a connector's exception is its outcome
         trace = reporter.trace or trace_of(error, launch)
         _log.error("Task %s failed: %s", launch.id, trace)
         return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)

@@ -1,7 +1,7 @@
-"""What Kafka said about records that did not arrive, and what follows for the attempt.
+"""Turns Kafka's errors about undelivered records into the error that ends the attempt.
 
-Fenced, Interrupted, or a failure with the reason that tells most. librdkafka answers most calls
-after a failure only with the fact that there was one; the reason is in delivery reports.
+It is Fenced, Interrupted, or a failure with the most specific reason. After a failure librdkafka
+answers most calls only with the fact that there was one; the reason is in delivery reports.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from connect_specs.diagnostics import Diagnostic
 
 _ASK_TIMEOUT_S: Final = 5.0
 _KEPT: Final = 10
-# What calls to a producer raise. Let error_in() tell what it was.
+# What calls to a producer raise. Use error_in() to find the cause.
 RAISED: Final = (KafkaException, SystemError)
 
 
@@ -38,13 +38,14 @@ class SendFailures:
         self._refusal: KafkaError | None = None
 
     def delivered(self, error: KafkaError | None, message: Any) -> None:
-        """A delivery report."""
-        # what was purged failed for the reason of another record
+        """Handles a delivery report."""
+        # purged records failed because of another record
         if error is not None and error.code() not in PURGED and len(self._found) < _KEPT:
             self._found.append((error, message.topic()))
 
     def erred(self, error: KafkaError) -> None:
-        """An error of a connection. A refused login makes all calls time out, without a word."""
+        """Handles a connection error. A refused login makes all calls time out without giving a
+        reason."""
         if error.code() in AUTHENTICATION:
             self._refusal = error
 
@@ -56,19 +57,19 @@ class SendFailures:
         self._refusal = None
 
     def failure(self, error: KafkaError | None, producer: Producer) -> Exception:
-        """What to raise after `error`, or after delivery reports alone.
+        """Returns what to raise after `error`, or after delivery reports alone.
 
-        Fenced if a newer producer has the transactional id; Interrupted for what passes by itself;
-        else ConnectorError.
+        Fenced if a newer producer has the transactional id; Interrupted for temporary errors; else
+        ConnectorError.
         """
         try:
-            producer.poll(0)  # takes in what has not been told yet
+            producer.poll(0)  # handles pending reports
         except RAISED as fatal:
             self._found.append((error_in(fatal), None))
         found = [*self._found, *([] if error is None else [(error, None)])]
         if any(each.code() in FENCED for each, _ in found):
             return fenced()
-        # what stays tells more than what passes: a lasting failure makes others time out
+        # lasting errors come before temporary ones: a lasting failure makes others time out
         found.sort(key=lambda each: is_interruption(each[0]))
         telling, topic = found[0]
         if topic is not None and telling.code() in _MAY_BE_DELETED and _is_gone(topic, producer):
@@ -85,9 +86,9 @@ class SendFailures:
 
 
 def error_in(raised: BaseException) -> KafkaError:
-    """The error that a producer's call raised.
+    """Returns the error of a producer's call.
 
-    A fatal error that arrives together with delivery reports comes wrapped in a SystemError: the
+    A fatal error that arrives together with delivery reports is wrapped in a SystemError: the
     client library calls the reports' callback with an exception already set.
     """
     found = raised if isinstance(raised, KafkaException) else raised.__cause__
@@ -97,7 +98,7 @@ def error_in(raised: BaseException) -> KafkaError:
 
 
 def fenced() -> Fenced:
-    """Says that a newer producer has the transactional id."""
+    """Returns the error for a newer producer with the same transactional id."""
     what = (
         "another producer has taken over this task's transactional id, or Kafka has aborted its"
         " transaction, which was open for longer than transaction.timeout.ms"
@@ -109,7 +110,7 @@ _MAY_BE_DELETED: Final = SILENT | NO_SUCH_TOPIC | {KafkaError._MSG_TIMED_OUT}  #
 
 
 def _is_gone(topic: str, producer: Producer) -> bool:
-    """Whether Kafka says that it has no such topic. Asked for all: asking for one may create it."""
+    """Whether Kafka has no such topic. Asks for all topics: asking for one may create it."""
     try:
         return topic not in producer.list_topics(timeout=_ASK_TIMEOUT_S).topics
     except KafkaException:

@@ -1,7 +1,7 @@
 """Runs a sink task: at least once, offsets committed only after the task has flushed.
 
-The task gets batches in order; what it has taken is committed at the worker's pace. Nothing waits
-for the answers, except at the end.
+The task gets batches in order; processed offsets are committed at the worker's interval. Nothing
+waits for the answers, except at the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from connect_runtime.tasks.traces import ErrorTexts
 
 _log = logging.getLogger(__name__)
 
-_READ_S: Final = 0.2  # how long to wait for records; also how late a stop can be seen
+_READ_S: Final = 0.2  # how long to wait for records; also the longest delay of a stop
 _RETRY_S: Final = 1.0
 
 
@@ -47,7 +47,7 @@ def run_sink(
 
 
 class _Loop:
-    """One task between its start and its end: also its `SinkTaskContext`."""
+    """One task between its start and its end; also its `SinkTaskContext`."""
 
     def __init__(self, launch: TaskLaunch, task: SinkTask, reporter: Reporter) -> None:
         self._launch = launch
@@ -59,7 +59,7 @@ class _Loop:
         self._consumer: SinkConsumer | None = None
         self._state: State | None = None
         self._pending: Delivery | None = None
-        self._put_again = 0.0  # when to put what is pending
+        self._put_again = 0.0  # when to retry the pending batch
         self._held: set[TopicPartition] = set()  # paused by the task itself
         self._rewinds: dict[TopicPartition, int] = {}
         self._timeout_s: float | None = None
@@ -67,7 +67,7 @@ class _Loop:
         self._patience_s = int(launch.worker.get("offset.flush.timeout.ms") or 5_000) / 1000
         self._next_commit = time.monotonic() + self._interval_s
 
-    # what the task may ask
+    # calls from the task
 
     @property
     def configs(self) -> Mapping[str, str]:
@@ -134,7 +134,7 @@ class _Loop:
             if started:
                 self._finish(commit=ended is not Ended.SUPERSEDED)
         except Exception:
-            # as Connect does: what the task took before it failed need not come again
+            # as Connect does: records that the task took before it failed need not be redelivered
             self._finish(commit=True)
             raise
         finally:
@@ -156,7 +156,7 @@ class _Loop:
         )
 
     def _be(self, state: State) -> None:
-        """Enters a state: pauses or resumes everything, and says so."""
+        """Enters a state: pauses or resumes all partitions, and reports it."""
         if state is self._state:
             return
         first, self._state = self._state is None, state
@@ -169,8 +169,8 @@ class _Loop:
         self._reporter.write(self._reporter.record(state))
 
     def _once(self) -> None:
-        """Commits if it is time, reads, puts."""
-        if self._pending is None:  # else the batch that is put again would come after them
+        """Commits if it is time, reads, and puts."""
+        if self._pending is None:  # else the retried batch would come after them
             self._kafka.seek(self._take_rewinds(self._offsets.assigned))
             self._rewinds.clear()
         now = time.monotonic()
@@ -185,13 +185,13 @@ class _Loop:
         if self._pending is None:
             self._put(delivery)
             return
-        # everything is paused meanwhile, so that nothing should have been read
+        # everything is paused meanwhile, so nothing should have been read
         self._pending = self._pending.then(delivery)
         if time.monotonic() >= self._put_again:
             self._put(self._pending)
 
     def _read_s(self) -> float:
-        """How long to wait for records: never so long that a stop is seen late."""
+        """Returns how long to wait for records: short enough to see a stop in time."""
         now = time.monotonic()
         timeout_s, self._timeout_s = self._timeout_s, None
         until = (
@@ -220,18 +220,18 @@ class _Loop:
         self._set_pending(None)
 
     def _set_pending(self, delivery: Delivery | None) -> None:
-        """What is to be put again; everything flows once that is nothing."""
+        """Sets the batch to retry; without one, all partitions are read."""
         before, self._pending = self._pending, delivery if delivery and delivery.messages else None
         if before is not None and self._pending is None:
             self._unpause()
 
     def _drop_pending(self, partitions: Collection[TopicPartition]) -> None:
-        """Records of these are put again only if they are read again."""
+        """Drops pending records of these partitions; they are put only if they are read again."""
         if self._pending is not None:
             self._set_pending(self._pending.without(partitions))
 
     def _unpause(self) -> None:
-        """Lets everything flow that neither the user nor the task has paused."""
+        """Resumes all partitions that neither the user nor the task has paused."""
         if self._state is State.RUNNING:
             self._kafka.resume(self._offsets.assigned - self._held)
 
@@ -244,7 +244,7 @@ class _Loop:
     # offsets
 
     def _commit(self) -> None:
-        """Lets the task flush, and commits what it allows."""
+        """Lets the task flush, and commits the offsets that it allows."""
         current = self._current(self._offsets.assigned)
         if not current:
             return
@@ -260,7 +260,7 @@ class _Loop:
         self._send(self._offsets.committable(current, allowed))
 
     def _current(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """What the task was given of these, up to where it asked for records again."""
+        """Returns what the task got of these partitions, up to where it requested a rewind."""
         delivered = self._offsets.current(partitions)
         return {p: min(offset, self._rewinds.get(p, offset)) for p, offset in delivered.items()}
 
@@ -281,12 +281,12 @@ class _Loop:
             _log.warning("Task %s could not commit its offsets: %s", self._launch.id, why)
 
     def _deliver_again(self, partitions: Iterable[TopicPartition]) -> None:
-        """From their bases, or from further back if the task asks for that."""
+        """Rewinds partitions to their bases, or further back if the task requests it."""
         for partition, base in self._offsets.base(partitions).items():
             self._rewinds[partition] = min(base, self._rewinds.get(partition, base))
 
     def _take_rewinds(self, of: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where to read on: the task asked for it, or could not flush."""
+        """Returns where to read on after the task requested a rewind or could not flush."""
         asked = {p: offset for p, offset in self._rewinds.items() if p in of}
         for partition in asked:
             del self._rewinds[partition]
@@ -325,10 +325,10 @@ class _Loop:
         self._drop_pending(partitions)
 
     def _give_up(self, partitions: list[TopicPartition], *, commit: bool) -> None:
-        """The last flush, close and commit for partitions. Raises what `close` raises.
+        """Flushes, closes and commits revoked partitions. Raises what `close` raises.
 
-        After a failed flush the records come again: to the next owner, and the other partitions'
-        here. What was flushed is safe, so it is committed even if `close` raises.
+        After a failed flush the records are redelivered: to the next owner, and the other
+        partitions' here. Flushed offsets are safe, so they are committed even if `close` raises.
         """
         current = self._current(partitions)
         allowed: Mapping[TopicPartition, int] = {}
@@ -338,7 +338,7 @@ class _Loop:
         except Exception as error:
             why = self._text(error)
             _log.warning("Task %s could not flush what it gives up: %s", self._launch.id, why)
-            # it may have dropped what it holds of the others, too
+            # it may have dropped what it holds of the other partitions, too
             self._deliver_again(self._offsets.assigned.difference(partitions))
         try:
             self._task.close(partitions)
@@ -348,7 +348,7 @@ class _Loop:
     # the end
 
     def _finish(self, *, commit: bool) -> None:
-        """Gives up all partitions and waits for the commit. Failures are only told."""
+        """Gives up all partitions and waits for the commit. Failures are only logged."""
         partitions = sorted(self._offsets.assigned)
         if not partitions:
             return

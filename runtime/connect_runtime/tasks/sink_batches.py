@@ -1,4 +1,4 @@
-"""Records as a sink's consumer reads them, and the batches that the task gets of them."""
+"""Defines a sink's records as read, and the batches that the task gets."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from connect_runtime.data.converters import Converters
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Messages as read, and the next offset of each partition after them."""
+    """Messages as read, and each partition's next offset after them."""
 
     messages: list[Any]
     positions: Mapping[TopicPartition, int]
 
     def without(self, partitions: Collection[TopicPartition]) -> Delivery:
-        """The same without any record or position of these partitions."""
+        """Returns this delivery without these partitions' records and positions."""
         return Delivery(
             [m for m in self.messages if (m.topic(), m.partition()) not in partitions],
             {p: o for p, o in self.positions.items() if p not in partitions},
         )
 
     def then(self, later: Delivery) -> Delivery:
-        """This one, followed by what was read later."""
+        """Returns this delivery followed by a later one."""
         if not later.messages:
             return self
         return Delivery([*self.messages, *later.messages], {**self.positions, **later.positions})
 
 
 def batch_of(messages: list[Any], converters: Converters) -> SinkBatch:
-    """The batch to put. Converts now what could fail, and the rest when it is asked for.
+    """Returns the batch to put. Converts now what could fail, and the rest on demand.
 
-    Raises DataError that names the first record which cannot be converted.
+    Raises DataError that names the first record that cannot be converted.
     """
     value = _LazyColumn("value", messages, Message.value, converters.value)
     key = _LazyColumn("key", messages, Message.key, converters.key)
@@ -62,7 +62,7 @@ def batch_of(messages: list[Any], converters: Converters) -> SinkBatch:
 
 
 class _LazyColumn:
-    """Keys or values, read once."""
+    """Keys or values, converted once on demand."""
 
     __slots__ = ("_column", "_converter", "_field", "_messages", "_name")
 
@@ -92,7 +92,7 @@ class _LazyColumn:
         return self._column
 
     def _first_unreadable(self) -> Any:
-        """The first message that cannot be converted by itself; None if there is none."""
+        """Returns the first message that cannot be converted by itself; None if there is none."""
         read = self._converter.reader()
         for message in self._messages:
             try:

@@ -1,6 +1,6 @@
-"""The consumer of a sink task: what it subscribes to, and what it reads.
+"""Reads a sink task's records: its consumer with subscription, rebalances and commits.
 
-Cooperative assignment, so that a task that joins or leaves stops only the partitions that move;
+Uses cooperative assignment, so a task that joins or leaves stops only the partitions that move;
 Apache's default, range, stops every task of the connector for each change.
 """
 
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 Gained: TypeAlias = Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]
 Told: TypeAlias = Callable[[list[TopicPartition]], None]
-# Answers to a commit: what was asked, which of it Kafka has now, and why not all of it.
+# Answers to a commit: the requested offsets, those that Kafka accepted, and why not all.
 Answered: TypeAlias = Callable[
     [Mapping[TopicPartition, int], set[TopicPartition], KafkaError | None], None
 ]
@@ -42,13 +42,13 @@ Answered: TypeAlias = Callable[
 _BATCH: Final = 10_000
 _SETTINGS: Final = {
     "enable.auto.offset.store": False,
-    # with librdkafka's 1000 ms it stops fetching for a second whenever its queue is full
+    # with librdkafka's 1000 ms, fetching stops for a second whenever its queue is full
     "fetch.queue.backoff.ms": 5,
-    # Whatever the config says: with any other the calls below are refused, and nothing is read.
-    # Validation tells of those.
+    # Ignores the config: with any other assignor the calls below are refused and nothing is read.
+    # Validation reports other assignors.
     "partition.assignment.strategy": "cooperative-sticky",
-    # How soon it is seen that a topic was deleted, so that one that is made anew under its name is
-    # read from its beginning. The default is minutes; Java's notices by its failing fetches.
+    # How soon a deleted topic is noticed, so that a topic recreated under its name is read from its
+    # beginning. The default is minutes; Java's notices by its failing fetches.
     "topic.metadata.refresh.interval.ms": 5_000,
 }
 _START_S: Final = 30.0
@@ -63,7 +63,7 @@ _RESETS: Final = {
 class SinkConsumer:
     """Calls back on rebalances and answered commits from within `read`.
 
-    `gained` answers where to start; `settled` follows once the new partitions can be paused.
+    `gained` returns where to start; `settled` follows once the new partitions can be paused.
     """
 
     def __init__(
@@ -88,16 +88,16 @@ class SinkConsumer:
         properties = client_properties.sink_consumer(launch)
         self._most = int(properties.get("max.poll.records") or _BATCH)
         self._reset = properties["auto.offset.reset"].strip().lower()
-        # Java's none is librdkafka's error
+        # Java's `none` is librdkafka's `error`
         properties["auto.offset.reset"] = "error" if self._reset == "none" else self._reset
         self._consumer = clients.consumer(properties, {**_SETTINGS, "on_commit": self._on_commit})
         self._matching = MatchingTopics(pattern, properties) if pattern else None
         self._subscribe(named)
 
     def read(self, timeout_s: float) -> Delivery:
-        """What has arrived; waits up to `timeout_s` for the first record.
+        """Returns records that have arrived; waits up to `timeout_s` for the first.
 
-        Raises KafkaException for what does not pass by itself.
+        Raises KafkaException for errors that do not pass by themselves.
         """
         if self._matching is not None and self._matching.found is not None:
             self._subscribe(self._matching.found)
@@ -109,7 +109,7 @@ class SinkConsumer:
         messages = _without_errors(messages)
         if self._rebalanced:  # between the first record and the others
             messages = [m for m in messages if (m.topic(), m.partition()) in self.assigned]
-        # unknown from an assignment or a seek until the first record after it
+        # unknown after an assignment or a seek until the first record
         places = self._consumer.position([KafkaPartition(*p) for p in self.assigned])
         positions = {
             TopicPartition(p.topic, p.partition): p.offset for p in places if p.offset >= 0
@@ -117,9 +117,9 @@ class SinkConsumer:
         return Delivery(messages, positions)
 
     def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where to start reading each: what is committed, else what `auto.offset.reset` says.
+        """Returns where to start reading: the committed offset, else by `auto.offset.reset`.
 
-        Raises Interrupted if Kafka does not tell, ConnectorError if there is no such offset.
+        Raises Interrupted if Kafka does not answer, ConnectorError if there is no such offset.
         """
         asked = [KafkaPartition(*p) for p in partitions]
         with kafka_may_interrupt():
@@ -139,14 +139,14 @@ class SinkConsumer:
             error = error_of(raised)
             if error.code() not in NO_SUCH_TOPIC:
                 raise
-            # deleted since it was assigned: the next assignment is without it
+            # deleted after its assignment: the next assignment is without it
             raise Interrupted(f"A topic has disappeared: {reason(error)}") from raised
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Sends a commit; its answer comes to `answered`.
+        """Sends a commit; its answer goes to `answered`.
 
         Nothing waits for it. When partitions are given up it is sent before the group learns of
-        that, on the same connection: it is there before the next owner asks.
+        that, on the same connection: it arrives before the next owner asks.
         """
         places = [KafkaPartition(*p, offset) for p, offset in offsets.items()]
         try:
@@ -155,7 +155,7 @@ class SinkConsumer:
             self._answered(offsets, set(), error_of(raised))
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Reads on from these offsets. Raises Interrupted if the consumer does not get there."""
+        """Continues reading at these offsets. Raises Interrupted if the seek does not succeed."""
         deadline = time.monotonic() + _SEEK_S
         for partition, offset in offsets.items():
             while True:
@@ -171,17 +171,17 @@ class SinkConsumer:
                 time.sleep(0.01)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Delivers nothing of these; partitions that are not assigned are left out."""
+        """Pauses these partitions; ignores those that are not assigned."""
         self._consumer.pause([KafkaPartition(*p) for p in partitions if p in self.assigned])
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Delivers these again; partitions that are not assigned are left out."""
+        """Resumes these partitions; ignores those that are not assigned."""
         self._consumer.resume([KafkaPartition(*p) for p in partitions if p in self.assigned])
 
     def wait(self, until: Callable[[], bool], timeout_s: float) -> bool:
-        """Waits for answers to commits; what else comes is dropped. The last thing before `close`.
+        """Waits for answers to commits and drops records. Only `close` may follow.
 
-        Whether `until` became true in time.
+        Returns whether `until` became true in time.
         """
         self._closing = True
         deadline = time.monotonic() + timeout_s
@@ -193,10 +193,10 @@ class SinkConsumer:
         return True
 
     def close(self) -> None:
-        """Leaves the group. No rebalance is told any more.
+        """Leaves the group. No further rebalance is reported.
 
-        A silent Kafka would hold this up without end: after a few seconds the consumer is left to
-        close behind our back, which it does when Kafka answers.
+        A silent Kafka would block this forever: after a few seconds the consumer is left to close
+        in the background, which it does when Kafka answers.
         """
         self._closing = True
         if self._matching is not None:
@@ -260,7 +260,8 @@ class SinkConsumer:
 
 
 def _offsets(places: list[Any]) -> dict[TopicPartition, int]:
-    """Raises KafkaException for a partition whose offset Kafka does not tell."""
+    """Returns the offsets by partition. Raises KafkaException for a partition whose offset is
+    missing."""
     for place in places:
         if place.error is not None:
             raise KafkaException(place.error)
@@ -282,7 +283,7 @@ def _without_errors(messages: list[Any]) -> list[Any]:
                 "again. Raise consumer.override.max.poll.interval.ms or lower "
                 "consumer.override.max.poll.records."
             )
-        # the client goes on by itself, and a topic that does not exist yet is waited for
+        # the client recovers by itself, and waits for a topic that does not exist yet
         elif not is_interruption(error) and error.code() not in NO_SUCH_TOPIC:
             raise KafkaException(error)
     return [m for m, error in zip(messages, errors, strict=True) if error is None]

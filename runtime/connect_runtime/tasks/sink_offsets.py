@@ -1,7 +1,7 @@
-"""Which offsets has a sink task been given, which may be committed, and where does a rewind go?
+"""Tracks a sink task's delivered and committed offsets, and where a rewind goes.
 
-Pure bookkeeping per partition. One commit is in flight at most; it is remembered until Kafka
-answers or its time is over. Nothing is committed twice, and nothing beyond what was delivered.
+Pure bookkeeping per partition. At most one commit is in flight; it is remembered until Kafka
+answers or it times out. Nothing is committed twice, and nothing beyond what was delivered.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _log = logging.getLogger(__name__)
 class SinkOffsets:
     """Next offsets to read, of the partitions that a task has.
 
-    Each partition has a base: what Kafka has as committed or, until the first commit, where the
-    task started reading. A rewind goes to the base, and the base is never committed again.
+    Each partition has a base: the committed offset or, until the first commit, where the task
+    started reading. A rewind goes to the base, and the base is never committed again.
     """
 
     def __init__(self) -> None:
@@ -29,32 +29,32 @@ class SinkOffsets:
         self._sent_s = 0.0
 
     def gain(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Partitions that are now ours, and where each starts."""
+        """Adds assigned partitions, and where each starts."""
         self.assigned.update(starts)
         self._delivered.update(starts)
         self._base.update(starts)
 
     def lose(self, partitions: Iterable[TopicPartition]) -> None:
-        """Partitions that are no longer ours."""
+        """Removes revoked partitions."""
         for partition in partitions:
             self.assigned.discard(partition)
             for offsets in (self._delivered, self._base, self._in_flight):
                 offsets.pop(partition, None)
 
     def deliver(self, positions: Mapping[TopicPartition, int]) -> None:
-        """A batch was put: these are the next offsets."""
+        """Sets the next offsets after a batch was put."""
         self._delivered.update(self._ours(positions))
 
     def base(self, of: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where a rewind of these partitions goes."""
+        """Returns where a rewind of these partitions goes."""
         return {p: self._base[p] for p in of if p in self._base}
 
     def move(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Reading goes on from these offsets.
+        """Sets where reading continues.
 
-        They become the base, unless something was put since the base that is not committed: then
+        These offsets become the base, unless something put after the base is not committed: then
         the base only moves back. A commit in flight no longer counts: its answer would move the
-        base past what comes again.
+        base past redelivered records.
         """
         for partition, offset in self._ours(offsets).items():
             base = self._base[partition]
@@ -66,13 +66,13 @@ class SinkOffsets:
             self._in_flight.pop(partition, None)
 
     def current(self, of: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """What was delivered of these partitions."""
+        """Returns the next offset after what was delivered, for these partitions."""
         return {p: self._delivered[p] for p in of if p in self._delivered}
 
     def committable(
         self, current: Mapping[TopicPartition, int], allowed: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Of what the task's `pre_commit` returned, what is worth committing."""
+        """Returns the offsets to commit, from what the task's `pre_commit` allowed."""
         wanted = {}
         for partition, offset in allowed.items():
             if partition not in self.assigned:
@@ -91,19 +91,20 @@ class SinkOffsets:
         return bool(self._in_flight)
 
     def sent(self, offsets: Mapping[TopicPartition, int], now_s: float) -> None:
-        """A commit was sent; answers to earlier ones no longer count."""
+        """Records a sent commit; answers to earlier ones no longer count."""
         self._in_flight, self._sent_s = dict(offsets), now_s
 
     def answered(
         self, asked: Mapping[TopicPartition, int], accepted: Collection[TopicPartition]
     ) -> None:
-        """Kafka answered the commit of `asked`. Answers to earlier commits change nothing."""
+        """Handles Kafka's answer to the commit of `asked`. Answers to earlier commits change
+        nothing."""
         if self._in_flight.items() <= asked.items():
             self._base.update((p, o) for p, o in self._in_flight.items() if p in accepted)
             self._in_flight = {}
 
     def is_overdue(self, now_s: float, patience_s: float) -> bool:
-        """Whether the commit in flight has waited too long; if so, it is waited for no longer."""
+        """Whether the commit in flight has timed out; if so, it is no longer waited for."""
         overdue = self.in_flight and now_s - self._sent_s > patience_s
         if overdue:
             self._in_flight = {}

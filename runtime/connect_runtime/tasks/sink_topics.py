@@ -1,7 +1,7 @@
-"""Which topics does a sink read? Those that it names, or those whose names match its pattern now.
+"""Finds the topics that a sink reads: those that it names, or those that match its pattern now.
 
-The cluster's topics are listed in a thread, so that neither `put` nor a rebalance ever waits for
-the answer.
+A thread lists the cluster's topics, so that neither `put` nor a rebalance ever waits for the
+answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REQUEST_S: Final = 10.0
 
 
 def named_topics(config: Mapping[str, str]) -> frozenset[str]:
-    """The topics in `topics`. Raises ConfigError if there are none."""
+    """Returns the topics in `topics`. Raises ConfigError if there are none."""
     names = re.split(r"\s*,\s*", (config.get("topics") or "").strip())
     topics = frozenset(filter(None, names))
     if not topics:
@@ -36,7 +36,7 @@ def named_topics(config: Mapping[str, str]) -> frozenset[str]:
 
 
 def topic_pattern(config: Mapping[str, str]) -> re.Pattern[str] | None:
-    """`topics.regex`, if it is set. Raises ConfigError if it is not valid."""
+    """Returns `topics.regex`, if it is set. Raises ConfigError if it is not valid."""
     pattern = (config.get("topics.regex") or "").strip()
     if not pattern:
         return None
@@ -49,16 +49,16 @@ def topic_pattern(config: Mapping[str, str]) -> re.Pattern[str] | None:
 def matching(
     pattern: re.Pattern[str], topics: Iterable[str], *, internal: bool = False
 ) -> frozenset[str]:
-    """The topics whose whole names match; Kafka's own ones only with `internal`."""
+    """Returns the topics whose whole names match; Kafka's internal ones only with `internal`."""
     hidden = frozenset() if internal else _INTERNAL
     return frozenset(t for t in topics if t not in hidden and pattern.fullmatch(t))
 
 
 class MatchingTopics:
-    """Follows the topics that match a pattern, those that appear and disappear later as well.
+    """Follows the topics that match a pattern, including those that appear and disappear later.
 
     `properties` are the consumer's, under Java's names: `metadata.max.age.ms` says how often to
-    look, and `exclude.internal.topics` whether Kafka's own topics count.
+    look, and `exclude.internal.topics` whether Kafka's internal topics count.
     """
 
     def __init__(self, pattern: re.Pattern[str], properties: Mapping[str, str]) -> None:
@@ -72,7 +72,7 @@ class MatchingTopics:
         threading.Thread(target=self._watch, name="matching-topics", daemon=True).start()
 
     def close(self) -> None:
-        """Looks no more. Does not wait for a question that is under way."""
+        """Stops looking. Does not wait for a request in progress."""
         self._ended.set()
 
     def _watch(self) -> None:

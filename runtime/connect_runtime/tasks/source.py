@@ -1,9 +1,9 @@
 """Runs a source task: polls, sends, commits, until told to end.
 
 Exactly once unless that is disabled: records and the offset after them go in one transaction, under
-an id that every attempt of the task shares. Starting fences whatever ran before, and then reads
-where that one got to. Nothing of an attempt that is not the newest becomes visible. How the other
-way differs is said in plain_writer.py.
+an id that every attempt of the task shares. A start fences earlier attempts, then reads the offsets
+that they committed. Only the newest attempt's records become visible. plain_writer.py describes the
+mode without transactions.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from connect_runtime.tasks.launch import Ended, TaskLaunch, exactly_once
 from connect_runtime.tasks.offset_layers import read_layers
 from connect_runtime.tasks.plain_writer import PlainWriter
 from connect_runtime.tasks.source_batches import Encoder, batches_of
-from connect_runtime.tasks.source_offsets import SourceOffsets
 from connect_runtime.tasks.source_topics import SourceTopics
 from connect_runtime.tasks.source_writer import SourceWriter
 from connect_runtime.tasks.start_reader import StartReader
 from connect_runtime.tasks.status import Reporter
+from connect_runtime.tasks.task_offsets import TaskOffsets
 from connect_runtime.tasks.traces import ErrorTexts
 from connect_runtime.tasks.transactions import Transactions
 from connect_runtime.tasks.uncommitted import Uncommitted
@@ -48,13 +48,13 @@ _log = logging.getLogger(__name__)
 
 _DRAIN_S: Final = 5.0
 _PAUSE_WAIT_S: Final = 0.5
-_IDLE_WAIT_S: Final = 0.01  # where a poll that finds nothing does not wait itself
-_PAUSED_SHARE: Final = 0.5  # of a transaction's time; the rest is for whoever ends it
+_IDLE_WAIT_S: Final = 0.01  # after an empty poll, which may return without waiting
+_PAUSED_SHARE: Final = 0.5  # of a transaction's time; the rest is for ending it
 
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What the task may ask: a `SourceTaskContext`."""
+    """What the task may call: a `SourceTaskContext`."""
 
     configs: Mapping[str, str]
     offset_storage_reader: OffsetStorageReader
@@ -71,12 +71,12 @@ def run_source(
 ) -> Ended:
     """Runs until told to end. `orders` have been read once already.
 
-    Raises what failed the task; `Fenced` if a newer attempt took over; `Interrupted`.
+    Raises the error that failed the task; `Fenced` if a newer attempt took over; `Interrupted`.
     """
     encoder = Encoder(converters_of(launch.connector_config, launch.worker))
     writer = _writer(launch)
     try:
-        # Starting fenced the newest attempt if this one is late, so look again.
+        # If this attempt is late, starting fenced the newest one, so check again.
         wanted = reader.orders(orders)
         if wanted in (Wanted.STOP, Wanted.NOTHING):
             return Ended.STOPPED if wanted is Wanted.STOP else Ended.SUPERSEDED
@@ -84,7 +84,7 @@ def run_source(
         with kafka_may_interrupt():
             layers = read_layers(clients, reader.source_offsets)
         reader.close()
-        offsets = SourceOffsets(launch.id.connector, layers.topic, layers.merged)
+        offsets = TaskOffsets(launch.id.connector, layers.topic, layers.merged)
         topics = SourceTopics(launch, clients, layers)
         control = Control(launch, orders)
         try:
@@ -125,7 +125,7 @@ class _Loop:
         launch: TaskLaunch,
         task: SourceTask,
         writer: SourceWriter,
-        offsets: SourceOffsets,
+        offsets: TaskOffsets,
         topics: SourceTopics,
         encoder: Encoder,
         reporter: Reporter,
@@ -185,7 +185,7 @@ class _Loop:
                     return Ended.SUPERSEDED
 
     def _save_after_failure(self) -> None:
-        """What was sent without a transaction stays, so its offsets are worth writing."""
+        """Writes offsets after a failure: records sent without a transaction stay."""
         if self._writer.atomic or not self._writer.open:
             return
         try:
@@ -199,7 +199,7 @@ class _Loop:
             return
         try:
             self._task.stop()
-        except Exception as error:  # what was committed stays so, whatever stop says
+        except Exception as error:  # committed records stay, whatever stop raises
             why = self._text(error)
             _log.warning("Task %s could not stop cleanly: %s", self._launch.id, why)
 
@@ -214,7 +214,7 @@ class _Loop:
         if self._state is not State.RUNNING:
             self._say(State.RUNNING)
         polled = self._poll()
-        self._uncommitted.tell()  # a commit during the poll told nothing
+        self._uncommitted.tell()  # a commit during the poll calls no hooks
         batches = batches_of(polled)
         self._poll_found = bool(batches)
         boundary = self._boundary
@@ -262,7 +262,7 @@ class _Loop:
         polled: Sequence[SourceRecord] | SourceBatch | None,
         batches: Sequence[SourceBatch],
     ) -> None:
-        """Sends what was polled, ending transactions where the task asked for it."""
+        """Sends polled records, ending transactions where the task requested it."""
         if boundary.asks_for_records and polled and not isinstance(polled, SourceBatch):
             begin = 0
             for end, record in enumerate(polled, start=1):
@@ -285,14 +285,14 @@ class _Loop:
             self._commit()
 
     def _commit(self, limit_s: float | None = None) -> None:
-        """Commits what was sent with the offsets after it, and tells the task."""
+        """Commits sent records with the offsets after them, and tells the task."""
         asked = self._asks and self._started
         self._next_asking = time.monotonic() + self._ask_every_s
         self._write(asked=asked, limit_s=limit_s)
         self._uncommitted.tell()
 
     def _commit_during_poll(self) -> None:
-        """The same without a call of the task's, which is busy."""
+        """Commits without calling the task, which is busy."""
         self._write(asked=False)
 
     def _write(self, *, asked: bool, limit_s: float | None = None) -> None:
@@ -327,7 +327,7 @@ class _Loop:
             if boundary.due(self._writer, 0.0, empty=True):
                 self._commit()
         elif self._writer.expires_s is not None:
-            # The task alone may end its transaction, and is not asked while it is paused.
+            # Only the task may end its transaction, and it is not called while paused.
             open_s = time.monotonic() - self._writer.opened_at
             if open_s > self._writer.expires_s * _PAUSED_SHARE:
                 self._writer.abort()

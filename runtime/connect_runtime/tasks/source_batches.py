@@ -1,7 +1,7 @@
-"""From what `poll` returned to columns of bytes for the producer.
+"""Converts the result of `poll` into columns of bytes for the producer.
 
-A list of records becomes runs that share topic, partition and schemas, so that converters and the
-producer see columns whatever the connector returned.
+A list of records is split into runs that share topic, partition and schemas, so converters and the
+producer always see columns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_TIMESTAMP: Final = -1
 
 
 def batches_of(polled: Sequence[SourceRecord] | SourceBatch | None) -> list[SourceBatch]:
-    """What `poll` returned, as batches in the same order. Empty if there is nothing."""
+    """Returns the result of `poll` as batches in the same order. Empty if there is nothing."""
     if polled is None:
         return []
     if isinstance(polled, SourceBatch):
@@ -51,7 +51,7 @@ def _unless_none(column: list[T]) -> list[T] | None:
 
 
 class _Shared:
-    """What records of one batch have in common. Not hashable: groupby only compares neighbours."""
+    """What records of one batch share. Not hashable: groupby only compares neighbours."""
 
     __slots__ = ("_record",)
     __hash__ = None  # type: ignore[assignment]
@@ -79,7 +79,7 @@ class Encoder:
         self._key: Write = converters.key.writer()
 
     def messages(self, batch: SourceBatch) -> Messages:
-        """One dict a record, the only object made for it."""
+        """Returns one dict per record, the only object made for it."""
         values = self._value(batch.values, batch.value_schema)
         if batch.keys is None and batch.key_schema is None:
             messages: list[dict[str, Any]] = [{"value": value} for value in values]

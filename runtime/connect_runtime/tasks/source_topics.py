@@ -1,7 +1,7 @@
-"""What a source task's topics need besides its writer.
+"""Prepares a source task's topics.
 
 The topics that it writes to are created with the connector's settings (KIP-158), and the offsets of
-a connector with a topic of its own are kept in the worker's, too (KIP-618).
+a connector with its own topic are copied to the worker's (KIP-618).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from connect_runtime.topic_creation import TopicCreation
 
 
 class SourceTopics:
-    """Belongs to one task. All methods raise Interrupted where Kafka is silent for too long."""
+    """Belongs to one task. All methods raise Interrupted if Kafka is silent for too long."""
 
     def __init__(
         self, launch: TaskLaunch, clients: ConnectorClients, layers: LayeredOffsets
@@ -32,8 +32,8 @@ class SourceTopics:
         self._offsets = layers.topic if exactly_once(launch.worker) else None
 
     def prepare(self, topic: str) -> None:
-        """To be called before records are sent. Raises ConnectorError for a topic that they must
-        not go to, or that cannot be created."""
+        """Call before sending records. Raises ConnectorError for a topic that records must not go
+        to, or that cannot be created."""
         if topic == self._offsets:
             raise ConnectorError(
                 "Source tasks may not produce to their own offsets topics when exactly-once"
@@ -44,17 +44,17 @@ class SourceTopics:
                 self._new.ensure(topic)
 
     def before_commit(self, offsets: Sequence[NewRecord]) -> None:
-        """To be called before these offsets are committed."""
+        """Call before these offsets are committed."""
         if self._copies is not None:
             with kafka_may_interrupt():
                 self._copies.remove(offsets)
 
     def after_commit(self, offsets: Sequence[NewRecord]) -> None:
-        """To be called after these offsets were committed."""
+        """Call after these offsets were committed."""
         if self._copies is not None:
             self._copies.copy(offsets)
 
     def close(self) -> None:
-        """Copies that are under way get a moment."""
+        """Waits a moment for copies in progress."""
         if self._copies is not None:
             self._copies.close()

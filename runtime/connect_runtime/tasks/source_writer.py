@@ -1,8 +1,8 @@
-"""How a source task's records and offsets get into Kafka: what the two ways have in common.
+"""Defines how a source task's records and offsets get into Kafka, for both modes.
 
 `Transactions`: records and offsets together or not at all. `PlainWriter`: offsets after the records
-are acknowledged, for `exactly.once.source.support=disabled`. The loop in source.py has one of them
-for all its life, and `boundary_of` the time of commits that belongs to it.
+are acknowledged, for `exactly.once.source.support=disabled`. The loop in source.py uses one of them
+for its whole life, with the matching commit times from `boundary_of`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OVERHEAD: Final = 64  # bytes of a message without its value
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """What one batch sends: dicts of `value` and if need be `key`; `size` bytes of values. With
+    """What one batch sends: dicts of `value` and, if needed, `key`; `size` bytes of values. With
     `timestamp` or `headers` in them, `singly` is True: librdkafka has no batch call for these."""
 
     each: list[dict[str, Any]]
@@ -29,12 +29,12 @@ class Messages:
 
     @property
     def memory(self) -> int:
-        """About how many bytes the producer holds until Kafka has acknowledged them."""
+        """Returns about how many bytes the producer holds until Kafka has acknowledged them."""
         return self.size + len(self.each) * _OVERHEAD
 
 
 def queue(producer: Producer, topic: str, messages: Messages, partition: int | None) -> None:
-    """Hands messages to a producer. Raises KafkaException for the first that it does not take."""
+    """Hands messages to a producer. Raises KafkaException for the first that it refuses."""
     place = () if partition is None else (partition,)
     if messages.singly:
         keywords = {} if partition is None else {"partition": partition}
@@ -48,8 +48,8 @@ class SourceWriter(Protocol):
     """Writes for one task. All methods raise Fenced, Interrupted or ConnectorError, which end the
     attempt; after that only `close` may be called. Belongs to one thread at a time.
 
-    `open`: something was sent since the last commit, `opened_at` (monotonic seconds) for the first
-    time, `bytes` of record values. `atomic`: whatever is not committed is as good as never sent.
+    `open`: something was sent since the last commit, first at `opened_at` (monotonic seconds),
+    `bytes` of record values. `atomic`: uncommitted records never become visible.
     """
 
     @property
@@ -66,7 +66,7 @@ class SourceWriter(Protocol):
 
     @property
     def expires_s(self) -> float | None:
-        """How long something sent may wait for its commit; None if for ever."""
+        """Returns how long sent records may wait for their commit; None if without limit."""
         ...
 
     def send(self, topic: str, messages: Messages, partition: int | None) -> None:
@@ -74,13 +74,13 @@ class SourceWriter(Protocol):
         ...
 
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
-        """Commits what was sent and the offsets after it. False: not now, try again later."""
+        """Commits sent records and the offsets after them. False: not now, try again later."""
         ...
 
     def abort(self) -> None:
-        """Takes back what was sent since the last commit, as far as that can be done."""
+        """Takes back records sent since the last commit, as far as possible."""
         ...
 
     def close(self) -> None:
-        """Ends the producer; what is not committed is aborted if that can be done."""
+        """Closes the producer and aborts uncommitted records, if possible."""
         ...

@@ -1,7 +1,7 @@
-"""What must be read before a task may start: its assignment, and where its source stands.
+"""Reads what a task needs before it starts: its assignment and its source's offsets.
 
-A consumer of its own that lives only until then: it asks for short waits, so that the end of a
-topic is seen in milliseconds, which the long-lived follower in control.py must not do.
+Uses its own short-lived consumer with short waits, so that it sees the end of a topic within
+milliseconds, which the long-lived consumer in control.py must not do.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from connect_runtime.tasks.interrupted import kafka_may_interrupt
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_specs.diagnostics import Diagnostic
 
-# Longer than an open transaction may last by default, with the time in which Kafka notices.
+# Longer than the default transaction timeout, plus the time that Kafka takes to notice.
 _SILENCE_S: Final = 75.0
 _ASK_S: Final = 5.0
 _BATCH: Final = 1_000  # ten times as many cost twice the time: they leave the processor's cache
 _WAIT_S: Final = 0.005
-# librdkafka looks for the coordinator of a group that is never used, allowed or not
+# librdkafka looks for the coordinator of the unused group, even if that is not permitted
 _PASSING: Final = SILENT | {KafkaError.GROUP_AUTHORIZATION_FAILED}
 _FAST: Final = {
     "enable.auto.commit": False,
@@ -45,7 +45,7 @@ _FAST: Final = {
 class StartReader:
     """Reads topics of the cluster to their ends, committed records only.
 
-    Raises Interrupted where Kafka is silent or an open transaction hides the end.
+    Raises Interrupted if Kafka is silent or an open transaction hides the end.
     """
 
     def __init__(self, launch: TaskLaunch) -> None:
@@ -54,7 +54,7 @@ class StartReader:
         self._closed = False
 
     def orders(self, orders: Orders) -> Wanted:
-        """Reads the assignments up to the end as it is now."""
+        """Reads the assignments up to the current end."""
         topic = self._launch.topics.assignments
         with kafka_may_interrupt():
             for message in self._to_end([TopicPartition(topic, 0, orders.offset)]):
@@ -62,7 +62,7 @@ class StartReader:
         return orders.wanted
 
     def source_offsets(self) -> OffsetSnapshot:
-        """The offsets of this task's connector, up to the end as it is now."""
+        """Returns the offsets of this task's connector, up to the current end."""
         with kafka_may_interrupt():
             return self._source_offsets()
 
@@ -73,8 +73,8 @@ class StartReader:
             raise KafkaException(found.error)
         mine = f'["{self._launch.id.connector}",'.encode()
         starts = [TopicPartition(topic, number, 0) for number in found.partitions]
-        # A record of another connector costs one look at its key. The rest is what a key with
-        # spaces or escapes may hold, which the codec tells.
+        # A record of another connector costs one look at its key. The codec decides keys with
+        # spaces or escapes.
         records = [
             LogRecord(
                 topic=topic,
@@ -91,10 +91,11 @@ class StartReader:
         return reduce_all(OffsetSnapshot(), records)
 
     def _to_end(self, starts: list[TopicPartition]) -> Iterator[Any]:
-        """All messages up to the high watermark as of now, waiting for open transactions to end.
+        """Yields all messages up to the current high watermark, waiting for open transactions to
+        end.
 
-        However long that takes, as long as it goes on. The high watermark and not the end of
-        committed records: another task's open transaction hides what was committed after it.
+        It waits as long as there is progress. It uses the high watermark, not the end of committed
+        records: another task's open transaction hides what was committed after it.
         """
         self._consumer.assign(starts)
         topic = starts[0].topic
@@ -115,7 +116,7 @@ class StartReader:
                 elif error.code() == END_OF_PARTITION:
                     number = message.partition()
                     reached[number] = message.offset()
-                    # what the broker said with the very answer that held no more records
+                    # the broker's end in the answer that held no more records
                     where = TopicPartition(topic, number)
                     high = self._consumer.get_watermark_offsets(where, cached=True)[1]
                     if message.offset() >= ends.setdefault(number, high):
@@ -125,7 +126,7 @@ class StartReader:
         self._consumer.unassign()
 
     def _stuck(self, topic: str, partition: int, offset: int) -> Exception:
-        """Why nothing has arrived: Kafka is silent, or it hides what there is."""
+        """Returns why nothing has arrived: Kafka is silent, or a transaction hides the records."""
         where = TopicPartition(topic, partition)
         try:
             self._consumer.get_watermark_offsets(where, timeout=_ASK_S)
@@ -134,7 +135,7 @@ class StartReader:
         return _blocked(topic, partition, offset)
 
     def close(self) -> None:
-        """Closes the consumer; more than once does no harm."""
+        """Closes the consumer; may be called repeatedly."""
         if not self._closed:
             self._closed = True
             self._consumer.close()

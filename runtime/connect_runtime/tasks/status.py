@@ -1,9 +1,9 @@
-"""What a task says about itself in the status topic.
+"""Writes a task's own status to the status topic.
 
-Always with the runtime's own login, never with a connector's, and outside of its transactions. Each
-record names the attempt, and readers ignore those of an older attempt than they know, so a zombie
-cannot hide what its successor says. The producer lives for a few records only: states change
-rarely, and an idle client for each of hundreds of tasks costs more.
+Always with the runtime's own login, never a connector's, and outside of its transactions. Each
+record names the attempt, and readers ignore records of an attempt older than the newest known, so a
+zombie cannot hide its successor's status. The producer lives for a few records only: states change
+rarely, and hundreds of idle clients would cost more.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _SETTINGS: Final = {
 class Reporter:
     """Makes and writes the status records of one attempt.
 
-    `write` never waits and never fails: a task goes on while nobody can hear of it. Records are
-    tried until Kafka has them, in order, by a thread that lives no longer than that.
+    `write` never waits and never fails: a task continues even if its status cannot be written. A
+    thread that lives only for this retries records in order until Kafka has them.
     """
 
     def __init__(self, launch: TaskLaunch) -> None:
@@ -58,7 +58,7 @@ class Reporter:
         self._closed = threading.Event()
 
     def record(self, state: State, trace: str | None = None) -> NewRecord:
-        """Says that the task is in `state`."""
+        """Returns a record that says that the task is in `state`."""
         launch = self._launch
         status = Status(
             state=state,
@@ -71,12 +71,13 @@ class Reporter:
         return task_record(launch.topics.status, launch.id, status)
 
     def failure(self, error: BaseException) -> NewRecord:
-        """Says that the task failed; `trace` is then what was said."""
+        """Returns a record that says that the task failed; `trace` then holds its text."""
         self.trace = trace_of(error, self._launch)
         return self.record(State.FAILED, self.trace)
 
     def new_topics(self, topics: Iterable[str]) -> list[NewRecord]:
-        """Records for topics that this attempt uses for the first time; none if tracking is off."""
+        """Returns records for topics that this attempt uses for the first time; none if tracking is
+        off."""
         found = [t for t in topics if t not in self._topics]
         if not self._tracking or not found:
             return []
@@ -94,7 +95,7 @@ class Reporter:
         ]
 
     def write(self, *records: NewRecord) -> None:
-        """Writes records soon, after all those before."""
+        """Queues records, to be written soon in order."""
         if not records:
             return
         with self._lock:
@@ -141,7 +142,7 @@ class Reporter:
 
 
 def _send(producer: Producer, record: NewRecord) -> KafkaError | None:
-    """Returns when the record is written, or why it is not."""
+    """Returns None when the record is written, else the error."""
     failed: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Any) -> None:
@@ -150,7 +151,7 @@ def _send(producer: Producer, record: NewRecord) -> KafkaError | None:
 
     try:
         producer.produce(record.topic, record.value, record.key, on_delivery=delivered)
-        # longer than a message may take, so it has been answered by then
+        # longer than a message may take, so it is answered by then
         producer.flush(_TRY_S + 1)
     except KafkaException as error:
         return error_of(error)

@@ -1,8 +1,8 @@
-"""What errors of a task say, as users may read it: without the secrets of the task's configs.
+"""Renders errors of a task for users, with the secrets of the task's configs redacted.
 
-Secrets are what config providers gave, the values of keys that the connector's definition calls
-passwords or whose names say so, and what such values hold inside, like the password in
-`sasl.jaas.config`. What other code derives from a secret gets past this.
+Secrets are the values from config providers, the values of keys that the connector's definition or
+their names mark as passwords, and what such values contain, like the password in
+`sasl.jaas.config`. Values that other code derives from a secret are not redacted.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from connect_specs.redaction import Redactor, secrets_in
 
 
 def trace_of(error: BaseException, launch: TaskLaunch) -> str:
-    """The traceback's text without the secrets of the task's, connector's and worker's configs."""
+    """Returns the traceback's text with the secrets of the task's, connector's and worker's configs
+    redacted."""
     return trace_text(error, _redactor(launch))
 
 
 class ErrorTexts:
-    """The texts of errors for the log of one task. Costs nothing before the first error."""
+    """Texts of errors for the log of one task. Costs nothing before the first error."""
 
     def __init__(self, launch: TaskLaunch) -> None:
         self._launch = launch
 
     def __call__(self, error: BaseException) -> str:
-        """What the error says, without secrets."""
+        """Returns the error's text with secrets redacted."""
         return self._redactor.redact(str(error))
 
     @cached_property
@@ -45,10 +46,11 @@ def _redactor(launch: TaskLaunch) -> Redactor:
 
 
 def _password_keys(connector_config: Mapping[str, str]) -> frozenset[str]:
-    """The keys that the connector's own definition calls passwords; none if it cannot be had."""
+    """Returns the keys that the connector's own definition marks as passwords; none if it is not
+    available."""
     try:
         definition = plugins.connector(connector_config["connector.class"]).cls().config()
-    except Exception:  # whatever the plugin raises: the text must be told all the same
+    except Exception:  # whatever the plugin raises: the error must still be reported
         return frozenset()
     return frozenset(
         name for name, key in definition.keys.items() if key.type is ConfigType.PASSWORD

@@ -1,19 +1,18 @@
-"""One task's Kafka transactions: records and source offsets, all or nothing.
+"""Writes one task's records and source offsets in Kafka transactions, all or nothing.
 
 Wraps the transactional producer. A transaction is opened by the first write and never left empty.
 
-What other readers wait for. The offsets topic is shared by all connectors, and whoever starts reads
-it to its end, so a transaction that hangs there holds up every start. Transactions may last long
-(60 s, Kafka's default, so that a slow source or a machine that was suspended for a moment is no
-failure), but their offsets are queued only when all their records are acknowledged: a task holds
-the offsets topic for milliseconds, right before its commit. A task that is killed in these
-milliseconds is relaunched, which aborts what it left; else Kafka does when the time is over, and
-whoever waits meanwhile is only interrupted (start_reader.py).
+Effect on other readers: all connectors share the offsets topic, and every start reads it to its
+end, so a transaction that hangs there blocks every start. Transactions may last long (60 s, Kafka's
+default, so that a slow source or a briefly suspended machine is not a failure), but their offsets
+are queued only when all their records are acknowledged: a task holds the offsets topic for
+milliseconds, right before its commit. If a task is killed in these milliseconds, its relaunch
+aborts the transaction, or Kafka does at its timeout; readers that wait meanwhile are only
+interrupted (start_reader.py).
 
-What happens after a failure. An error that is fatal, or the end of a commit that Kafka does not
-tell, ends the attempt without another word to Kafka: the next attempt's `init_transactions` fences
-this producer and settles what it left open. Every call has a limit in time, and a pause before it
-is made again.
+After a failure: a fatal error, or a commit whose result Kafka does not report, ends the attempt
+without further calls to Kafka. The next attempt's `init_transactions` fences this producer and
+settles what it left open. Every call has a time limit, and a pause before a retry.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ from connect_runtime.tasks.source_writer import Messages, queue
 _START_LIMIT_S: Final = 60.0
 _ABORT_LIMIT_S: Final = 5.0
 _AGAIN_S: Final = 0.1
-# A commit that Kafka is asked for at the end of its time may take as long as a request does.
+# A commit requested at the end of its time may take as long as a request does.
 _COMMIT_SLACK_S: Final = 5.0
-# What may wait in memory until Kafka acknowledges it, whatever the boundary of transactions is.
+# How much may wait in memory for Kafka's acknowledgement, with any transaction boundary.
 UNACKNOWLEDGED_BYTES: Final = 64 << 20
 QUEUE: Final = {
     # no limits here: send() bounds what is queued
@@ -50,9 +49,9 @@ QUEUE: Final = {
 
 
 class Transactions:
-    """The producer with this task's transactional id. Making one fences every earlier one.
+    """The producer with this task's transactional id. Creating one fences every earlier one.
 
-    A SourceWriter.
+    Implements SourceWriter.
     """
 
     atomic = True
@@ -69,12 +68,13 @@ class Transactions:
         self.bytes = 0
         self.opened_at = 0.0
         self._unacknowledged = 0
-        # Kafka is told nothing more: the producer is fenced, broken, or its commit is in doubt.
+        # No further calls to Kafka: the producer is fenced, broken, or its commit is in doubt.
         self._over = False
         self._take_over(time.monotonic() + _START_LIMIT_S)
 
     def _take_over(self, deadline: float) -> None:
-        # A coordinator asked for before the broker's address is known is asked again after 500 ms.
+        # A coordinator requested before the broker's address is known is requested again after 500
+        # ms.
         for _ in range(2):
             self._call(lambda left_s: self._producer.list_topics(timeout=left_s), deadline)
         self._call(self._producer.init_transactions, deadline)
@@ -92,8 +92,8 @@ class Transactions:
             raise self._failure(error_in(raised)) from raised
 
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
-        """Ends the transaction; returns when all of it is in Kafka, and offsets alone if nothing
-        was sent. Raises if none of it is, or if that is not known."""
+        """Ends the transaction; returns when all of it is in Kafka, or just the offsets if no
+        record was sent. Raises if none of it is, or if that is unknown."""
         deadline = time.monotonic() + (limit_s or self.expires_s + _COMMIT_SLACK_S)
         if offsets:
             self._flush(deadline)
@@ -102,25 +102,25 @@ class Transactions:
                 self._call(partial(self._queue, record), deadline)
         if not self.open:
             return True
-        self._over = True  # until Kafka has said how it ended
+        self._over = True  # until Kafka has reported the result
         self._call(self._producer.commit_transaction, deadline)
         self.open = self._over = False
         return True
 
     def abort(self) -> None:
-        """Drops what was sent since the last commit."""
+        """Drops records sent since the last commit."""
         if not self.open or self._over:
             return
         self.open = False
         deadline = time.monotonic() + _ABORT_LIMIT_S
         if self._unacknowledged and not self._failures:
-            # Kafka may not have heard of the transaction yet, and refuses to end such a one
+            # Kafka may not know the transaction yet, and then refuses to end it
             with suppress(*RAISED):
                 self._producer.flush(_ABORT_LIMIT_S)
         self._call(self._producer.abort_transaction, deadline)
 
     def close(self) -> None:
-        """Ends the producer. An open transaction is aborted if it can be."""
+        """Closes the producer and aborts an open transaction, if possible."""
         try:
             self.abort()
         finally:
@@ -155,7 +155,8 @@ class Transactions:
         self._producer.produce(record.topic, record.value, record.key)
 
     def _call(self, function: Callable[[float], Any], deadline: float) -> None:
-        """Calls with the seconds that are left, again after a pause where Kafka says so."""
+        """Calls `function` with the remaining seconds, and retries after a pause if Kafka says
+        so."""
         while True:
             try:
                 function(max(deadline - time.monotonic(), _AGAIN_S))
@@ -173,7 +174,7 @@ class Transactions:
         return self._failures.failure(error, self._producer)
 
     def _first(self, error: KafkaError) -> KafkaError:
-        """What the transaction failed on. Whatever is called after that only says that it did; a
+        """Returns the error that failed the transaction. Later calls only say that it failed; a
         commit, which cannot succeed any more, says why."""
         if not self.open or error.code() not in SAYS_NOTHING:
             return error

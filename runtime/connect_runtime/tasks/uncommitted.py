@@ -1,6 +1,6 @@
-"""What a source task sent since its last commit, and what the task hears of it.
+"""Tracks what a source task sent since its last commit, and calls the task's commit hooks.
 
-Offsets after the records, the topics they went to, and the records themselves where the task wants
+It keeps the offsets after the records, their topics, and the records themselves if the task wants
 to be told of each.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from connect_runtime.api import SourceBatch, SourceOffset, SourcePartition, SourceRecord, SourceTask
 from connect_runtime.storage.log import NewRecord
-from connect_runtime.tasks.source_offsets import SourceOffsets
+from connect_runtime.tasks.task_offsets import TaskOffsets
 from connect_runtime.tasks.traces import ErrorTexts
 
 _log = logging.getLogger(__name__)
@@ -20,9 +20,7 @@ _log = logging.getLogger(__name__)
 class Uncommitted:
     """Collects between two commits of one task."""
 
-    def __init__(
-        self, name: str, task: SourceTask, offsets: SourceOffsets, text: ErrorTexts
-    ) -> None:
+    def __init__(self, name: str, task: SourceTask, offsets: TaskOffsets, text: ErrorTexts) -> None:
         self._name = name
         self._text = text
         self._task = task
@@ -34,33 +32,34 @@ class Uncommitted:
         self.topics: set[str] = set()
 
     def add(self, batch: SourceBatch) -> None:
-        """This batch was sent."""
+        """Adds a sent batch."""
         self.topics.add(batch.topic)
         if batch.last_offset is not None:
-            place = self._offsets.place(batch.source_partition)
+            place = self._offsets.key(batch.source_partition)
             self._moved[place] = (batch.source_partition, batch.last_offset)
         if self._tells_records:
             self._sent.extend(batch.records())
 
     def offsets(self, *, asked: bool) -> list[NewRecord]:
-        """The offsets to commit. With `asked` the task may change them before (KIP-910): what it
-        returns counts, and what it leaves out stays as it is. Raises what the task raises."""
+        """Returns the offsets to commit. With `asked` the task may change them first (KIP-910):
+        offsets that it returns replace ours, and those that it omits stay. Raises what the task
+        raises."""
         moved = list(self._moved.values())
         changed = self._task.update_offsets(moved) if asked else None
         for partition, offset in changed or ():
-            self._moved[self._offsets.place(partition)] = (partition, offset)
+            self._moved[self._offsets.key(partition)] = (partition, offset)
         return self._offsets.records(self._moved.values())
 
     def committed(self, records: Sequence[NewRecord]) -> None:
-        """All of it is in Kafka, with these offsets."""
+        """Marks everything as committed, with these offsets."""
         self._offsets.committed(records)
         self._moved.clear()
         self.topics.clear()
         self._untold = True
 
     def tell(self) -> None:
-        """Calls the task's hooks for what was committed since the last time. What they raise is
-        logged, as in Connect: the records are in Kafka whatever they say."""
+        """Calls the task's hooks for records committed since the last call. Their errors are
+        logged, as in Connect: the records are in Kafka regardless."""
         if not self._untold:
             return
         self._untold = False

@@ -1,8 +1,8 @@
-"""Copies of a source's offsets in the worker's topic, under an offsets topic of its own (KIP-618).
+"""Copies a source's offsets from its own offsets topic to the worker's topic (KIP-618).
 
-A removal is written there before the task commits it: the worker's topic would show the offset
-again. Everything else is copied after the commit and may get lost, since the connector's own topic
-wins. Written with the worker's login, by a producer without transactions.
+A removal is written there before the task commits it: otherwise the worker's topic would still show
+the offset. Everything else is copied after the commit and may get lost, since the connector's own
+topic wins. Written with the worker's login, by a producer without transactions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from connect_runtime.kafka.errors import reason
 from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.offsets_topic import partition_keys, subject
-from connect_specs.offsets import canonical_partition
+from connect_specs.partitions import partition_key
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _SETTINGS: Final = {
     "enable.idempotence": True,
     "acks": "all",
     "linger.ms": 5,
-    # copies that nobody takes must not pile up
+    # undelivered copies must not pile up
     "queue.buffering.max.messages": 10_000,
     "message.timeout.ms": 25_000,
 }
@@ -47,7 +47,7 @@ class WorkerCopies:
         self._told = False
 
     def remove(self, records: Iterable[NewRecord]) -> None:
-        """Writes the tombstones among these; to be called before they are committed.
+        """Writes the tombstones among these; call before they are committed.
 
         Raises KafkaException unless all are in Kafka.
         """
@@ -66,8 +66,8 @@ class WorkerCopies:
             raise KafkaException(failed[0])
 
     def copy(self, records: Iterable[NewRecord]) -> None:
-        """Copies those that are no tombstones; to be called after they were committed. Never waits,
-        and never raises for Kafka."""
+        """Copies all but tombstones; call after they were committed. Never waits, and never raises
+        for Kafka."""
         self._producer.poll(0)
         for record in records:
             if record.value is None:
@@ -78,15 +78,15 @@ class WorkerCopies:
                 self._tell(str(error))
 
     def close(self) -> None:
-        """Waits a moment for copies that are under way, and drops the others."""
+        """Waits a moment for copies in progress, and drops the others."""
         self._producer.flush(_CLOSE_S)
         # its own close() would wait for as long as a message may take
         del self._producer
 
     def _produce(self, record: NewRecord, note: Any) -> None:
         found = subject(record.key)
-        canonical = "" if found is None else canonical_partition(found[1])
-        for key in self._keys.get(canonical, (record.key,)):
+        keys = () if found is None else self._keys.get(partition_key(found[1]), ())
+        for key in keys or (record.key,):
             self._producer.produce(self._topic, record.value, key, on_delivery=note)
 
     def _note(self, error: KafkaError | None, _: Any) -> None:

@@ -1,6 +1,6 @@
-"""The config keys that every source or sink connector has, with Connect's names, order and groups.
+"""Defines the config keys of every source or sink connector, with Connect's order and groups.
 
-Definitions only; what one key says about another is in `rules`.
+Definitions only; `rules` has the rules across keys.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from connect_runtime.validation.plugin_keys import add_chains, add_converters, v
 
 
 def source_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
-    """The keys of every source connector; `version` is the plugin's."""
+    """Returns the keys of every source connector; `version` is the plugin's."""
     keys = _common(version, defaults)
     keys.add(
         "topic.creation.groups",
@@ -65,7 +65,7 @@ def source_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
 
 
 def sink_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
-    """The keys of every sink connector; `version` is the plugin's."""
+    """Returns the keys of every sink connector; `version` is the plugin's."""
     keys = _common(version, defaults)
     for name, type, display, doc, validator in (
         ("topics", ConfigType.LIST, "Topics", "Topics to consume, separated by commas", None),

@@ -1,4 +1,4 @@
-"""What validation answers, as values in Connect's shape (`PUT .../config/validate`)."""
+"""Values for validation results, in Connect's shape (`PUT .../config/validate`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connect_specs.java_map import in_hash_map_order
 
 @dataclass(frozen=True, slots=True)
 class ValueInfo:
-    """A value as text, what else could stand there, and what is wrong with it."""
+    """A value as text, its recommended values, and its errors."""
 
     name: str
     value: str | None
@@ -23,7 +23,7 @@ class ValueInfo:
 
 @dataclass(frozen=True, slots=True)
 class ConfigInfo:
-    """A key and its value; one without a definition is not known to the connector."""
+    """A key and its value; a key without a definition is unknown to the connector."""
 
     key: ConfigKey | None
     value: ValueInfo | None
@@ -40,13 +40,13 @@ class ConfigInfos:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """All error texts, in the order of the keys."""
+        """Returns all error texts, in the order of the keys."""
         return tuple(e for info in self.configs if info.value for e in info.value.errors)
 
 
 @dataclass(slots=True)
 class Findings:
-    """What validation has found so far, by key; rules add to it."""
+    """Collects validation results by key; rules add to it."""
 
     values: dict[str, ConfigValue] = field(default_factory=dict)
 
@@ -62,7 +62,7 @@ class Findings:
     def infos(
         self, name: str, keys: Mapping[str, ConfigKey], groups: tuple[str, ...]
     ) -> ConfigInfos:
-        """Keys without a definition first, then the others in the order of definition."""
+        """Returns keys without a definition first, then the others in the order of definition."""
         unknown = [
             ConfigInfo(None, value_info(value, None))
             for key, value in self.values.items()
@@ -79,7 +79,7 @@ class Findings:
 
 
 def value_info(value: ConfigValue, type: ConfigType | None) -> ValueInfo:
-    """The value as text. Without a type, it is text already."""
+    """Returns the value as text. Without a type, it is text already."""
     kind = type or ConfigType.STRING
     element = ConfigType.STRING if kind is ConfigType.LIST else kind
     return ValueInfo(
@@ -94,9 +94,9 @@ def value_info(value: ConfigValue, type: ConfigType | None) -> ValueInfo:
 def prefixed(
     prefix: str, definitions: ConfigDef, values: Mapping[str, ConfigValue]
 ) -> tuple[ConfigInfo, ...]:
-    """The options of a part, such as a converter, under the names that a config gives them.
+    """Returns the options of a part, such as a converter, under their names in a config.
 
-    In the order that a Java HashMap gives them, as Connect does.
+    In the order of a Java HashMap, as in Connect.
     """
     found = []
     for key in in_hash_map_order(definitions.keys).values():

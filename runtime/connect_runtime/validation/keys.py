@@ -1,4 +1,4 @@
-"""How definitions of Connect's own keys are put together: groups, orders, recommended values."""
+"""Builds definitions of Connect's own keys: groups, orders, recommended values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SHORT, WIDE, LONG = Width.SHORT, Width.MEDIUM, Width.LONG
 
 @dataclass(frozen=True, slots=True)
 class WorkerDefaults:
-    """What a connector's keys default to that the worker sets."""
+    """Defaults of a connector's keys that the worker sets."""
 
     key_converter: str | None = None
     value_converter: str | None = None
@@ -45,7 +45,7 @@ class WorkerDefaults:
 
 @dataclass(frozen=True, slots=True)
 class Recommended:
-    """Recommends these values, None: the converters that are installed."""
+    """Recommends these values; None: the installed converters."""
 
     values: tuple[str, ...] | None = None
 
@@ -67,7 +67,7 @@ def unique_aliases(kind: str) -> Validator:
 
 
 class Keys:
-    """Defines keys in groups, shortly."""
+    """Defines keys in groups, concisely."""
 
     def __init__(self) -> None:
         self.definitions = ConfigDef()
@@ -88,7 +88,7 @@ class Keys:
         validator: Validator | None = None,
         recommender: Recommended | None = None,
     ) -> None:
-        """`order` None: the next one of the group."""
+        """Defines a key. `order` None: the next one of the group."""
         found = self._orders.get(group, 0) + 1 if order is None else order
         self._orders[group] = max(found, self._orders.get(group, 0))
         self.definitions.define(

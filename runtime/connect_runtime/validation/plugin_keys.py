@@ -1,4 +1,4 @@
-"""The keys that name plugins: converters, transformations and predicates."""
+"""Defines the keys that name plugins: converters, transformations and predicates."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def add_chains(keys: Keys) -> None:
 
 
 def alias_definitions(transforms: Sequence[str], predicates: Sequence[str]) -> ConfigDef:
-    """The keys of each transformation and predicate, by alias."""
+    """Returns the keys of each transformation and predicate, by alias."""
     keys = Keys()
     for kind, title, aliases in (
         ("transforms", "Transformation", transforms),

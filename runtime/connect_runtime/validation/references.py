@@ -1,8 +1,7 @@
-"""Validation of a config that refers to config providers: what is shown of it, and what is not
-checked. Pure.
+"""Handles config-provider references in validation: shown as written, partly unchecked. Pure.
 
-Unlike Apache's, the answer shows such values as they are written, and no error quotes what a
-provider gave.
+Unlike Apache's, the answer shows such values as they are written, and no error quotes a provided
+value.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Config = Mapping[str, str | None]
 
 
 def referring_keys(config: Config, worker: Mapping[str, str]) -> frozenset[str]:
-    """The keys whose values refer to a provider that the worker, by its properties, declares."""
+    """Returns the keys whose values refer to a provider that the worker's properties declare."""
     known = aliases(worker)
     return frozenset(
         key
@@ -37,8 +36,8 @@ def as_written(
     problems: Collection[Problem],
     redactor: Redactor,
 ) -> ConfigInfos:
-    """The answer about a resolved config, as one about `config`: values of `referring` keys as
-    written, texts redacted, and `problems` as the only errors of their keys."""
+    """Turns the answer about a resolved config into one about `config`: values of `referring` keys
+    as written, texts redacted, and `problems` as the only errors of their keys."""
     texts = {each.key: tuple(p.text for p in problems if p.key == each.key) for each in problems}
     configs: list[ConfigInfo] = []
     count = infos.error_count
@@ -68,7 +67,7 @@ def as_written(
 
 
 def unchecked(infos: ConfigInfos, referring: Collection[str]) -> ConfigInfos:
-    """The answer without errors of `referring` keys, whose values are not known here."""
+    """Returns the answer without errors of `referring` keys, whose values are unknown here."""
     configs: list[ConfigInfo] = []
     count = infos.error_count
     for info in infos.configs:

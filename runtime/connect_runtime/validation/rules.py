@@ -1,4 +1,4 @@
-"""What keys of a config say about each other, in Connect's words (connect-facts 4.5 and 6.6)."""
+"""Checks rules across keys of a config, with Connect's texts (connect-facts 4.5 and 6.6)."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _BOUNDARY: Final = "transaction.boundary"
 
 
 def check_nulls(config: Config, findings: Findings) -> None:
-    """Connect refuses null values, of keys that it does not know as well."""
+    """Refuses null values, also of unknown keys, as Connect does."""
     for key, value in config.items():
         if value is None:
             findings.error(key, "Null value can not be supplied as the configuration value.")
 
 
 def check_converters(config: Config, findings: Findings) -> None:
-    """Converters must be classes that are here."""
+    """Checks that converters are installed classes."""
     for key in ("key.converter", "value.converter", "header.converter"):
         name = config.get(key)
         if not name or (key == "header.converter" and name in SIMPLE_HEADER_CONVERTER):
@@ -49,7 +49,7 @@ def check_converters(config: Config, findings: Findings) -> None:
 
 
 def check_chains(config: Config, findings: Findings) -> None:
-    """The types of transformations and predicates, and predicates that are negated."""
+    """Checks the types of transformations and predicates, and negated predicates."""
     for alias in aliases("transforms", config):
         prefix = f"transforms.{alias}."
         _check_type(config, f"{prefix}type", findings)
@@ -64,7 +64,7 @@ def check_chains(config: Config, findings: Findings) -> None:
 
 
 def aliases(key: str, config: Config) -> list[str]:
-    """The aliases in a list, each once: that one is given twice is an error of its own."""
+    """Returns the aliases in a list, each once: duplicates are a separate error."""
     given = (config.get(key) or "").strip()
     return list(dict.fromkeys(re.split(r"\s*,\s*", given))) if given else []
 
@@ -72,14 +72,14 @@ def aliases(key: str, config: Config) -> list[str]:
 def _check_type(config: Config, key: str, findings: Findings) -> None:
     name = config.get(key)
     if name is not None:
-        # refused, not ignored: without it other records would be written
+        # refused, not ignored: ignoring it would change the records
         findings.values[key].value = None
         text = str(ConfigError.invalid(key, name, f"Class {name} could not be found."))
         findings.error(key, text)
 
 
 def check_sink(config: Config, findings: Findings, worker_group: str) -> None:
-    """Which topics, and not the worker's own group."""
+    """Checks a sink's topics, and that it does not use the worker's own group."""
     topics = (config.get("topics") or "").strip()
     regex = (config.get("topics.regex") or "").strip()
     if topics and regex:
@@ -131,8 +131,8 @@ def _check_group(config: Config, findings: Findings, worker_group: str) -> None:
 def check_source(
     connector: SourceConnector, config: Config, findings: Findings, *, exactly_once: bool
 ) -> None:
-    """KIP-618's preflight checks, of a config whose other keys are as they should be.
-    `exactly_once`: whether the worker's sources write in transactions."""
+    """Runs KIP-618's preflight checks, on a config whose other keys are valid. `exactly_once`:
+    whether the worker's sources write in transactions."""
     given = {key: value for key, value in config.items() if value is not None}
     if not findings.values[_SUPPORT].errors and _is(config, _SUPPORT, "required"):
         if not exactly_once:
@@ -148,9 +148,9 @@ def check_source(
 
 
 def check_offsets_topic(config: Config, findings: Findings, topics: ClusterTopics) -> None:
-    """An offsets topic of the connector's own is none of the cluster's other topics."""
+    """Checks that a connector's own offsets topic is none of the cluster's other topics."""
     name = (config.get(OFFSETS_TOPIC_KEY) or "").strip()
-    # what a reference stands for is not known here
+    # the value of a reference is not known here
     if not name or "${" in name or findings.values[OFFSETS_TOPIC_KEY].errors:
         return
     why = ""
@@ -163,7 +163,7 @@ def check_offsets_topic(config: Config, findings: Findings, topics: ClusterTopic
 
 
 def check_topic_creation(config: Config, findings: Findings) -> None:
-    """Settings of topics to create are in groups that are listed."""
+    """Checks that settings of new topics are in listed groups."""
     given = {key: value for key, value in config.items() if value is not None}
     for key, text in unlisted_groups(given):
         findings.error(key, text)

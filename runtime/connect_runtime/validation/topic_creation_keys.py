@@ -1,4 +1,4 @@
-"""The keys `topic.creation.<group>.*` of a source, as Connect defines them (KIP-158)."""
+"""Defines the keys `topic.creation.<group>.*` of a source as Connect does (KIP-158)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _PARTITIONS = "Number of partitions must be positive, or -1 to use the broker's 
 
 
 def topic_creation_definitions(config: Mapping[str, str | None]) -> ConfigDef:
-    """Of the default group and of each listed one; none where the config has no such keys."""
+    """Returns the keys of the default group and each listed one; none if the config has no such
+    keys."""
     keys = Keys()
     if uses_topic_creation(config):
         _define(keys, DEFAULT, ".*", NO_DEFAULT, NO_DEFAULT)
@@ -55,7 +56,7 @@ def _define(keys: Keys, name: str, include: str, replication: Any, partitions: A
             Described(_positive(_PARTITIONS), _PARTITIONS),
         ),
     ):
-        # a default that is wrong is told where it stands
+        # an invalid default is reported at its own key
         bad = default is not NO_DEFAULT and type is not ConfigType.LIST and not _fits(default)
         keys.add(
             f"{PREFIX}{name}.{key}",

@@ -1,4 +1,4 @@
-"""Is a connector's config one that can be used, and if not, what is wrong with each key?
+"""Validates a connector's config and reports the errors of each key.
 
 `validate` answers key by key, `check` refuses. Neither starts anything; any thread may call them.
 """
@@ -49,7 +49,7 @@ from connect_specs.secret_names import is_secret_name
 Config = Mapping[str, str | None]
 
 _NO_DEFAULTS = WorkerDefaults()
-# A request may take 90 s, and a create does more than to validate
+# A request may take 90 s, and a create does more than validating
 _PATIENCE_S = 60
 _TYPES = {"key.converter": "key", "value.converter": "value", "header.converter": "header"}
 _ENDPOINT = (
@@ -59,7 +59,7 @@ _ENDPOINT = (
 
 
 def check(config: Config, worker: WorkerConfig, providers: ConfigProviders | None = None) -> None:
-    """Raises RequestError 400 with all that is wrong. `providers` as for `validate`."""
+    """Raises RequestError 400 with all errors. `providers` as for `validate`."""
     found = validate(config, worker, providers)
     if found.error_count:
         lines = "".join(f"\n{error}" for error in found.errors)
@@ -73,11 +73,12 @@ def check(config: Config, worker: WorkerConfig, providers: ConfigProviders | Non
 def validate(
     config: Config, worker: WorkerConfig, providers: ConfigProviders | None = None
 ) -> ConfigInfos:
-    """All keys. Raises RequestError 400 when the class is missing or unknown.
+    """Returns all keys with their errors. Raises RequestError 400 if the class is missing or
+    unknown.
 
     `providers` resolve references, in the process that runs the connector; without them, values
     that hold references are not checked. A connector validates resolved values only: its own checks
-    are skipped if there are others. Raises RequestError 500 when the plugin takes too long.
+    are skipped if there are others. Raises RequestError 500 if the plugin takes too long.
     """
     try:
         return within(_PATIENCE_S, lambda: _validated(config, worker, providers))
@@ -141,9 +142,9 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
 
 
 def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterator[tuple[str, str]]:
-    """What is wrong with the keys that Connect itself defines, whatever the class: key and error.
+    """Yields the errors of keys that Connect itself defines, whatever the class: key and error.
 
-    For connectors that are not here; nor need their converters and transformations be.
+    For connectors that are not installed here; nor need their converters and transformations be.
     """
     definitions = (sink_definitions if is_sink else source_definitions)("", _NO_DEFAULTS).embed(
         alias_definitions(rules.aliases("transforms", config), rules.aliases("predicates", config))
@@ -157,7 +158,7 @@ def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterato
 
 
 def connector_plugin(config: Config) -> Plugin:
-    """The plugin that a config names. Raises RequestError 400."""
+    """Returns the plugin that a config names. Raises RequestError 400."""
     name = config.get("connector.class")
     if name is None:
         shown = java_text(in_hash_map_order(config))
@@ -169,7 +170,7 @@ def connector_plugin(config: Config) -> Plugin:
 
 
 def framework_definitions(plugin: Plugin, defaults: WorkerDefaults = _NO_DEFAULTS) -> ConfigDef:
-    """The keys that Connect itself knows for a connector."""
+    """Returns the keys that Connect itself defines for a connector."""
     if plugin.kind == "sink":
         return sink_definitions(plugin.version, defaults)
     return source_definitions(plugin.version, defaults)
@@ -180,7 +181,7 @@ def _defaults(worker: WorkerConfig) -> WorkerDefaults:
 
 
 def _own(connector: Connector, config: Config, findings: Findings, *, ask: bool) -> ConfigDef:
-    """The connector's own keys, with its own idea of what is wrong if it is asked."""
+    """Returns the connector's own keys, with its own validation errors if `ask`."""
     try:
         own = connector.config()
         found = connector.validate(config) if ask else own.validate(config)
@@ -192,7 +193,7 @@ def _own(connector: Connector, config: Config, findings: Findings, *, ask: bool)
 
 
 def _kept(findings: Findings, values: list[ConfigValue]) -> list[ConfigValue]:
-    """A null that was found before the connector looked stays an error."""
+    """Keeps the error of a null that was found before the connector validated."""
     for value in values:
         before = findings.values.get(value.name)
         if before is not None:
@@ -201,8 +202,8 @@ def _kept(findings: Findings, values: list[ConfigValue]) -> list[ConfigValue]:
 
 
 def _override_infos(config: Config, plugin: Plugin, worker: WorkerConfig) -> list[ConfigInfo]:
-    """Overrides of client properties, with what the worker's policy and its clients say of them.
-    Secrets stay hidden, as Connect hides what its clients define as a password."""
+    """Returns overrides of client properties, with the errors from the worker's policy and its
+    clients. Secrets stay hidden, as Connect hides passwords that its clients define."""
     kind: Kind = "sink" if plugin.kind == "sink" else "source"
     unfit = dict(override_errors(config, worker.resolved_properties))
     texts = {key: f"Invalid value for configuration {key}: {why}" for key, why in unfit.items()}
@@ -222,7 +223,7 @@ def _override_infos(config: Config, plugin: Plugin, worker: WorkerConfig) -> lis
 
 
 def _option_infos(config: Config) -> list[ConfigInfo]:
-    """Options of the converters that the connector sets itself."""
+    """Returns options of the converters that the connector sets itself."""
     found: list[ConfigInfo] = []
     for key in (CONVERTER_KEYS[2], CONVERTER_KEYS[0], CONVERTER_KEYS[1]):
         converter = _converter(key, config.get(key))
@@ -248,7 +249,7 @@ def _converter(key: str, name: str | None) -> Converter | None:
 
 
 def _with(infos: ConfigInfos, more: list[ConfigInfo]) -> ConfigInfos:
-    """Of these, Connect counts keys with errors, not errors."""
+    """Adds `more`. For these, Connect counts keys with errors, not errors."""
     known = {info.value.name for info in infos.configs if info.value is not None}
     added = [info for info in more if info.value is not None and info.value.name not in known]
     count = sum(1 for info in added if info.value is not None and info.value.errors)

@@ -7,17 +7,31 @@ from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.apply.progress import Finished, Performed, Started
-from connect_reconciler.apply.report import Health, Outcome
-from connect_reconciler.cluster.port import OutcomeUnknown
-from connect_reconciler.cluster.readback import ConfigTopic, Found
-from connect_reconciler.ledger.ledger import Ledger
-from connect_reconciler.ledger.topic import owned_record
-from connect_reconciler.plan.live import LogRange, Owned
+from connect_reconciler.apply.report import (
+    Finished,
+    Health,
+    Outcome,
+    Performed,
+    Started,
+)
+from connect_reconciler.backend.followed_topics import ConfigTopic
+from connect_reconciler.backend.ledger import Ledger
+from connect_reconciler.backend.port import Found, OutcomeUnknown
+from connect_reconciler.ledger.records import owned_record
+from connect_reconciler.model.live import Owned
+from connect_reconciler.model.topic_logs import LogRange
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import DesiredConnector, OffsetEntry, Pin
-from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, Location, Stale, Unreachable
+from connect_specs.diagnostics import (
+    Diagnostic,
+    ExitCode,
+    Failed,
+    Invalid,
+    Location,
+    Stale,
+    Unreachable,
+)
 from connect_specs.states import TargetState
 from support.applying import PROJECT, Applying, desired_of, names
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster, FakeKafka, refused
@@ -110,6 +124,26 @@ def test_a_stale_plan_touches_nothing(
         world.apply(desired, plan, cluster=cluster)
     after = len(world.kafka.records(TOPICS.config)), len(world.kafka.records(TOPICS.ledger))
     assert before == after
+
+
+@pytest.mark.parametrize(
+    ("made_for", "code", "what"),
+    [
+        ({"project": "refunds"}, "stale.project", "the plan is for project refunds on orders"),
+        ({"group_id": "other"}, "stale.project", "the plan is for project orders on other"),
+        ({"env": "prod"}, "stale.environment", "the plan is for environment prod"),
+    ],
+)
+def test_a_plan_for_another_project_or_environment_touches_nothing(
+    world: Applying, cluster: FakeCluster, made_for: dict[str, str], code: str, what: str
+) -> None:
+    desired = desired_of(spec("a"))
+    other = replace(world.plan(desired), **made_for)
+    with pytest.raises(Stale) as refused:
+        world.apply(desired, other, cluster=cluster)
+    (problem,) = refused.value.diagnostics
+    assert (problem.code, problem.what) == (code, what)
+    assert cluster.config("a") is None
 
 
 def test_a_secret_that_changed_makes_the_plan_stale(world: Applying) -> None:
@@ -228,6 +262,21 @@ def test_a_cluster_that_is_gone_ends_the_apply(world: Applying, cluster: FakeClu
     assert report.ended_by[0].code == "cluster.unreachable"
 
 
+def test_a_failed_connector_whose_state_cannot_be_read_says_so(
+    world: Applying, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(name: str, config: Mapping[str, str], state: TargetState) -> None:
+        monkeypatch.setattr(ConfigTopic, "__call__", unreadable)
+        raise refused("Invalid value", 400)
+
+    def unreadable(*_: object, **__: object) -> None:
+        raise Failed(Diagnostic("log.blocked", "an open transaction hides records"))
+
+    cluster.create = fail  # type: ignore[method-assign]
+    report = world.apply(desired_of(spec("a")), cluster=cluster)
+    assert report.connectors[0].left == "its state could not be read"
+
+
 def test_a_lost_lease_is_noticed_between_actions(world: Applying, cluster: FakeCluster) -> None:
     own(world, cluster, "a")
 
@@ -280,10 +329,10 @@ def test_ctrl_c_stops_between_two_actions(world: Applying, cluster: FakeCluster)
 def test_a_hold_that_was_overtaken_is_taken_back(world: Applying, cluster: FakeCluster) -> None:
     """Else a later stop by hand would be taken for the apply's own."""
     own(world, cluster, "a")
-    held = Owned("orders", {**SINK, "name": "a"}, None, held_from=RUNNING)
+    held = Owned("orders", {**SINK, "name": "a"}, None, restore_to=RUNNING)
     world.kafka.logs.writer("setup").write([owned_record(TOPICS.ledger, "a", held)])
     world.apply(desired_of(spec("a"), spec("b")), cluster=cluster)
-    assert world.ledger().connectors["a"].held_from is None
+    assert world.ledger().connectors["a"].restore_to is None
     cluster.stop("a")
     assert world.plan(desired_of(spec("a"), spec("b"))).actions == ()
 
@@ -462,6 +511,88 @@ def test_one_that_does_not_stop_is_left_alone(world: Applying) -> None:
     ]
     assert "task 0 is RUNNING" in report.connectors[0].results[0].detail
     assert world.kafka.groups == {}
+
+
+def test_ctrl_c_lets_a_stop_in_progress_finish(world: Applying) -> None:
+    cluster = runs(world)
+    own(world, cluster, "a")
+    ends = [status(State.RUNNING, State.RUNNING)] * 9 + [status(State.STOPPED)]
+    cluster.statuses["a"] = ends
+    told: list[bool] = []
+    stop = cluster.stop
+
+    def stopped(name: str) -> None:
+        stop(name)
+        told.append(True)
+
+    cluster.stop = stopped  # type: ignore[method-assign]
+    desired = desired_of(spec("a", pin=PIN))
+    report = world.apply(desired, cluster=cluster, stop=lambda: bool(told))
+    outcomes = [each.outcome for each in report.connectors[0].results]
+    assert outcomes == [Outcome.DONE, Outcome.SKIPPED, Outcome.SKIPPED]
+    assert report.exit_code is ExitCode.INTERRUPTED
+
+
+def test_ctrl_c_lets_a_request_to_a_busy_group_finish(
+    world: Applying, cluster: FakeCluster
+) -> None:
+    own(world, cluster, "a")
+    told: list[bool] = []
+
+    def active(name: str) -> None:
+        told.append(True)
+        if len(told) < 4:
+            raise refused(ACTIVE)
+
+    cluster.on_alter = active
+    desired = desired_of(spec("a", pin=PIN))
+    report = world.apply(desired, cluster=cluster, stop=lambda: bool(told))
+    outcomes = [each.outcome for each in report.connectors[0].results]
+    assert outcomes == [Outcome.DONE, Outcome.DONE, Outcome.SKIPPED]
+
+
+def test_a_lost_lease_ends_a_wait_in_an_action(world: Applying) -> None:
+    """Nothing may be asked of a connector for a minute that another apply works on."""
+    cluster = runs(world)
+    own(world, cluster, "a")
+    cluster.statuses["a"] = [status(State.RUNNING, State.RUNNING)]
+    stop = cluster.stop
+
+    def stopped(name: str) -> None:
+        stop(name)
+        world.lease.gone = True
+
+    cluster.stop = stopped  # type: ignore[method-assign]
+    report = world.apply(desired_of(spec("a", pin=PIN)), cluster=cluster)
+    outcomes = [each.outcome for each in report.connectors[0].results]
+    assert outcomes == [Outcome.FAILED, Outcome.SKIPPED, Outcome.SKIPPED]
+    assert world.time.at < world.limits.stop_again_s
+
+
+def test_ctrl_c_ends_the_health_check(world: Applying) -> None:
+    cluster = runs(world)
+    cluster.statuses["a"] = [status(State.RUNNING, State.UNASSIGNED)]
+    report = world.apply(desired_of(spec("a")), cluster=cluster, stop=lambda: world.time.at > 1)
+    assert [each.outcome for each in report.connectors[0].results] == [Outcome.DONE]
+    assert report.connectors[0].health is Health.NOT_AWAITED
+    assert report.exit_code is ExitCode.INTERRUPTED
+    assert world.time.at < 2
+
+
+def test_a_lease_that_is_lost_ends_the_health_check(world: Applying) -> None:
+    """Another apply may have changed the connectors: what is seen now says nothing of this one."""
+    cluster = runs(world)
+
+    def status_of(name: str) -> ConnectorStatus:
+        world.lease.gone = world.time.at > 1
+        return status(State.RUNNING, State.UNASSIGNED)
+
+    cluster.status = status_of  # type: ignore[method-assign]
+    report = world.apply(desired_of(spec("a")), cluster=cluster)
+    assert report.connectors[0].health is Health.UNKNOWN
+    assert "another apply may have the lease" in report.connectors[0].health_detail
+    assert report.exit_code is ExitCode.FAILED
+    assert world.time.at < 2
 
 
 def test_a_plan_with_errors_is_never_applied(world: Applying) -> None:

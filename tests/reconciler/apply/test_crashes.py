@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
@@ -19,6 +19,7 @@ from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
 from support.crash_cases import SINK, SOURCE, Case, build, case, check_end, watched
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
+from support.examples import examples
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster
 
 NAMES = ("a", "b/c")
@@ -56,7 +57,7 @@ cases = st.tuples(*(case(name) for name in NAMES))
 
 
 @given(cases, st.data())
-@settings(max_examples=300, deadline=None)
+@examples(60)
 def test_a_killed_apply_converges(found: Sequence[Case], data: st.DataObject) -> None:
     """The journal: an apply is killed, and the next one finishes what it began."""
     calls = steps_of(found)

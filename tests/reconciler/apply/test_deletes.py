@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.apply.progress import Waiting
-from connect_reconciler.apply.report import Outcome
-from connect_reconciler.cli.applying.choices import Choices
-from connect_reconciler.cli.applying.undo import Undo
+from connect_reconciler.apply.report import (
+    Outcome,
+    Waiting,
+)
+from connect_reconciler.workflow.apply import to_be_rolled_back
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
-from support.applying import PROJECT, Applying, desired_of
+from support.applying import Applying, desired_of
 from support.crash_cases import SINK, Case, build, check_end
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
 from support.fake_cluster import FakeCluster, refused
@@ -113,9 +114,8 @@ def test_who_stops_an_apply_that_fails_is_not_overruled_by_a_rollback() -> None:
     cluster.statuses["b"] = [ConnectorStatus("b", part, {0: part}, "sink")]
     report = world.apply(desired, cluster=cluster, stop=lambda: world.time.at > 1)
     assert [each.results[0].outcome for each in report.connectors] == [Outcome.DONE, Outcome.FAILED]
-    undo = Undo(PROJECT, desired, (), {}, Choices(), None)
-    assert not undo.wanted(report)
-    assert undo.wanted(replace(report, told_to_stop=False))
+    assert not to_be_rolled_back(report)
+    assert to_be_rolled_back(replace(report, told_to_stop=False))
 
 
 @pytest.mark.parametrize("status", [404, 405])

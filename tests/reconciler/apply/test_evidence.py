@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from connect_reconciler.apply.edges import Limits
 from connect_reconciler.apply.evidence import Evidence, Since, noted
 from connect_reconciler.apply.health import (
     CONNECTOR,
     Judged,
-    Look,
+    Observation,
     Periods,
     Verdict,
     Wanted,
@@ -19,9 +20,7 @@ from connect_reconciler.apply.health import (
     watch,
 )
 from connect_reconciler.apply.report import Health
-from connect_reconciler.apply.waiting import Limits
-from connect_reconciler.cluster.readback import ConfigTopic
-from connect_reconciler.cluster.statuses import StatusTopic
+from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
@@ -36,22 +35,22 @@ from support.fake_cluster import FakeCluster
 RUNNING, PAUSED, STOPPED, FAILED = State.RUNNING, State.PAUSED, State.STOPPED, State.FAILED
 TO_RUN, TO_PAUSE = Wanted(), Wanted(TargetState.PAUSED)
 TO_STOP, MAY_IDLE = Wanted(TargetState.STOPPED), Wanted(zero_tasks=True)
-WELL, NOT_YET = Verdict.WELL, Verdict.UNSETTLED
+WELL, NOT_YET = Verdict.HEALTHY, Verdict.UNSETTLED
 LATE = frozenset({CONNECTOR})
 NO_TASKS = (
     "it has no tasks; if it is to have none, its spec says so with health: {allow_zero_tasks: true}"
 )
 
 
-def seen(connector: State, *tasks: State, count: int | None = None, **more: object) -> Look:
+def seen(connector: State, *tasks: State, count: int | None = None, **more: object) -> Observation:
     parts = {number: InstanceStatus(state, "w", "boom") for number, state in enumerate(tasks)}
     status = ConnectorStatus("a", InstanceStatus(connector, "w", "boom"), parts, "unknown")
-    return Look(status, len(tasks) if count is None else count, **more)  # type: ignore[arg-type]
+    return Observation(status, len(tasks) if count is None else count, **more)  # type: ignore[arg-type]
 
 
 # What was seen, what is wanted, the verdict and its words
-LOOKS: Mapping[str, tuple[Look, Wanted, Verdict, str]] = {
-    "nothing was said": (Look(None, 0), TO_RUN, NOT_YET, "it has no status yet"),
+LOOKS: Mapping[str, tuple[Observation, Wanted, Verdict, str]] = {
+    "nothing was said": (Observation(None, 0), TO_RUN, NOT_YET, "it has no status yet"),
     "all run": (seen(RUNNING, RUNNING, RUNNING), TO_RUN, WELL, ""),
     "one failed": (
         seen(RUNNING, RUNNING, FAILED),
@@ -61,37 +60,37 @@ LOOKS: Mapping[str, tuple[Look, Wanted, Verdict, str]] = {
     ),
     "the connector failed": (seen(FAILED), TO_RUN, Verdict.FAILED, "the connector failed: boom"),
     "one that failed before": (
-        seen(RUNNING, FAILED, late=frozenset({0})),
+        seen(RUNNING, FAILED, outdated=frozenset({0})),
         TO_RUN,
         Verdict.OLD_FAILURE,
         "task 0 failed before: boom",
     ),
     "one that failed before, and begins anew": (
-        seen(RUNNING, FAILED, late=frozenset({0}), anew=frozenset({0})),
+        seen(RUNNING, FAILED, outdated=frozenset({0}), restarting=frozenset({0})),
         TO_RUN,
         NOT_YET,
         "task 0 has said nothing since the change; it was FAILED before",
     ),
     "a new failure counts more than an old one": (
-        seen(RUNNING, FAILED, FAILED, late=frozenset({0})),
+        seen(RUNNING, FAILED, FAILED, outdated=frozenset({0})),
         TO_RUN,
         Verdict.FAILED,
         "task 1 failed: boom",
     ),
     "the connector's word is old": (
-        seen(RUNNING, RUNNING, late=LATE),
+        seen(RUNNING, RUNNING, outdated=LATE),
         TO_RUN,
         NOT_YET,
         "the connector has said nothing since the change; it was RUNNING before",
     ),
     "a task's word is old": (
-        seen(RUNNING, RUNNING, late=frozenset({0})),
+        seen(RUNNING, RUNNING, outdated=frozenset({0})),
         TO_RUN,
         NOT_YET,
         "task 0 has said nothing since the change; it was RUNNING before",
     ),
     "its tasks are of the old config, and one of them failed": (
-        seen(RUNNING, FAILED, made=False),
+        seen(RUNNING, FAILED, tasks_current=False),
         TO_RUN,
         NOT_YET,
         "its tasks are not made from its new config yet",
@@ -106,16 +105,16 @@ LOOKS: Mapping[str, tuple[Look, Wanted, Verdict, str]] = {
     "no tasks": (seen(RUNNING), TO_RUN, NOT_YET, NO_TASKS),
     "no tasks, as its spec says": (seen(RUNNING), MAY_IDLE, WELL, "it has no tasks"),
     "no tasks yet of a new config, as its spec says": (
-        seen(RUNNING, made=False),
+        seen(RUNNING, tasks_current=False),
         MAY_IDLE,
         NOT_YET,
         "its tasks are not made from its new config yet",
     ),
     "paused": (seen(PAUSED, PAUSED), TO_PAUSE, WELL, ""),
-    "paused without tasks": (seen(PAUSED, made=False), TO_PAUSE, WELL, ""),
+    "paused without tasks": (seen(PAUSED, tasks_current=False), TO_PAUSE, WELL, ""),
     "a task is not paused": (seen(PAUSED, RUNNING), TO_PAUSE, NOT_YET, "task 0 is RUNNING"),
     "the pause is of before": (
-        seen(PAUSED, late=LATE),
+        seen(PAUSED, outdated=LATE),
         TO_PAUSE,
         NOT_YET,
         "the connector has said nothing since the change; it was PAUSED before",
@@ -144,8 +143,8 @@ def test_judge(case: str) -> None:
         (Verdict.FAILED, 0, True),
         (Verdict.OLD_FAILURE, 9, False),
         (Verdict.OLD_FAILURE, 10, True),
-        (Verdict.WELL, 4, False),
-        (Verdict.WELL, 5, True),
+        (Verdict.HEALTHY, 4, False),
+        (Verdict.HEALTHY, 5, True),
     ],
 )
 def test_when_a_verdict_is_final(verdict: Verdict, now: float, final: bool) -> None:

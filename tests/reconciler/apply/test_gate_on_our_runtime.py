@@ -9,19 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.apply.edges import Edges, Settings
+from connect_reconciler.apply.edges import Edges, Limits, Settings
 from connect_reconciler.apply.evidence import Evidence
 from connect_reconciler.apply.report import ConnectorReport, Health
-from connect_reconciler.apply.run import apply_plan
-from connect_reconciler.apply.waiting import Limits
-from connect_reconciler.cli.applying.choices import Choices
-from connect_reconciler.cluster.in_process import InProcessCluster
-from connect_reconciler.cluster.readback import ConfigTopic
-from connect_reconciler.cluster.statuses import StatusTopic
-from connect_reconciler.ledger.ledger import Ledger
-from connect_reconciler.observe.observe import observe
-from connect_reconciler.plan.live import Live
+from connect_reconciler.apply.scheduler import apply_plan
+from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
+from connect_reconciler.backend.ledger import Ledger
+from connect_reconciler.backend.runtime import InProcessCluster
+from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.workflow.user import Choices
 from connect_runtime.rest.app import create_app
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import ExitCode, Location
@@ -34,7 +32,7 @@ from support.rest_project import RestProject
 from support.serving import serving
 from support.thread_cluster import ThreadCluster, thread_cluster
 
-SOON = Limits(health_s=3, well_s=0.5, every_s=0.05)
+SOON = Limits(health_s=3, healthy_s=0.5, every_s=0.05)
 
 
 class WithTasks(InProcessCluster):
@@ -73,7 +71,7 @@ class Ours:
         )
 
         def look() -> Live:
-            return observe(self.project, desired, self.kafka)
+            return open_backend(self.project, self.kafka).observe(desired)
 
         plan = make_plan(desired, look(), group_id=self.project.group_id)
         report = apply_plan(plan, desired, self.project, edges, observe=look)
@@ -115,7 +113,7 @@ def test_every_change_is_seen_to_its_end(ours: Ours, spec: Callable[..., Desired
         (replace(spec(tasks="2"), state=TargetState.STOPPED), Health.STOPPED),
     ]
     for number, (change, health) in enumerate(changes):
-        assert ours.apply(change, Limits(well_s=0.2)) == (ExitCode.OK, health, ""), number
+        assert ours.apply(change, Limits(healthy_s=0.2)) == (ExitCode.OK, health, ""), number
 
 
 def test_a_connector_without_tasks_is_well_only_if_its_spec_says_so(

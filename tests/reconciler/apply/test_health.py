@@ -6,12 +6,20 @@ from collections.abc import Mapping
 
 import pytest
 
-from connect_reconciler.apply.health import Judged, Verdict, Watch, watch_lag
-from connect_reconciler.apply.lag import Standing, Standings, growth, standings_of
+from connect_reconciler.apply.edges import Limits
+from connect_reconciler.apply.evidence import lags_of
+from connect_reconciler.apply.health import (
+    Judged,
+    Lag,
+    Lags,
+    Verdict,
+    Watch,
+    growth,
+    watch_lag,
+)
 from connect_reconciler.apply.report import Health
-from connect_reconciler.apply.waiting import Limits
-from connect_reconciler.cluster.readback import ConfigTopic
-from connect_reconciler.plan.live import LogRange
+from connect_reconciler.backend.followed_topics import ConfigTopic
+from connect_reconciler.model.topic_logs import LogRange
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import DesiredConnector
@@ -34,8 +42,8 @@ def desired(**more: str) -> DesiredConnector:
     return DesiredConnector("a", SINK | more, Location("a.yaml", 1, 1))
 
 
-def partitions(*standings: tuple[int, int]) -> Standings:
-    return {("t", number): Standing(*each) for number, each in enumerate(standings)}
+def partitions(*lags: tuple[int, int]) -> Lags:
+    return {("t", number): Lag(*each) for number, each in enumerate(lags)}
 
 
 # Each partition as (offset, end), at first and now
@@ -85,7 +93,7 @@ def test_growth(case: str) -> None:
 
 
 def test_lag_is_read_first_and_when_the_while_is_over() -> None:
-    state = Watch(judged=Judged(Verdict.WELL), since=1.0)
+    state = Watch(judged=Judged(Verdict.HEALTHY), since=1.0)
     slow, fast = partitions((0, 50)), partitions((10, 50))
     state, final = watch_lag(state, partitions((0, 10)), final=True)
     assert (state.first, final) == (partitions((0, 10)), False)
@@ -98,8 +106,8 @@ def test_lag_is_read_first_and_when_the_while_is_over() -> None:
 class Watched:
     """A sink that runs, over a fake cluster, and how far it is, by the clock."""
 
-    def __init__(self, well_s: float, commits_s: float) -> None:
-        limits = Limits(well_s=well_s, settle_s=0, commits_s=commits_s)
+    def __init__(self, healthy_s: float, commits_s: float) -> None:
+        limits = Limits(healthy_s=healthy_s, settle_s=0, commits_s=commits_s)
         self.world = Applying(key=b"key", limits=limits)
         self.world.kafka.create_topics()
         self.cluster = FakeCluster(self.world.kafka, runs_tasks=True)
@@ -123,7 +131,7 @@ def test_an_apply_waits_until_a_sink_catches_up(
 ) -> None:
     """The health gate: a sink's lag may not grow."""
     watched = Watched(5, 5)
-    watched.world.standings = lambda name: partitions(
+    watched.world.lags = lambda name: partitions(
         (watched.now if watched.now >= stuck_until else 0, watched.now + 1)
     )
     report = watched.world.apply(desired_of(desired()), cluster=watched.cluster)
@@ -135,7 +143,7 @@ def test_an_apply_waits_until_a_sink_catches_up(
 
 def test_lag_is_not_judged_between_two_commits() -> None:
     watched = Watched(2, 60)
-    watched.world.standings = lambda name: partitions((0, watched.now * 1000))
+    watched.world.lags = lambda name: partitions((0, watched.now * 1000))
     assert watched.world.apply(desired_of(desired()), cluster=watched.cluster).exit_code == 0
     assert watched.now < 5
 
@@ -151,41 +159,41 @@ def test_lag_is_not_judged_between_two_commits() -> None:
 def test_lag_that_cannot_be_read_is_said(error: ConnectError, health: Health, detail: str) -> None:
     watched = Watched(5, 5)
 
-    def standings(name: str) -> Standings:
+    def lags(name: str) -> Lags:
         raise error
 
-    watched.world.standings = standings
+    watched.world.lags = lags
     report = watched.world.apply(desired_of(desired()), cluster=watched.cluster)
     assert (report.connectors[0].health, report.connectors[0].health_detail) == (health, detail)
 
 
-STANDINGS: Mapping[str, tuple[Mapping[str, str], Standings]] = {
+STANDINGS: Mapping[str, tuple[Mapping[str, str], Lags]] = {
     "its committed offsets, else the log's start": (
         {"topics": "t"},
-        {("t", 0): Standing(7, 100), ("t", 1): Standing(20, 90), ("old", 0): Standing(3, 5)},
+        {("t", 0): Lag(7, 100), ("t", 1): Lag(20, 90), ("old", 0): Lag(3, 5)},
     ),
     "where it begins at the end only its tasks know": (
         {"topics": "t", "consumer.override.auto.offset.reset": "latest"},
-        {("t", 0): Standing(7, 100), ("old", 0): Standing(3, 5)},
+        {("t", 0): Lag(7, 100), ("old", 0): Lag(3, 5)},
     ),
     "topics by a pattern": (
         {"topics": "", "topics.regex": "t|u.*"},
         {
-            ("t", 0): Standing(7, 100),
-            ("t", 1): Standing(20, 90),
-            ("old", 0): Standing(3, 5),
-            ("u1", 0): Standing(0, 0),
+            ("t", 0): Lag(7, 100),
+            ("t", 1): Lag(20, 90),
+            ("old", 0): Lag(3, 5),
+            ("u1", 0): Lag(0, 0),
         },
     ),
     "a topic that is not there": (
         {"topics": "nowhere"},
-        {("t", 0): Standing(7, 100), ("old", 0): Standing(3, 5)},
+        {("t", 0): Lag(7, 100), ("old", 0): Lag(3, 5)},
     ),
 }
 
 
 @pytest.mark.parametrize("case", STANDINGS)
-def test_standings(case: str) -> None:
+def test_lags(case: str) -> None:
     config, expected = STANDINGS[case]
     world = Applying()
     world.kafka.create_topics()
@@ -199,4 +207,4 @@ def test_standings(case: str) -> None:
     }
     cluster = FakeCluster(world.kafka)
     read_back = ConfigTopic(world.kafka.logs.reader(TOPICS.config))
-    assert standings_of(cluster, lambda name, config: world.kafka, read_back, {})("a") == expected
+    assert lags_of(cluster, lambda name, config: world.kafka, read_back, {})("a") == expected

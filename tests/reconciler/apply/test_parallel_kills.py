@@ -12,15 +12,16 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_reconciler.apply import run
-from connect_reconciler.plan.plan import Plan
+from connect_reconciler.apply.scheduler import Scheduler
+from connect_reconciler.model.plan import Plan
 from connect_specs.desired import Desired
 from support.applying import Applying
 from support.crash_cases import Case, build, case, check_end, watched
 from support.dooming import DoomedCluster, DoomedLogs, DoomOfMany, End, Killed
+from support.examples import examples
 from support.fake_cluster import FakeCluster
 
 NAMES = ("a", "b/c", "d", "e")
@@ -49,7 +50,7 @@ def killed(world: Applying, desired: Desired, doom: DoomOfMany) -> None:
     cluster.doom = doom
     watched(cluster, world, desired)
     with pytest.MonkeyPatch.context() as patched, suppress(Killed):
-        patched.setattr(run, "run_together", doom.run_together)
+        patched.setattr(Scheduler, "run", lambda self, jobs: doom.run(jobs))
         logs = DoomedLogs(world.kafka.logs, doom)
         report = world.apply(desired, cluster=cluster, ledger_logs=logs)
         assert report.exit_code == 0, report
@@ -80,7 +81,7 @@ def again(world: Applying, desired: Desired) -> None:
 
 
 @given(cases, ends, ends, ends)
-@settings(max_examples=150, deadline=None)
+@examples(40)
 def test_killed_with_any_actions_done_and_any_in_flight_it_converges(
     found: Sequence[Case],
     first: list[End | None],

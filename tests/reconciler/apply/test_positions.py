@@ -1,16 +1,23 @@
-"""`to: latest` as it is applied: as the numbers of its plan, recorded, and once."""
+"""`to:` as it is applied: as the numbers of its plan, recorded, and once."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from connect_reconciler.plan.actions import Counts, ResetOffsets
-from connect_reconciler.plan.live import LogRange
+import pytest
+
+from connect_reconciler.model.actions import Counts, ResetOffsets
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.topic_logs import LogRange
 from connect_specs.desired import DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
+from connect_specs.partitions import sink_entry
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of
 from support.fake_cluster import FakeCluster
+
+NOON = 1_795_262_400_000
+HOUR = 3_600_000
 
 
 def test_the_numbers_of_the_plan_are_applied_and_recorded() -> None:
@@ -29,6 +36,25 @@ def test_the_numbers_of_the_plan_are_applied_and_recorded() -> None:
         OffsetEntry({"kafka_topic": "t", "kafka_partition": number}, {"kafka_offset": offset})
         for number, offset in ((0, 100), (1, 5))
     )
+    assert world.plan(desired_of(spec)).actions == ()
+
+
+@pytest.mark.parametrize(
+    ("to", "offset"), [("earliest", 0), ("latest", 4), (NOON, 1), (NOON + 1, 3), (NOON + HOUR, 4)]
+)
+def test_each_position_is_applied_as_the_offset_that_it_stands_for(
+    to: str | int, offset: int
+) -> None:
+    """A time stands for the first record from then on, or the log's end where all are older."""
+    world = Applying(key=b"key")
+    world.kafka.create_topics()
+    world.kafka.produce(("t", 0), NOON - HOUR, NOON, NOON, NOON + 1)
+    config = {"connector.class": "FileStreamSink", "topics": "t", "name": "a"}
+    spec = DesiredConnector("a", config, Location("a.yaml", 1, 1), pin=Pin("p", to=to))
+    report = world.apply(desired_of(spec), cluster=FakeCluster(world.kafka, runs_tasks=True))
+    assert report.exit_code == 0
+    assert world.kafka.groups["connect-a"] == {("t", 0): offset}
+    world.kafka.produce(("t", 0), NOON + HOUR)
     assert world.plan(desired_of(spec)).actions == ()
 
 
@@ -65,8 +91,8 @@ def test_an_ignored_group_counts_under_the_new_name_too() -> None:
         ignore=("config.consumer.override.*",),
         renamed_from="a",
     )
-    assert world.observe(desired_of(spec)).orphan_offsets["b"] == (
-        OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 90}),
+    assert world.observe(desired_of(spec)).orphan_offsets["b"] == Offsets(
+        (sink_entry(("t", 0), 90),)
     )
 
 
@@ -81,5 +107,5 @@ def test_what_a_sink_left_as_a_source_is_seen_before_it_goes_on_there() -> None:
     assert world.apply(desired_of(pinned)).exit_code == 0
     assert world.apply(desired_of(DesiredConnector("a", sink, place))).exit_code == 0
     again = world.observe(desired_of(DesiredConnector("a", source, place)))
-    assert again.connectors["a"].offsets == ()
-    assert again.new_offsets == {"a": (kept,)}
+    assert again.connectors["a"].offsets == Offsets()
+    assert again.offsets_after_change == {"a": Offsets((kept,))}

@@ -7,19 +7,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from connect_reconciler.ledger.topic import (
-    LedgerSnapshot,
-    owned_record,
-    pin_record,
-    reduce_all,
-    rename_record,
-)
-from connect_reconciler.plan.live import AppliedPin, LogRange, Owned, Renaming
+from connect_reconciler.ledger.records import owned_record, pin_record, rename_record
+from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
+from connect_reconciler.model.live import AppliedPin, Owned, Renaming
+from connect_reconciler.model.topic_logs import LogRange
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import ExitCode, Location
 from connect_specs.names import sink_group
-from connect_specs.offsets import content_hash
+from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed

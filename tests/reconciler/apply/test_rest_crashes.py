@@ -12,19 +12,19 @@ from pathlib import Path
 import httpx
 import pytest
 
-from connect_reconciler.apply.edges import Settings
+from connect_reconciler.apply.edges import Settings, edges_over
 from connect_reconciler.apply.report import ApplyReport, Outcome
-from connect_reconciler.apply.rest_edges import edges_over_rest
-from connect_reconciler.apply.run import apply_plan
-from connect_reconciler.cluster.rest_client import RestClient
+from connect_reconciler.apply.scheduler import apply_plan
+from connect_reconciler.backend.known_plugins import InstalledDefinitions
+from connect_reconciler.backend.observe.rest import observe_rest
+from connect_reconciler.backend.rest.client import RestClient
+from connect_reconciler.backend.rest_only import connection_over_rest
 from connect_reconciler.ledger.config_entry import load_entry
-from connect_reconciler.observe.known_plugins import Installed
-from connect_reconciler.observe.rest import observe_rest
-from connect_reconciler.plan.live import AppliedPin, Live, Renaming
-from connect_reconciler.plan.plan import Plan
+from connect_reconciler.model.live import AppliedPin, Live, Renaming
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.reserved import LEDGER_KEY
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.renames.rename import carried
-from connect_reconciler.plan.reserved import LEDGER_KEY
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget
 from connect_specs.diagnostics import Location
 from connect_specs.names import ClusterTopics
@@ -74,7 +74,11 @@ class Alone:
     def observe(self, desired: Desired) -> Live:
         with self.client() as client:
             return observe_rest(
-                desired, client, now_ms=lambda: 0, fingerprint_key=None, plugins=Installed()
+                desired,
+                client,
+                now_ms=lambda: 0,
+                fingerprint_key=None,
+                plugins=InstalledDefinitions(),
             )
 
     def plan(self, desired: Desired) -> Plan:
@@ -84,7 +88,7 @@ class Alone:
         plan = self.plan(desired)
         settings = Settings(by="test", clock=self.time.clock())
         with self.client() as client:
-            edges = edges_over_rest(client, desired, settings, None)
+            edges = edges_over(connection_over_rest(client, desired, None), settings, {})
             look = lambda: self.observe(desired)  # noqa: E731
             return apply_plan(plan, desired, PROJECT, edges, observe=look)
 

@@ -1,21 +1,27 @@
-"""The way back: over a fake cluster, an apply and its rollback leave everything as it was."""
+"""Rollbacks: over a fake cluster, an apply and its rollback leave everything as it was."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.ledger.topic import owned_record
-from connect_reconciler.plan.live import LogRange, Owned
-from connect_reconciler.plan.rollback.way_back import in_scope
+from connect_reconciler.apply.report import Health
+from connect_reconciler.ledger.records import owned_record
+from connect_reconciler.model.live import Owned
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.topic_logs import LogRange
+from connect_reconciler.plan.rollback.rollback import in_scope
 from connect_reconciler.plan.scope import Scope
+from connect_reconciler.plan.verification import ensure_rest
+from connect_reconciler.render.reasons import reason_text
 from connect_specs.desired import Pin
 from connect_specs.diagnostics import Invalid
 from support.applying import Applying, desired_of, names
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
 from support.fake_cluster import TOPICS, FakeCluster, refused
-from support.going_back import (
+from support.rollbacks import (
     PAUSED,
     RUNNING,
     SINK,
@@ -70,7 +76,7 @@ def test_there_and_back_and_there_again(world: Applying) -> None:
         "Resume moved",
         "Create deleted",
     ]
-    assert [action.reason for action in plan.actions] == [
+    assert [reason_text(action) for action in plan.actions] == [
         "it was not there before",
         "it was protected against deletion before",
         "state: running → paused",
@@ -101,7 +107,7 @@ def test_only_what_the_apply_changed_is_touched(world: Applying) -> None:
     assert not [name for name in names(back(world, second, SECOND)[1]) if "untouched" in name]
 
 
-def test_offsets_go_back_once_for_each_rollback(world: Applying) -> None:
+def test_each_rollback_restores_offsets_once(world: Applying) -> None:
     """Moved, rolled back, moved again, rolled back again: a pin that was used is no obstacle."""
     apply(world, desired_of(spec("a")))
     for number in (1, 2):
@@ -135,7 +141,7 @@ def test_what_a_spec_called_sensitive_stays_so_without_the_spec(world: Applying)
     named = replace(spec("a", {**SINK, "plain": "hunter2"}), sensitive=("plain",))
     apply(world, desired_of(named))
     deleted = apply(world, desired_of())
-    assert ledger(world).before(deleted)["a"].config is not None
+    assert ledger(world).snapshots(deleted)["a"].config is not None
     kept = world.kafka.records(TOPICS.ledger)
     assert not [record for record in kept if b"hunter2" in (record.value or b"")]
     way, plan = back(world, deleted, desired_of(named))
@@ -180,15 +186,28 @@ def test_a_rename_is_renamed_back(world: Applying) -> None:
     assert picture(world, desired_of(spec("old"))) == before
 
 
-def test_a_part_goes_back_with_both_names_of_what_was_renamed(world: Applying) -> None:
+def test_a_targeted_rollback_has_both_names_of_a_renamed_connector(world: Applying) -> None:
     apply(world, desired_of(spec("old"), spec("b")))
     second = apply(world, desired_of(spec("new", old="old"), spec("b", {**SINK, "file": "x"})))
-    before = ledger(world).before(second)
+    before = ledger(world).snapshots(second)
     for chosen in (Scope(targets=("old",)), Scope(targets=("n*",)), Scope(exclude=("b",))):
         assert in_scope(before, chosen).keys() == {"old", "new"}
     assert in_scope(before, Scope(exclude=("new",))).keys() == {"b"}
     with pytest.raises(Invalid, match="untouched"):
         in_scope(before, Scope(targets=("untouched",)))
+
+
+def test_the_offsets_of_an_old_name_are_kept_before_it_is_deleted(world: Applying) -> None:
+    apply(world, desired_of(spec("old")))
+    world.kafka.groups["connect-old"] = {("t", 0): 70}
+    renamed = apply(world, desired_of(spec("new", old="old")))
+    assert ledger(world).snapshots(renamed)["old"].offsets == Offsets((at(70),))
+
+
+def test_a_resumed_connector_is_awaited(world: Applying) -> None:
+    apply(world, desired_of(spec("a", state=PAUSED)))
+    report = world.apply(desired_of(spec("a", state=RUNNING)))
+    assert [each.health for each in report.connectors] == [Health.LATER]
 
 
 def test_what_was_nobodys_stays_adopted(world: Applying) -> None:
@@ -224,7 +243,7 @@ def test_another_projects_connector_is_left_alone(world: Applying) -> None:
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before its effect", "after its effect"])
-def test_the_way_back_from_the_end_of_a_rename(world: Applying, before: bool) -> None:
+def test_rollback_of_an_apply_that_finished_a_rename(world: Applying, before: bool) -> None:
     """An apply was killed in the middle of a rename, and the next one ended it: whichever name the
     way back leads to, it is one of the two, and goes on from its offsets."""
     wanted = desired_of(spec("new", old="old"))
@@ -242,10 +261,49 @@ def test_the_way_back_from_the_end_of_a_rename(world: Applying, before: bool) ->
             roll_back(world, apply(world, wanted), wanted)
             live = world.observe(wanted).connectors
             running = [each for each in live.values() if each.target is RUNNING]
-            assert [each.offsets for each in running] == [(at(20),)], call
+            assert [each.offsets for each in running] == [Offsets((at(20),))], call
             continue
         assert call > 10
         return
+
+
+APPLIES = {
+    "changes of all kinds": (FIRST, SECOND),
+    "a rename": (desired_of(spec("old")), desired_of(spec("new", old="old"))),
+    "a rename with a pin": (
+        desired_of(spec("old")),
+        desired_of(spec("new", old="old", pin=Pin("p", (at(3),)))),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", APPLIES)
+@pytest.mark.parametrize("before", [True, False], ids=["before its effect", "after its effect"])
+def test_a_killed_rollback_is_finished_by_the_next(before: bool, case: str) -> None:
+    """It renames back as an apply renames: what was begun goes on, under the same pin."""
+    first, files = APPLIES[case]
+    for call in range(1, 100):
+        world = new_world()
+        apply(world, first)
+        for name in ("old", "moved"):
+            if name in first.connectors:
+                world.kafka.groups[f"connect-{name}"] = {("t", 0): 70}
+        kept = picture(world, files)
+        applied = apply(world, files)
+        rollback, plan = back(world, applied, files)
+        cluster = DoomedCluster(world.kafka)
+        cluster.doom = Doom(call, before=before)
+        logs = DoomedLogs(world.kafka.logs, cluster.doom)
+        world.time.at += 10
+        with suppress(Killed):
+            world.apply(rollback.desired, plan, cluster=cluster, ledger_logs=logs)
+            assert picture(world, files) == kept
+            assert call > 10
+            return
+        _, left = back(world, applied, files)
+        ensure_rest(plan, left, world.observe(files))
+        roll_back(world, applied, files)
+        assert picture(world, files) == kept, call
 
 
 def test_a_rename_that_both_names_are_left_of_is_ended_first(world: Applying) -> None:

@@ -11,7 +11,7 @@ from connect_specs.desired import DesiredConnector
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
 from support.fake_cluster import FakeCluster
-from support.going_back import SINK, SOURCE, apply, back, new_world, roll_back, spec
+from support.rollbacks import SINK, SOURCE, apply, back, new_world, roll_back, spec
 
 RUNNING, STOPPED = TargetState.RUNNING, TargetState.STOPPED
 IGNORED = ("config.tasks.max", "config.db.*")

@@ -1,4 +1,4 @@
-"""The way back of offsets and pins: nothing stays at a pin, and no pin is applied twice."""
+"""Rollbacks of offsets and pins: nothing stays at a pin, and no pin is applied twice."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from connect_reconciler.plan.actions import Create
-from connect_reconciler.plan.agreement import ensure_same
-from connect_reconciler.plan.plan_file.file import dump_plan, load_plan
+from connect_reconciler.model.actions import Create
+from connect_reconciler.plan.verification import ensure_same
+from connect_reconciler.render.plan_file.file import dump_plan, load_plan
 from connect_specs.desired import OffsetEntry, Pin
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
 from support.fake_cluster import FakeCluster, refused
-from support.going_back import (
+from support.rollbacks import (
     RUNNING,
     STOPPED,
     apply,

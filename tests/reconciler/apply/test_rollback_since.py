@@ -1,4 +1,4 @@
-"""A way back past what happened since: said with what it undoes, or refused with what to do."""
+"""Rollbacks after later changes: the plan lists what it undoes too, or is refused with a hint."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from connect_specs.desired import Desired, Pin
 from support.applying import Applying, desired_of, names
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
 from support.fake_cluster import FakeCluster
-from support.going_back import (
+from support.rollbacks import (
     PAUSED,
     RUNNING,
     SINK,
@@ -58,7 +58,7 @@ def test_what_later_applies_changed_is_said_key_by_key(world: Applying) -> None:
     )
 
 
-def test_what_hands_changed_is_said_key_by_key(world: Applying) -> None:
+def test_manual_changes_are_listed_key_by_key(world: Applying) -> None:
     apply(world, desired_of(spec("a", state=RUNNING), spec("gone")))
     files = desired_of(spec("a", {**SINK, "x": "1"}, RUNNING), spec("gone", {**SINK, "x": "1"}))
     second = apply(world, files)
@@ -67,8 +67,8 @@ def test_what_hands_changed_is_said_key_by_key(world: Applying) -> None:
     cluster.stop("a")
     cluster.delete("gone")
     assert told(world, second, files) == [
-        "a was changed since by hand; that is undone too: x, z; running → stopped",
-        "gone was deleted since by hand",
+        "a was changed manually since; that is undone too: x, z; running → stopped",
+        "gone was deleted manually since",
     ]
 
 
@@ -127,7 +127,7 @@ WISH = desired_of(
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before its effect", "after its effect"])
-def test_the_way_back_from_a_killed_apply_undoes_what_it_did(before: bool) -> None:
+def test_rollback_of_a_killed_apply_undoes_what_it_did(before: bool) -> None:
     """Killed at each of its points, and with no other apply in between."""
     calls = 0
     for call in range(1, 100):
@@ -160,7 +160,7 @@ def test_the_way_back_from_a_killed_apply_undoes_what_it_did(before: bool) -> No
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before its effect", "after its effect"])
-def test_the_way_back_from_a_killed_rename(before: bool) -> None:
+def test_rollback_of_a_killed_rename(before: bool) -> None:
     """Until the new name was let run, the old one is as it was; from then on both are there, and
     the rename has to be ended first."""
     files = desired_of(spec("new", old="old", pin=Pin("p", (at(3),))))

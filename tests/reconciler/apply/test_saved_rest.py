@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.apply.run import ensure_fresh
-from connect_reconciler.cli.applying.saved import as_saved, without_actions
+from connect_reconciler.apply.preconditions import ensure_fresh
 from connect_reconciler.ledger.journal import Ending
-from connect_reconciler.plan.agreement import ensure_rest, planned_again, still_known
-from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file.file import dump_plan, load_plan, plan_hash
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.plan.verification import ensure_rest, planned_again, still_known
+from connect_reconciler.render.plan_file.file import dump_plan, load_plan, plan_hash
+from connect_reconciler.workflow.replanning import as_saved, without_actions
 from connect_specs.desired import Desired, Pin
 from connect_specs.diagnostics import Stale
 from support.applying import PROJECT, Applying, desired_of, names
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
 from support.fake_cluster import FakeCluster
-from support.going_back import (
+from support.rollbacks import (
     PAUSED,
     RUNNING,
     SINK,

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.observe.observe import observe
+from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
@@ -76,15 +77,17 @@ def test_killed_at_every_turn_it_converges(applies: Applies) -> None:
         ("u", "second", "Started Resume"),
     ):
         applies.run(topic, pin, kill_at=kill_at)
-        live = observe(project, desired_of(topic, pin), client)
+        live = open_backend(project, client).observe(desired_of(topic, pin))
         assert live.connectors["a b"].target is TargetState.STOPPED
-        assert live.ledger.connectors["a b"].held_from is TargetState.RUNNING
+        assert live.ledger.connectors["a b"].restore_to is TargetState.RUNNING
         assert len(live.ledger.unfinished) == 1
     # the pin was recorded before the resume that never came
     assert applies.run("u", "second") == ["Started Resume", "Performed Resume"]
     desired = desired_of("u", "second")
-    live = observe(project, desired, client)
+    live = open_backend(project, client).observe(desired)
     assert live.connectors["a b"].target is TargetState.RUNNING
-    assert live.connectors["a b"].offsets == (OffsetEntry({"filename": "f"}, {"position": 6}),)
+    assert live.connectors["a b"].offsets == Offsets(
+        (OffsetEntry({"filename": "f"}, {"position": 6}),)
+    )
     assert live.ledger.unfinished == ()
     assert make_plan(desired, live, group_id=applies.group_id).actions == ()

@@ -1,4 +1,4 @@
-"""Whose is each difference between what was applied, the specs and the cluster?"""
+"""Where each difference between what was applied, the specs and the cluster was made."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from connect_reconciler.drift.compare import compare
-from connect_reconciler.drift.history import History, Mark, Run
-from connect_reconciler.drift.json_lines import finding_line, summary_line
 from connect_reconciler.drift.model import Drift, Finding, Seen, changes
-from connect_reconciler.drift.render import MARKDOWN_MAX, drift_markdown, drift_text
-from connect_reconciler.drift.words import sentence
-from connect_reconciler.plan.live import AppliedPin, LedgerState, Live, LiveConnector, Owned
-from connect_reconciler.plan.secrets.sensitive import fingerprint
+from connect_reconciler.drift.topic_history import History, Mark, Run
+from connect_reconciler.model.live import AppliedPin, LedgerState, Live, LiveConnector, Owned
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.secrets.sensitive import fingerprint
+from connect_reconciler.render.drift import MARKDOWN_MAX, drift_markdown, drift_text, sentence
+from connect_reconciler.render.drift_json import finding_line, summary_line
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
-from connect_specs.offsets import content_hash
+from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
 
 KEY = b"a key for tests"
@@ -26,9 +26,9 @@ RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.
 
 
 def owned(state: str | None = None, **more: Any) -> Owned:
-    project, held = more.pop("project", "orders"), more.pop("held_from", None)
+    project, held = more.pop("project", "orders"), more.pop("restore_to", None)
     config = {"name": "a", "connector.class": "X"} | more
-    return Owned(project, config, None if state is None else TargetState(state), held_from=held)
+    return Owned(project, config, None if state is None else TargetState(state), restore_to=held)
 
 
 def spec(state: str | None = None, **more: Any) -> DesiredConnector:
@@ -42,7 +42,7 @@ def there(state: str = "running", **more: Any) -> LiveConnector:
     offsets, tasks = more.pop("offsets", ()), more.pop("tasks", ())
     status = more.pop("status", None)
     config = {"name": "a", "connector.class": "X"} | more
-    return LiveConnector("a", "sink", config, TargetState(state), offsets, status, tasks)
+    return LiveConnector("a", "sink", config, TargetState(state), Offsets(offsets), status, tasks)
 
 
 def at(offset: int | None) -> tuple[OffsetEntry, ...]:
@@ -66,20 +66,27 @@ class World:
     passwords: frozenset[str] = frozenset()
     groups_hidden: bool = False
     rest_alone: bool = False
+    unread: dict[str, str] = field(default_factory=dict)
+    # Another connector of the project, in sync
+    sibling: bool = False
 
     def drift(self) -> Drift:
+        specs = {"z": replace(spec(), name="z")} if self.sibling else {}
+        live = {"z": replace(there(), name="z")} if self.sibling else {}
+        ledger = {"z": owned()} if self.sibling else {}
         return compare(
-            Desired("orders", {} if self.spec is None else {"a": self.spec}),
+            Desired("orders", {**({} if self.spec is None else {"a": self.spec}), **specs}),
             Seen(
                 Live(
-                    {} if self.live is None else {"a": self.live},
+                    {**({} if self.live is None else {"a": self.live}), **live},
                     LedgerState(
-                        {} if self.applied is None else {"a": self.applied},
+                        {**({} if self.applied is None else {"a": self.applied}), **ledger},
                         self.pins,
                         fingerprint_key=self.key,
                     ),
                     password_keys={"a": self.passwords},
                     rest_alone=self.rest_alone,
+                    unread_offsets=self.unread,
                 ),
                 self.history,
                 groups_hidden=self.groups_hidden,
@@ -88,18 +95,18 @@ class World:
 
 
 def short(finding: Finding) -> str:
-    whose = "-" if finding.whose is None else finding.whose.value
+    whose = json.loads(finding_line(finding))["whose"] or "-"
     return f"{finding.kind.value} {whose} | {sentence(finding)}"
 
 
 CASES: dict[str, tuple[World, list[str]]] = {
     "nothing differs": (World(owned(k="1"), spec(k="1"), there(k="1")), []),
-    "a value changed by hand": (
+    "a value changed manually": (
         World(owned(k="1"), spec(k="1"), there(k="2")),
         ["config theirs | ~ k: 1 → 2"],
     ),
-    "a key added by hand": (World(owned(), spec(), there(k="2")), ["config theirs | + k: 2"]),
-    "a key removed by hand": (
+    "a key added manually": (World(owned(), spec(), there(k="2")), ["config theirs | + k: 2"]),
+    "a key removed manually": (
         World(owned(k="1"), spec(k="1"), there()),
         ["config theirs | - k: 1"],
     ),
@@ -117,23 +124,40 @@ CASES: dict[str, tuple[World, list[str]]] = {
         ["config both | ~ k: 1 → 3; the spec drops it"],
     ),
     "both changed in the same way": (World(owned(k="1"), spec(k="2"), there(k="2")), []),
+    "offsets at a pin that could not be read": (
+        World(
+            owned("stopped"),
+            spec("stopped", pin=PIN),
+            there("stopped"),
+            HELD,
+            unread={"a": "Connection refused"},
+        ),
+        ["offsets unknown | offsets of pin p: they could not be read: Connection refused"],
+    ),
     "an ignored key": (
         World(owned(k="1"), spec(k="1", ignore=("config.k*",)), there(k="2", k2="x")),
         [],
     ),
     "our own key": (World(owned(), spec(), there(**{"connect.ledger": "x"})), []),
     "a spec that is gone, and the connector changed": (
-        World(owned("running", k="1"), None, there("paused", k="2")),
+        World(owned("running", k="1"), None, there("paused", k="2"), sibling=True),
         [
             "connector ours | its spec is gone: apply deletes it",
             "config theirs | ~ k: 1 → 2",
             "state theirs | state: running → paused",
         ],
     ),
-    "deleted by hand": (World(owned(), spec(), None), ["connector theirs | deleted by hand"]),
-    "deleted by hand and in the specs": (
-        World(owned(), None, None),
-        ["connector ours | its spec is gone: apply forgets what was deleted already"],
+    "deleted manually": (
+        World(owned(), spec(), None),
+        ["connector theirs | deleted outside connect"],
+    ),
+    "deleted manually and in the specs": (
+        World(owned(), None, None, sibling=True),
+        ["connector ours | its spec is gone: apply forgets it, as it was deleted already"],
+    ),
+    "no spec is left": (
+        World(owned(), None, there()),
+        ["connector ours | its spec is gone; apply refuses to delete everything (specs.empty)"],
     ),
     "a new spec": (World(None, spec(), None), ["connector ours | apply creates it"]),
     "a spec for what is there": (
@@ -142,11 +166,11 @@ CASES: dict[str, tuple[World, list[str]]] = {
     ),
     "unmanaged": (
         World(None, None, there(status="FAILED")),
-        ["unmanaged - | belongs to no spec and no project"],
+        ["unmanaged - | has no spec, and no project owns it"],
     ),
     "another project's": (World(owned(project="other", k="1"), None, there(k="2")), []),
     "another project's that our spec names": (World(owned(project="other"), spec(), None), []),
-    "paused by hand": (
+    "paused manually": (
         World(owned("running"), spec("running"), there("paused")),
         ["state theirs | state: running → paused"],
     ),
@@ -154,7 +178,7 @@ CASES: dict[str, tuple[World, list[str]]] = {
         World(owned("running"), spec("paused"), there()),
         ["state ours | state: running → paused"],
     ),
-    "the spec pauses what was stopped by hand": (
+    "the spec pauses what was stopped manually": (
         World(owned("running"), spec("paused"), there("stopped")),
         ["state both | state: running → stopped; the spec wants paused"],
     ),
@@ -169,11 +193,8 @@ CASES: dict[str, tuple[World, list[str]]] = {
         [],
     ),
     "stopped by an apply that did not end": (
-        World(owned("running", held_from=RUNNING), spec("running"), there("stopped")),
-        [
-            "state ours | state: stopped: an apply that did not end has stopped it; "
-            "the next makes it running"
-        ],
+        World(owned("running", restore_to=RUNNING), spec("running"), there("stopped")),
+        ["state ours | state: stopped: an unfinished apply stopped it; the next makes it running"],
     ),
     "a pin that holds": (
         World(owned("stopped"), spec("stopped", pin=PIN), there("stopped", offsets=at(5)), HELD),
@@ -213,13 +234,17 @@ CASES: dict[str, tuple[World, list[str]]] = {
         World(owned(), spec(pin=PIN), there(offsets=at(9)), LET_GO),
         [],
     ),
-    "progress of a connector that was resumed by hand": (
+    "progress of a connector that was resumed manually": (
         World(owned("stopped"), spec("stopped", pin=PIN), there(offsets=at(9)), HELD),
         ["state theirs | state: stopped → running"],
     ),
     "a new pin": (
         World(owned(), spec(pin=PIN), there()),
         ["offsets ours | offsets: apply sets pin p"],
+    ),
+    "why a task failed": (
+        World(owned(), spec(), replace(there(tasks=("FAILED",)), failure="IOException: full")),
+        ["failed - | task 0 failed: IOException: full"],
     ),
     "what failed": (
         World(owned(), spec(), there(status="FAILED", tasks=("RUNNING", "FAILED", "FAILED"))),
@@ -234,7 +259,8 @@ def test_whose_is_it(case: str) -> None:
     world, expected = CASES[case]
     found = world.drift()
     assert [short(finding) for finding in found.findings] == expected
-    assert found.drifted is any(" theirs " in each or " both " in each for each in expected)
+    may_be_drift = ("theirs", "both", "unknown")
+    assert found.drifted is any(each.split()[1] in may_be_drift for each in expected)
 
 
 def secret(text: str) -> str:
@@ -252,7 +278,7 @@ def of_secret(applied: str, wanted: str, live: str, key: bytes | None = KEY) -> 
 
 SECRETS: dict[str, tuple[World, list[str]]] = {
     "unchanged": (of_secret(secret("hunter2"), "hunter2", "hunter2"), []),
-    "changed by hand": (
+    "changed manually": (
         of_secret(secret("hunter2"), "hunter2", "hunter3"),
         ["config theirs | ~ db.password: (sensitive, changed)"],
     ),
@@ -286,9 +312,9 @@ def test_secrets_are_told_apart_and_never_shown(case: str) -> None:
 
 
 ADOPTED = "connector ours | adopted with its next config change"
-HALF_DONE = replace(owned(held_from=RUNNING), resuming="mark")
+HALF_DONE = replace(owned(restore_to=RUNNING), resuming="mark")
 ALONE: dict[str, tuple[World, list[str]]] = {
-    "a value changed by hand": (
+    "a value changed manually": (
         World(owned(k="1"), spec(k="1"), there(k="2")),
         ["config theirs | ~ k: 1 → 2"],
     ),
@@ -305,11 +331,8 @@ ALONE: dict[str, tuple[World, list[str]]] = {
         ],
     ),
     "held by an apply": (
-        World(owned(held_from=RUNNING), spec(), there("stopped")),
-        [
-            "state ours | state: stopped: an apply that did not end has stopped it; the next makes"
-            " it running"
-        ],
+        World(owned(restore_to=RUNNING), spec(), there("stopped")),
+        ["state ours | state: stopped: an unfinished apply stopped it; the next makes it running"],
     ),
     "an apply or a hand": (
         World(HALF_DONE, spec(), there("stopped")),
@@ -318,8 +341,8 @@ ALONE: dict[str, tuple[World, list[str]]] = {
             " stopped it since"
         ],
     ),
-    "not there": (World(None, spec(), None), ["connector unknown | is not there"]),
-    "all of its config written by hand": (
+    "not there": (World(None, spec(), None), ["connector unknown | does not exist"]),
+    "all of its config written manually": (
         World(None, spec(k="1", only="x"), there(k="2", more="y")),
         [
             ADOPTED,
@@ -372,11 +395,13 @@ def test_what_belongs_to_nobody_any_more() -> None:
     entry = OffsetEntry({"filename": "/x"}, {"position": 6})
     live = Live(
         ledger=LedgerState({"theirs": owned(project="other"), "b": owned(project="other")}),
-        orphan_offsets={"gone": (entry,), "a": (entry,), "theirs": (entry,)},
+        orphan_offsets=dict.fromkeys(("gone", "a", "theirs"), Offsets((entry,))),
     )
     seen = Seen(live, left_groups={"sunk": 2, "a": 1})
     found = compare(Desired("orders", {"a": spec()}), seen)
-    assert [(each.kind.value, each.connector) for each in found.findings if not each.whose] == [
+    assert [
+        (each.kind.value, each.connector) for each in found.findings if not each.changed_in
+    ] == [
         ("left-offsets", "gone"),
         ("left-offsets", "sunk"),
     ]
@@ -406,7 +431,7 @@ def test_connectors_are_counted_and_keys_by_how_often_they_drift() -> None:
     assert found.keys() == {"k": 3, "l": 3}
     text = drift_text(found)
     assert text.startswith(
-        "Drift: 6 by hand; 2 not applied yet\n"
+        "Drift: 6 changed in the cluster; 2 not applied yet\n"
         "Connectors: 2 in sync, 3 drifted, 2 not applied yet\n"
         "Keys that drift most: k (3), l (3)\n"
     )
@@ -470,11 +495,11 @@ def test_json_lines_have_the_documented_fields() -> None:
 
 
 def test_what_is_new_and_what_is_gone() -> None:
-    before, now = CASES["paused by hand"][0], CASES["paused by hand"][0]
+    before, now = CASES["paused manually"][0], CASES["paused manually"][0]
     later = History(targets={"a": Mark(5, "c", 0, 1)})
     again = World(now.applied, now.spec, now.live, history=later)
     assert changes(before.drift(), again.drift()) == ((), ())
-    new, gone = changes(before.drift(), CASES["deleted by hand"][0].drift())
+    new, gone = changes(before.drift(), CASES["deleted manually"][0].drift())
     assert [each.kind.value for each in new] == ["connector"]
     assert [each.kind.value for each in gone] == ["state"]
 

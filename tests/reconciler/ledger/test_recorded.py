@@ -15,9 +15,9 @@ import pytest
 
 from connect_reconciler.ledger.config_entry import load_entry
 from connect_reconciler.ledger.topic import LedgerSnapshot, LedgerUnreadable, reduce_all
-from connect_reconciler.plan.journal import Before
-from connect_reconciler.plan.reserved import LEDGER_KEY
-from connect_reconciler.plan.values import Plain, Value
+from connect_reconciler.model.journal import ConnectorSnapshot
+from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_reconciler.model.values import Plain, Value
 from connect_runtime.storage.log import LogRecord
 
 DATA = Path(__file__).parent / "data"
@@ -25,6 +25,8 @@ TOPICS = sorted(DATA.glob("*/topic*.jsonl"))
 CONFIG_KEYS = sorted(DATA.glob("*/config-key*.jsonl"))
 # What those versions knew of; a field that came later is no part of what they mean
 OWNED = "project config state prevent_delete held_from applied_ms resuming env"
+# Recorded under another name than the code uses
+FIELDS = {"held_from": "restore_to"}
 PIN = "content_hash resolved applied_ms held"
 JOURNAL = "id project by since_ms actions ending ended_ms exit_code rolls_back saved_as"
 STEP = "number connector action started_ms end ended_ms detail"
@@ -50,11 +52,11 @@ def means(file: Path) -> Any:
 
 def plain(value: object) -> Any:
     """As JSON holds it."""
-    return orjson.loads(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
+    return orjson.loads(orjson.dumps(value, list, orjson.OPT_NON_STR_KEYS))
 
 
 def of(value: object, names: str) -> dict[str, object]:
-    return {name: getattr(value, name) for name in names.split()}
+    return {name: getattr(value, FIELDS.get(name, name)) for name in names.split()}
 
 
 def meaning(snapshot: LedgerSnapshot) -> Any:
@@ -86,7 +88,7 @@ def meaning(snapshot: LedgerSnapshot) -> Any:
                 | {
                     "steps": [of(step, STEP) for step in snapshot.steps(apply_id)],
                     "before": {
-                        name: of_before(each) for name, each in snapshot.before(apply_id).items()
+                        name: of_before(each) for name, each in snapshot.snapshots(apply_id).items()
                     },
                     "later": {
                         name: [list(each.applies), each.moved, dict(each.renamed)]
@@ -100,7 +102,7 @@ def meaning(snapshot: LedgerSnapshot) -> Any:
     )
 
 
-def of_before(before: Before) -> Any:
+def of_before(before: ConnectorSnapshot) -> Any:
     config = before.config
     return (
         of(before, BEFORE)
@@ -192,8 +194,8 @@ def test_a_newer_format_of_a_record_is_refused(kind: bytes) -> None:
     newer = LogRecord("ledger", 0, 3, 0, record.key, b'{"v":99,' + record.value[7:])
     with pytest.raises(LedgerUnreadable) as caught:
         found = reduce_all(LedgerSnapshot(), [newer])
-        for apply_id in {*found.raw_steps, *found.raw_before}:
-            assert not (found.steps(apply_id), found.before(apply_id))
+        for apply_id in {*found.raw_steps, *found.raw_snapshots}:
+            assert not (found.steps(apply_id), found.snapshots(apply_id))
     (problem,) = caught.value.diagnostics
     assert "its format is 99" in problem.what
     assert problem.hint == "use a version of connect at least as new as the one that wrote it"

@@ -3,31 +3,30 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_reconciler.ledger.journal import (
     Ending,
     Journal,
     Step,
-    before_records,
     journal_record,
     offsets_records,
+    snapshot_records,
     steps_record,
 )
+from connect_reconciler.ledger.records import fingerprint_key_record, owned_record, pin_record
 from connect_reconciler.ledger.topic import (
     LedgerSnapshot,
     LedgerUnreadable,
-    fingerprint_key_record,
     journal_removal,
-    owned_record,
-    pin_record,
     reduce_all,
     with_fingerprint_key,
 )
-from connect_reconciler.plan.journal import Before, HalfDone, Unfinished
-from connect_reconciler.plan.live import AppliedPin, Owned
-from connect_reconciler.plan.values import Plain, Secret
+from connect_reconciler.model.journal import ConnectorSnapshot, HalfDone, Unfinished
+from connect_reconciler.model.live import AppliedPin, Owned
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.values import Plain, Secret
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
@@ -38,7 +37,7 @@ OWNED = Owned(
     config={"name": "a", "connector.class": "X"},
     state=TargetState.PAUSED,
     prevent_delete=True,
-    held_from=TargetState.RUNNING,
+    restore_to=TargetState.RUNNING,
     applied_ms=7,
     env="prod",
 )
@@ -48,7 +47,7 @@ SET = AppliedPin(
 RESET = AppliedPin("hash", None, 5)
 JOURNAL = Journal("id-1", "orders", "me@here pid 1", 9, 3, rolls_back="id-0")
 STEPS = (Step(1, "a/b", "Stop", 5, "failed", 6, "no"), Step(2, "a/b", "Resume", 7))
-BEFORE = Before(
+BEFORE = ConnectorSnapshot(
     {"name": Plain("a"), "db.password": Secret("f00")},
     TargetState.PAUSED,
     "orders",
@@ -72,8 +71,8 @@ def test_everything_is_read_as_it_was_written() -> None:
         pin_record(TOPIC, "a", "reset", RESET),
         journal_record(TOPIC, JOURNAL),
         steps_record(TOPIC, "id-1", "a/b", STEPS),
-        *before_records(TOPIC, "id-1", "a/b", BEFORE),
-        *before_records(TOPIC, "id-1", "new", Before(None)),
+        *snapshot_records(TOPIC, "id-1", "a/b", BEFORE),
+        *snapshot_records(TOPIC, "id-1", "new", ConnectorSnapshot(None)),
         fingerprint_key_record(TOPIC, b"\x00\xff"),
     )
     assert found.state.connectors == {"a": OWNED}
@@ -82,7 +81,7 @@ def test_everything_is_read_as_it_was_written() -> None:
         Unfinished("id-1", JOURNAL.by, (HalfDone("a/b", "Resume", BEFORE),), "orders"),
     )
     assert found.steps("id-1") == STEPS
-    assert found.before("id-1") == {"a/b": BEFORE, "new": Before(None)}
+    assert found.snapshots("id-1") == {"a/b": BEFORE, "new": ConnectorSnapshot(None)}
     assert found.state.fingerprint_key == b"\x00\xff"
     assert found.applies == {"id-1": JOURNAL}
 
@@ -93,7 +92,7 @@ def test_tombstones_remove() -> None:
         pin_record(TOPIC, "a", "p", SET),
         journal_record(TOPIC, JOURNAL),
         steps_record(TOPIC, "id-1", "a", STEPS),
-        *before_records(TOPIC, "id-1", "a", BEFORE),
+        *snapshot_records(TOPIC, "id-1", "a", BEFORE),
     )
     empty = read(
         owned_record(TOPIC, "a", None),
@@ -102,7 +101,7 @@ def test_tombstones_remove() -> None:
         start=full,
     )
     assert empty == LedgerSnapshot()
-    assert full.before("id-1") == {"a": BEFORE}
+    assert full.snapshots("id-1") == {"a": BEFORE}
 
 
 def test_many_offsets_are_kept_in_records_that_kafka_takes() -> None:
@@ -110,13 +109,13 @@ def test_many_offsets_are_kept_in_records_that_kafka_takes() -> None:
         OffsetEntry({"file": "x" * 2000, "n": number}, {"at": number}) for number in range(1000)
     )
     records = [
-        *before_records(TOPIC, "id-1", "a", BEFORE),
+        *snapshot_records(TOPIC, "id-1", "a", BEFORE),
         *offsets_records(TOPIC, "id-1", "a", offsets),
     ]
     assert max(len(record.value or b"") for record in records) < 1_000_000
-    assert read(*records).before("id-1") == {"a": replace(BEFORE, offsets=offsets)}
+    assert read(*records).snapshots("id-1") == {"a": replace(BEFORE, offsets=Offsets(offsets))}
     none = [records[0], *offsets_records(TOPIC, "id-1", "a", ())]
-    assert read(*none).before("id-1")["a"].offsets == ()
+    assert read(*none).snapshots("id-1")["a"].offsets == Offsets()
 
 
 def test_an_ended_apply_is_not_unfinished() -> None:
@@ -124,7 +123,6 @@ def test_an_ended_apply_is_not_unfinished() -> None:
     assert read(journal_record(TOPIC, JOURNAL), journal_record(TOPIC, ended)).state.unfinished == ()
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.text(), st.text()), min_size=2, max_size=2, unique=True))
 def test_no_two_names_share_a_key(names: list[tuple[str, str]]) -> None:
     printable = [(a, b) for a, b in names if (a + b).encode("utf-8", "ignore").decode() == a + b]
@@ -182,7 +180,7 @@ def test_what_an_early_end_left_is_never_guessed(record: NewRecord) -> None:
 def test_applies_are_in_the_order_of_the_topic_whatever_the_clocks_say() -> None:
     ahead = replace(JOURNAL, id="z", since_ms=900, ending=Ending.DONE)
     behind = replace(JOURNAL, id="a", since_ms=100, ending=Ending.DONE)
-    past = [record for each in ("z", "a") for record in before_records(TOPIC, each, "c", BEFORE)]
+    past = [record for each in ("z", "a") for record in snapshot_records(TOPIC, each, "c", BEFORE)]
     found = read(journal_record(TOPIC, ahead), journal_record(TOPIC, behind), *past)
     assert found.of_project("orders") == [ahead, behind]
     assert found.later("z")["c"].applies == ("a",)

@@ -12,15 +12,18 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.plan.plan_file.file import (
+from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.plan.verification import ensure_same
+from connect_reconciler.render.human import render_plan
+from connect_reconciler.render.plan_file.file import (
     check_saved,
     dump_plan,
     load_plan,
     plan_document,
+    plan_hash,
     plan_schema,
     without_key_yet,
 )
-from connect_reconciler.plan.planner import make_plan
 from connect_specs.diagnostics import ExitCode, Invalid
 from support.plans import desired_of, live_of, plan_with_everything
 
@@ -120,6 +123,44 @@ def test_old_files_hold_every_action_of_their_time(version: str, actions: set[st
     assert told == actions
 
 
+def test_a_file_without_reason_codes_is_shown_and_found_again(tmp_path: Path) -> None:
+    """Version 3 as it was first written: an apply of it that ended early goes on by its hash."""
+    spec = "{name: %s, config: {connector.class: FileStreamSink, topics: t, file: x}, state: %s}"
+    wanted = ("a", "paused"), ("b", "running"), ("c", "running")
+    desired = desired_of("\n---\n".join(spec % each for each in wanted), tmp_path)
+    config = {"connector.class": "FileStreamSink", "topics": "t", "file": "x"}
+    ledger = {"connectors": {"a": {}, "b": {"applied_ms": 1}}}
+    live = live_of({"connectors": {"a": {"config": config}}, "ledger": ledger}, desired)
+    plan = make_plan(desired, live, group_id="g")
+    document = plan_document(plan)
+    codes = [action.pop("reason_code") for action in document["actions"]]
+    assert codes == ["state", "deleted-outside", "new"]
+    text = _rehashed(document)
+    loaded = load_plan(text)
+    assert render_plan(loaded) == render_plan(plan)
+    assert plan_hash(loaded) == json.loads(text)["hash"] != plan_hash(plan)
+    ensure_same(loaded, plan, live)
+
+
+@pytest.mark.parametrize(
+    "text", ["one", "one\ntwo", "one\n\ntwo", "one\n", "a\rb", "a\u2028b\x85c"]
+)
+def test_a_file_keeps_its_hash_whatever_its_effects_hold(tmp_path: Path, text: str) -> None:
+    """By its hash an apply of it that ended early is found again."""
+    spec = "{name: a, config: {connector.class: FileStreamSink, topics: t, file: %s}}"
+    desired = desired_of(spec % "y", tmp_path)
+    config = {"connector.class": "FileStreamSink", "topics": "t", "file": "x"}
+    world = {"connectors": {"a": {"config": config}}, "ledger": {"connectors": {"a": {}}}}
+    document = plan_document(make_plan(desired, live_of(world, desired), group_id="g"))
+    (update,) = document["actions"]
+    update["effect"] = update["changes"][0]["effect"] = text
+    file = _rehashed(document)
+    loaded = load_plan(file)
+    assert plan_hash(loaded) == json.loads(file)["hash"]
+    assert json.loads(dump_plan(loaded))["actions"] == [update]
+    assert not any(line.strip() == "→" for line in render_plan(loaded).splitlines())
+
+
 def test_an_old_file_that_was_changed_is_refused() -> None:
     document = json.loads((HERE / "data" / "v1" / "delete.json").read_text())
     document["actions"][0]["connector"] = "another"
@@ -160,7 +201,7 @@ def test_what_is_no_plan_is_refused(text: str, code: str) -> None:
 
 
 def _rehashed(document: dict[str, Any]) -> str:
-    from connect_reconciler.plan.plan_file import file as plan_file
+    from connect_reconciler.render.plan_file import file as plan_file
 
     return json.dumps({**document, "hash": plan_file._content_hash(document)})
 
@@ -176,6 +217,12 @@ def test_unknown_fields_and_actions_are_refused() -> None:
     assert "hunter2" not in str(refusal)
 
 
+@pytest.mark.parametrize("time_ms", [-1, 10**20])
+def test_a_time_that_no_calendar_shows_is_refused(time_ms: int) -> None:
+    refusal = _refusal(_rehashed({**json.loads(_written()), "observed_ms": time_ms}))
+    assert [each.code for each in refusal.diagnostics] == ["plan-file.field"]
+
+
 def test_schema_in_docs_is_current() -> None:
     assert (ROOT / "docs" / "plan.schema.json").read_text() == plan_schema()
 
@@ -183,7 +230,9 @@ def test_schema_in_docs_is_current() -> None:
 def test_schema_says_that_no_field_may_be_added() -> None:
     schema = json.loads(plan_schema())
     models = [schema, *schema["$defs"].values()]
-    assert all(each["additionalProperties"] is False for each in models)
+    objects = [each for each in models if each.get("type") == "object"]
+    assert len(objects) == len(models) - 1, "all but the list of reason codes"
+    assert all(each["additionalProperties"] is False for each in objects)
 
 
 @pytest.mark.parametrize(

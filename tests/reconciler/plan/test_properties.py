@@ -5,22 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_reconciler.plan.actions import CarryOffsets
-from connect_reconciler.plan.agreement import planned_again
-from connect_reconciler.plan.live import (
+from connect_reconciler.model.actions import CarryOffsets
+from connect_reconciler.model.live import (
     AppliedPin,
     LedgerState,
     Live,
     LiveConnector,
-    LogRange,
     Owned,
     Renaming,
 )
-from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file.file import dump_plan, load_plan
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.topic_logs import LogRange, TimeAt, TopicLogs
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.predict import (
     ConnectorState,
@@ -29,14 +28,16 @@ from connect_reconciler.plan.predict import (
     state_before,
     unmet,
 )
+from connect_reconciler.plan.verification import planned_again
 from connect_reconciler.render.human import render_plan
-from connect_reconciler.render.plan_json import render_plan_json
-from connect_reconciler.render.style import COLOUR
+from connect_reconciler.render.plan_file.file import dump_plan, load_plan, render_plan_json
+from connect_reconciler.render.texts import COLOUR
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
-from connect_specs.offsets import content_hash
+from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
-from support.plans import KEY, PROJECT, after
+from support.examples import examples
+from support.plans import KEY, PROJECT, after, in_sentences
 
 NAMES = ("a", "b", "c")
 TOPICS = ("orders", "refunds")
@@ -111,7 +112,7 @@ def worlds(draw: st.DrawFn) -> tuple[Desired, Live]:
     owners: dict[str, Owned] = {}
     applied: dict[tuple[str, str], AppliedPin] = {}
     renames: dict[tuple[str, str], Renaming] = {}
-    orphans: dict[str, tuple[OffsetEntry, ...]] = {}
+    orphans: dict[str, Offsets] = {}
     for name in NAMES:
         kind = draw(st.sampled_from(("Sink", "Source")))
         pin = draw(pins(kind))
@@ -133,11 +134,11 @@ def worlds(draw: st.DrawFn) -> tuple[Desired, Live]:
                 "sink" if was == "Sink" else "source",
                 draw(configs(name, was)),
                 draw(states),
-                draw(_entries(was)),
+                Offsets(draw(_entries(was))),
                 draw(st.sampled_from((None, "RUNNING", "FAILED"))),
             )
         elif draw(st.booleans()):
-            orphans[name] = draw(_entries(kind))
+            orphans[name] = Offsets(draw(_entries(kind)))
         if draw(st.booleans()):
             owners[name] = Owned(
                 draw(st.sampled_from((PROJECT, PROJECT, PROJECT, "other"))),
@@ -166,10 +167,12 @@ def worlds(draw: st.DrawFn) -> tuple[Desired, Live]:
     return Desired(PROJECT, specs), Live(
         live,
         ledger,
-        {("orders", 0): LogRange(20, 100), ("refunds", 0): LogRange(0, 50)},
+        TopicLogs(
+            {("orders", 0): LogRange(20, 100), ("refunds", 0): LogRange(0, 50)},
+            {"orders": 1, "refunds": 1},
+            first_since={TimeAt("orders", 0, NOON): 60, TimeAt("refunds", 0, NOON): 50},
+        ),
         orphans,
-        topics={"orders": 1, "refunds": 1},
-        times={("orders", 0, NOON): 60, ("refunds", 0, NOON): 50},
         password_keys={name: frozenset({"typed"}) for name in NAMES},
     )
 
@@ -201,7 +204,7 @@ def _only(desired: Desired, live: Live, *names: str) -> tuple[Desired, Live]:
 
 
 @given(worlds())
-@settings(max_examples=150, deadline=None)
+@examples(50)
 def test_plan_after_apply_is_empty(world: tuple[Desired, Live]) -> None:
     desired, live = _without_errors(*world)
     plan = _plan(desired, live)
@@ -210,7 +213,7 @@ def test_plan_after_apply_is_empty(world: tuple[Desired, Live]) -> None:
 
 
 @given(worlds(), st.data())
-@settings(max_examples=150, deadline=None)
+@examples(50)
 def test_any_prefix_followed_by_a_new_plan_converges(
     world: tuple[Desired, Live], data: st.DataObject
 ) -> None:
@@ -232,7 +235,7 @@ def test_any_prefix_followed_by_a_new_plan_converges(
 
 
 @given(worlds())
-@settings(max_examples=150, deadline=None)
+@examples(50)
 def test_a_saved_plan_is_what_the_specs_give_where_it_was_made(
     world: tuple[Desired, Live],
 ) -> None:
@@ -245,7 +248,7 @@ def test_a_saved_plan_is_what_the_specs_give_where_it_was_made(
 
 
 @given(worlds())
-@settings(max_examples=150, deadline=None)
+@examples(50)
 def test_every_action_meets_the_state_that_the_plan_predicts(world: tuple[Desired, Live]) -> None:
     desired, live = world
     plan = _plan(desired, live)
@@ -260,7 +263,7 @@ def test_every_action_meets_the_state_that_the_plan_predicts(world: tuple[Desire
 
 
 @given(worlds())
-@settings(max_examples=100, deadline=None)
+@examples(40)
 def test_planning_does_not_depend_on_any_order(
     world: tuple[Desired, Live],
 ) -> None:
@@ -278,12 +281,13 @@ def test_planning_does_not_depend_on_any_order(
             name: replace(
                 each,
                 config=dict(reversed(each.config.items())),
-                offsets=tuple(reversed(each.offsets)),
+                offsets=Offsets(reversed(tuple(each.offsets))),
             )
             for name, each in reversed(live.connectors.items())
         },
         orphan_offsets={
-            name: tuple(reversed(each)) for name, each in reversed(live.orphan_offsets.items())
+            name: Offsets(reversed(tuple(each)))
+            for name, each in reversed(live.orphan_offsets.items())
         },
         ledger=ledger,
     )
@@ -291,7 +295,7 @@ def test_planning_does_not_depend_on_any_order(
 
 
 @given(worlds())
-@settings(max_examples=150, deadline=None)
+@examples(50)
 def test_no_secret_is_in_any_output(world: tuple[Desired, Live]) -> None:
     plan = _plan(*world)
     for text in (
@@ -305,10 +309,10 @@ def test_no_secret_is_in_any_output(world: tuple[Desired, Live]) -> None:
 
 
 @given(worlds())
-@settings(max_examples=100, deadline=None)
+@examples(40)
 def test_plan_file_holds_all_of_the_plan(world: tuple[Desired, Live]) -> None:
     plan = _plan(*world)
-    assert load_plan(dump_plan(plan)) == plan
+    assert load_plan(dump_plan(plan)) == in_sentences(plan)
 
 
 def _held(state: ConnectorState) -> dict[str, object]:
@@ -320,7 +324,7 @@ def _held(state: ConnectorState) -> dict[str, object]:
 
 
 @given(worlds())
-@settings(max_examples=150, deadline=None)
+@examples(50)
 def test_offsets_move_only_while_stopped(world: tuple[Desired, Live]) -> None:
     desired, live = world
     for name, group in groupby(_plan(desired, live).actions, key=lambda each: each.connector):

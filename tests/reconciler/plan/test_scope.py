@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.plan_file.file import dump_plan, load_plan
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.render.human import render_plan
+from connect_reconciler.render.plan_file.file import dump_plan, load_plan
 from connect_specs.desired import DeleteLimits, Desired
 from connect_specs.diagnostics import ExitCode, Invalid
 from support.plans import desired_of, live_of

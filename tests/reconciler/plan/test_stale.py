@@ -8,17 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.plan.actions import (
+from connect_reconciler.model.actions import (
     AlterOffsets,
     Create,
     Delete,
-    Exists,
+    Pause,
     Resume,
     Stop,
     UpdateConfig,
 )
-from connect_reconciler.plan.live import AppliedPin, Live, LogRange, Owned
-from connect_reconciler.plan.plan import Plan
+from connect_reconciler.model.live import AppliedPin, Live, Owned
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.preconditions import (
+    Exists,
+)
+from connect_reconciler.model.reasons import NO_REASON
+from connect_reconciler.model.topic_logs import LogRange, TopicLogs
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.predict import check, check_plan, predict, state_of, unmet
 from connect_specs.desired import Desired
@@ -125,14 +131,14 @@ MOVED: dict[str, tuple[Move, list[str]]] = {
     ),
     "pin": (_pin, ["stale.pin-applied"]),
     "log's start": (
-        lambda live: replace(live, logs={("orders", 0): LogRange(201, 600)}),
+        lambda live: replace(live, logs=TopicLogs({("orders", 0): LogRange(201, 600)})),
         ["stale.outside-log"],
     ),
     "log's end": (
-        lambda live: replace(live, logs={("orders", 0): LogRange(0, 199)}),
+        lambda live: replace(live, logs=TopicLogs({("orders", 0): LogRange(0, 199)})),
         ["stale.outside-log"],
     ),
-    "topic": (lambda live: replace(live, logs={}), ["stale.outside-log"]),
+    "topic": (lambda live: replace(live, logs=TopicLogs()), ["stale.outside-log"]),
     "cluster": (lambda live: replace(live, cluster_id="c2"), ["stale.cluster"]),
     "key": (
         lambda live: replace(live, ledger=replace(live.ledger, fingerprint_key=b"other")),
@@ -159,12 +165,12 @@ def test_stale(plan: Plan, live: Live, moved: str) -> None:
 
 def test_progress_is_no_precondition(plan: Plan, live: Live) -> None:
     archive = replace(
-        live.connectors["archive"], offsets=entries({"orders-0": 599}), state="FAILED"
+        live.connectors["archive"], offsets=Offsets(entries({"orders-0": 599})), state="FAILED"
     )
     moved = replace(
         live,
         connectors={**live.connectors, "archive": archive},
-        logs={("orders", 0): LogRange(150, 900)},
+        logs=TopicLogs({("orders", 0): LogRange(150, 900)}),
     )
     assert check_plan(plan, moved) == ()
 
@@ -195,3 +201,19 @@ def test_config_is_not_told_in_what_is_stale(live: Live) -> None:
     assert repr(live.ledger.fingerprint_key) not in repr(
         state_of("archive", live, project="orders")
     )
+
+
+@pytest.mark.parametrize("action", [Pause, Resume])
+def test_a_connector_that_is_let_go_is_held_to_nothing(
+    live: Live, action: type[Pause] | type[Resume]
+) -> None:
+    """Its offsets move on from its pin, and there is no state left to restore."""
+    stopped = replace(
+        state_of("archive", live, project="orders"),
+        target=TargetState.STOPPED,
+        restore_to=TargetState.RUNNING,
+        pins={"rewind": AppliedPin("x", None, held=True)},
+    )
+    let_go = predict(stopped, action(connector="archive", reason=NO_REASON))
+    assert let_go.restore_to is None
+    assert not let_go.pins["rewind"].held

@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from connect_reconciler.plan.actions import AlterOffsets, Pause, PinRecorded, Resume, Stop
-from connect_reconciler.plan.live import Live
+from connect_reconciler.model.actions import (
+    AlterOffsets,
+    Pause,
+    Resume,
+    Stop,
+)
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.preconditions import (
+    PinRecorded,
+)
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.predict import check, state_of
 from connect_specs.desired import Desired
@@ -48,7 +57,7 @@ def _applied(desired: Desired, live: Live) -> Live:
 
 
 def _moved(live: Live, offset: int) -> Live:
-    archive = replace(live.connectors["archive"], offsets=entries({"orders-0": offset}))
+    archive = replace(live.connectors["archive"], offsets=Offsets(entries({"orders-0": offset})))
     return replace(live, connectors={"archive": archive})
 
 

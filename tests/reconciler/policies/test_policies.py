@@ -9,7 +9,7 @@ from pathlib import Path
 import cel
 import pytest
 
-from connect_reconciler.plan.actions import (
+from connect_reconciler.model.actions import (
     Action,
     AlterOffsets,
     Counts,
@@ -20,12 +20,12 @@ from connect_reconciler.plan.actions import (
     ResetOffsets,
     UpdateConfig,
 )
-from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.values import Plain, Secret
-from connect_reconciler.policies.facts import now_facts, plan_facts
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.reasons import as_reason
+from connect_reconciler.model.values import Plain, Secret
+from connect_reconciler.policies.facts import SAMPLE, SHAPES, Shape, now_facts, plan_facts
 from connect_reconciler.policies.judge import judge
 from connect_reconciler.policies.policy import Policy, load_policies
-from connect_reconciler.policies.shape import SAMPLE, SHAPES, Shape
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Invalid, Location
 from connect_specs.project import load_project
@@ -41,22 +41,22 @@ def at(offset: int) -> OffsetEntry:
 
 REWIND = AlterOffsets(
     connector="orders",
-    reason="pin",
+    reason=as_reason("pin"),
     pin="p",
     pin_hash="h",
-    moves=(OffsetMove(at(5), at(2_000_005), "", "back", Counts(2_000_000, exact=False)),),
+    moves=(OffsetMove(at(5), at(2_000_005), None, "back", Counts(2_000_000, exact=False)),),
 )
 RESET = ResetOffsets(
     connector="source",
-    reason="pin",
+    reason=as_reason("pin"),
     pin="p",
     pin_hash="h",
-    moves=(OffsetMove(OffsetEntry({"file": "a"}, None), None, "", "unclear"),),
+    moves=(OffsetMove(OffsetEntry({"file": "a"}, None), None, None, "unclear"),),
 )
-DELETE = Delete(connector="old", reason="its spec is gone")
+DELETE = Delete(connector="old", reason=as_reason("its spec is gone"))
 CHANGE = UpdateConfig(
     connector="orders",
-    reason="differs",
+    reason=as_reason("differs"),
     config={"tasks.max": Plain("2"), "password": Secret("abc")},
     changes=(
         FieldChange("tasks.max", Plain("1"), Plain("2"), "restart"),
@@ -65,7 +65,7 @@ CHANGE = UpdateConfig(
 )
 CREATE = Create(
     connector="new",
-    reason="not there",
+    reason=as_reason("not there"),
     config={"connector.class": Plain("FileStreamSink")},
     initial_state=TargetState.RUNNING,
 )

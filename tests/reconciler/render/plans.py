@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from connect_reconciler.plan.actions import (
+from connect_reconciler.model.actions import (
     AlterOffsets,
     Delete,
     FieldChange,
     OffsetMove,
     UpdateConfig,
 )
-from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.values import Plain, Secret
+from connect_reconciler.model.effects import as_effects, effect
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.reasons import as_reason
+from connect_reconciler.model.values import Plain, Secret
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 
@@ -39,32 +41,37 @@ NASTY = st.sampled_from(
 )
 TEXT = st.lists(st.one_of(NASTY, st.text(max_size=5)), max_size=6).map("".join)
 VALUE = st.one_of(TEXT.map(Plain), st.just(Secret("ab" * 32)))
+SAYS = TEXT.map(lambda text: effect("text", text=text))
 CHANGE = st.builds(
     FieldChange,
     TEXT,
     st.none() | VALUE,
     VALUE,
     st.sampled_from(["none", "restart", "reread"]),
-    TEXT,
+    TEXT.map(as_effects),
 )
 ACTION = st.one_of(
-    st.builds(Delete, connector=TEXT, reason=TEXT, effect=TEXT),
+    st.builds(Delete, connector=TEXT, reason=TEXT.map(as_reason), effects=TEXT.map(as_effects)),
     st.builds(
         UpdateConfig,
         connector=TEXT,
-        reason=TEXT,
-        effect=TEXT,
+        reason=TEXT.map(as_reason),
+        effects=TEXT.map(as_effects),
         config=st.just({}),
         changes=st.lists(CHANGE, max_size=4).map(tuple),
     ),
     st.builds(
         AlterOffsets,
         connector=TEXT,
-        reason=TEXT,
+        reason=TEXT.map(as_reason),
         pin=TEXT,
         pin_hash=TEXT,
         moves=st.builds(
-            OffsetMove, st.just(OffsetEntry({}, None)), st.none(), TEXT, st.just("back")
+            OffsetMove,
+            st.just(OffsetEntry({}, None)),
+            st.none(),
+            SAYS,
+            st.just("back"),
         ).map(lambda move: (move,)),
     ),
 )

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
-from connect_reconciler.plan.actions import (
+from connect_reconciler.model.actions import (
     Action,
     AlterOffsets,
     Create,
@@ -24,8 +24,10 @@ from connect_reconciler.plan.actions import (
     OffsetMove,
     UpdateConfig,
 )
-from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.values import Plain, Secret
+from connect_reconciler.model.effects import as_effects
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.reasons import as_reason
+from connect_reconciler.model.values import Plain, Secret
 from connect_reconciler.render.html import render_html
 from connect_reconciler.render.words import NO_CHANGES, summary_line
 from connect_specs.desired import OffsetEntry
@@ -33,6 +35,7 @@ from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
 from reconciler.render.plans import PLAN
 from support.chromium import Browser, Page, chromium, found
+from support.examples import examples
 from support.plans import plan_with_everything
 
 ROOT = Path(__file__).parents[3]
@@ -48,23 +51,27 @@ LONG = "select 1 " * 100
 
 def _rewind(name: str) -> AlterOffsets:
     entry = OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 1})
-    move = OffsetMove(entry, None, "t-0 9 → 1: delivers 8 offsets again", "back")
-    return AlterOffsets(connector=name, reason="r", pin="p", pin_hash="h", moves=(move,))
+    move = OffsetMove(entry, None, *as_effects("t-0 9 → 1: redelivers 8 offsets"), "back")
+    return AlterOffsets(connector=name, reason=as_reason("r"), pin="p", pin_hash="h", moves=(move,))
 
 
 def _update(name: str) -> UpdateConfig:
     changes = (
         FieldChange("batch.size", Plain("1"), Plain("2"), "restart"),
-        FieldChange("query", Plain(LONG), Plain(f"{LONG}!"), "reread", "reads it all again"),
+        FieldChange(
+            "query", Plain(LONG), Plain(f"{LONG}!"), "reread", as_effects("reads it all again")
+        ),
         FieldChange("password", Secret("ab" * 32), Secret("cd" * 32)),
         FieldChange("evil", None, Plain(EVIL)),
     )
-    return UpdateConfig(connector=name, reason="r", config={}, changes=changes)
+    return UpdateConfig(connector=name, reason=as_reason("r"), config={}, changes=changes)
 
 
 def _create(name: str) -> Create:
     running = TargetState.RUNNING
-    return Create(connector=name, reason="r", config={"topic": Plain(name)}, initial_state=running)
+    return Create(
+        connector=name, reason=as_reason("r"), config={"topic": Plain(name)}, initial_state=running
+    )
 
 
 def _plan(*actions: Action) -> Plan:
@@ -76,7 +83,7 @@ MIXED = replace(
         _create("orders-new"),
         _update("orders"),
         _rewind("payments"),
-        Delete(connector=EVIL, reason="r"),
+        Delete(connector=EVIL, reason=as_reason("r")),
     ),
     errors=(Diagnostic("policy.deny", EVIL, EVIL, EVIL, EVIL),),
 )
@@ -287,7 +294,7 @@ def test_the_templates_are_in_the_package(tmp_path: Path) -> None:
         assert f"connect_reconciler/render/templates/{name}" in names
 
 
-@settings(max_examples=100, deadline=None)
+@examples(50)
 @given(PLAN)
 def test_foreign_text_adds_no_markup(plan: Plan) -> None:
     text = render_html(plan)

@@ -11,11 +11,11 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from connect_reconciler.plan.actions import (
+from connect_reconciler.model.actions import (
     Action,
     AlterOffsets,
     Create,
@@ -24,9 +24,10 @@ from connect_reconciler.plan.actions import (
     OffsetMove,
     UpdateConfig,
 )
-from connect_reconciler.plan.plan import Plan
-from connect_reconciler.plan.target import Target
-from connect_reconciler.plan.values import Plain, Secret
+from connect_reconciler.model.effects import as_effects
+from connect_reconciler.model.plan import Plan, Target
+from connect_reconciler.model.reasons import as_reason
+from connect_reconciler.model.values import Plain, Secret
 from connect_reconciler.render.html import render_html
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.markdown import render_markdown
@@ -35,6 +36,7 @@ from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.states import TargetState
 from reconciler.render.plans import PLAN
+from support.examples import examples
 from support.plans import plan_with_everything
 
 LIMIT = 65_536
@@ -80,7 +82,13 @@ class Page(HTMLParser):
 
 
 def _update(name: str, *changes: FieldChange, effect: str = "") -> UpdateConfig:
-    return UpdateConfig(connector=name, reason="r", config={}, changes=changes, effect=effect)
+    return UpdateConfig(
+        connector=name,
+        reason=as_reason("r"),
+        config={},
+        changes=changes,
+        effects=as_effects(effect),
+    )
 
 
 def _rewind(name: str, partitions: int = 1) -> AlterOffsets:
@@ -88,18 +96,18 @@ def _rewind(name: str, partitions: int = 1) -> AlterOffsets:
         OffsetMove(
             OffsetEntry({"kafka_topic": "t", "kafka_partition": number}, {"kafka_offset": 1}),
             None,
-            f"t-{number} 9 → 1: delivers 8 offsets again",
+            *as_effects(f"t-{number} 9 → 1: redelivers 8 offsets"),
             "back",
         )
         for number in range(partitions)
     )
-    return AlterOffsets(connector=name, reason="r", pin="p", pin_hash="h", moves=moves)
+    return AlterOffsets(connector=name, reason=as_reason("r"), pin="p", pin_hash="h", moves=moves)
 
 
 def _create(name: str, keys: int = 3) -> Create:
     config = {f"key{number}": Plain(f"value {number}") for number in range(keys)}
     running = TargetState.RUNNING
-    return Create(connector=name, reason="new", config=config, initial_state=running)
+    return Create(connector=name, reason=as_reason("new"), config=config, initial_state=running)
 
 
 def _plan(*actions: Action) -> Plan:
@@ -113,10 +121,14 @@ def _blocks(text: str) -> list[str]:
 def test_a_small_plan_word_for_word() -> None:
     """The diff for people as Markdown: a summary line, deletes and rewinds, errors, the rest."""
     batch = FieldChange("batch.size", Plain("1"), Plain("2"), "restart")
-    topics = FieldChange("topics", Plain("a"), Plain("a|b"), "restart", "also reads b")
+    topics = FieldChange("topics", Plain("a"), Plain("a|b"), "restart", as_effects("also reads b"))
     secret = FieldChange("password", Secret("ab"), Secret("cd"))
     update = _update("orders", batch, topics, secret, effect="tasks restart\nalso reads b")
-    gone = Delete(connector="old", reason="no spec names it", effect="its offsets stay")
+    gone = Delete(
+        connector="old",
+        reason=as_reason("no spec names it"),
+        effects=as_effects("its offsets stay"),
+    )
     error = Diagnostic("policy.deny", "no deletes on Fridays", "old", hint="wait")
     plan = replace(
         _plan(update, gone),
@@ -254,7 +266,10 @@ def test_deletes_rewinds_and_errors_stay_when_the_rest_goes() -> None:
     for number in range(5000):
         actions.append(_create(f"c{number}", keys=20))
         if number % 100 == 0:
-            actions += [Delete(connector=f"d{number}", reason="r"), _rewind(f"r{number}")]
+            actions += [
+                Delete(connector=f"d{number}", reason=as_reason("r")),
+                _rewind(f"r{number}"),
+            ]
     errors = tuple(Diagnostic("plan.owned", f"error {each}", f"e{each}") for each in range(50))
     warnings = tuple(Diagnostic("plan.w", "w" * 500, f"w{each}") for each in range(5000))
     text = render_markdown(replace(_plan(*actions), errors=errors, warnings=warnings))
@@ -269,7 +284,7 @@ def test_deletes_rewinds_and_errors_stay_when_the_rest_goes() -> None:
 
 
 def test_5000_deletes_and_5000_errors_share_the_room() -> None:
-    actions = [Delete(connector=f"d{number}", reason="r") for number in range(5000)]
+    actions = [Delete(connector=f"d{number}", reason=as_reason("r")) for number in range(5000)]
     errors = tuple(Diagnostic("plan.owned", "error", f"e{each}") for each in range(5000))
     text = render_markdown(replace(_plan(*actions), errors=errors))
     assert len(text) < LIMIT
@@ -315,7 +330,6 @@ def _numbers(text: str) -> Iterator[tuple[str, str]]:
     yield from re.findall(r"([\d,]+) (left out|shortened)", text)
 
 
-@settings(max_examples=300, deadline=None)
 @given(PLAN)
 def test_nothing_foreign_is_read_as_markup(plan: Plan) -> None:
     text = render_markdown(plan)
@@ -349,7 +363,7 @@ def _groups(plan: Plan) -> Iterator[int]:
         yield number
 
 
-@settings(max_examples=200, deadline=None)
+@examples(80)
 @given(st.text(max_size=60).filter(str.isprintable), st.sampled_from(["`a|b", "<b>", "a  b"]))
 def test_values_are_seen_as_they_are(text: str, more: str) -> None:
     value = f"x{more}{text}x"

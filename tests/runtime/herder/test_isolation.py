@@ -6,7 +6,7 @@ import math
 import sys
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_runtime import plugins
@@ -15,6 +15,7 @@ from connect_runtime.storage.snapshots import State
 from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.states import TargetState
 from support.connectors import SINK, SOURCE
+from support.examples import examples
 from support.memory_cluster import GROUP_ID, MemoryCluster, MemoryRuntime
 from support.misbehaving import (
     MISBEHAVING,
@@ -105,7 +106,7 @@ def act(runtime: MemoryRuntime, step: str, config: dict[str, str]) -> None:
         pass
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(80)
 @given(plugin=PLUGIN, kafka=KAFKA, steps=STEPS)
 def test_every_other_connector_converges(
     plugin: dict[str, str], kafka: str, steps: list[str]

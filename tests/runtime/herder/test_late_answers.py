@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.herder import herder as herder_module
-from connect_runtime.herder import offsets as offsets_module
+from connect_runtime.herder import offset_changes
 from connect_runtime.herder.calls import Calls, within
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage import status_topic
@@ -59,7 +59,7 @@ def hooks() -> Iterator[dict[str, Callable[[Any], object]]]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(herder_module, "REQUEST_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(offsets_module, "_HOOK_S", 0.2)
+    monkeypatch.setattr(offset_changes, "_HOOK_S", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")

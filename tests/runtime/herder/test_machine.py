@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -29,6 +29,7 @@ from connect_specs.desired import OffsetEntry
 from connect_specs.names import leader_transactional_id
 from connect_specs.states import TargetState
 from support.connectors import SINK, SOURCE
+from support.examples import examples
 from support.launcher import SOURCE_PARTITION
 from support.memory_cluster import GROUP_ID, TOPICS, MemoryCluster, MemoryRuntime
 
@@ -472,10 +473,9 @@ class HerdersWithoutFencing(Herders):
 
 
 for machine in (Herders, HerdersWithoutFencing):
-    machine.TestCase.settings = settings(
-        max_examples=150,
+    machine.TestCase.settings = examples(
+        50,
         stateful_step_count=30,
-        deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
 TestHerders = Herders.TestCase

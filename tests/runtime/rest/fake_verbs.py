@@ -1,11 +1,14 @@
-"""Connect's verbs in memory, with their semantics and texts but without Kafka, herder and tasks."""
+"""Connect's verbs in memory, with their semantics and texts but without Kafka, herder and tasks.
+
+tests/contract/test_worker.py holds them, through REST, to what a real worker answers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from connect_runtime.herder import reads
+from connect_runtime.herder import reads, requests
 from connect_runtime.herder.errors import NotLeader, RequestError
 from connect_runtime.herder.values import (
     ConnectorInfo,
@@ -14,7 +17,7 @@ from connect_runtime.herder.values import (
     Runtime,
     TaskInfo,
 )
-from connect_runtime.storage.snapshots import State, TaskId
+from connect_runtime.storage.snapshots import ConnectorState, State, TaskId
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
 
@@ -32,16 +35,19 @@ class FakeConnector:
     target: TargetState
     status: ConnectorStatus | None
     offsets: list[OffsetEntry] = field(default_factory=list)
+    with_tasks: bool = True
 
 
 @dataclass
 class FakeVerbs:
-    """`follower` makes every write NotLeader; `started` False makes `ready` say so."""
+    """`follower` makes every write NotLeader; `started` False makes `ready` say so. `altered` are
+    the entries of the last request that altered offsets, as they came."""
 
     known: dict[str, FakeConnector] = field(default_factory=dict)
     started: bool = True
     trouble: str | None = None
     follower: bool = False
+    altered: Sequence[OffsetEntry] = ()
 
     def connectors(self) -> Sequence[str]:
         return list(self.known)
@@ -63,7 +69,7 @@ class FakeVerbs:
 
     def tasks(self, name: str) -> Sequence[TaskInfo]:
         found = self._found(name, "Connector {} not found")
-        if found.target is TargetState.STOPPED:
+        if not found.with_tasks:
             return ()
         return (TaskInfo(TaskId(name, 0), {**found.config, "task.class": "T"}),)
 
@@ -136,15 +142,16 @@ class FakeVerbs:
             raise RequestError(404, f"Unknown task: {name}-{task}")
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
-        self._must_lead()
-        found = self._found(name, "Connector {} not found")
-        if found.target is not TargetState.STOPPED:
-            raise RequestError(400, "Connectors must be in the STOPPED state")
-        found.offsets = list(offsets)
+        found = self._stopped(name)
+        self.altered = offsets
+        kept = [
+            old for old in found.offsets if all(old.partition != new.partition for new in offsets)
+        ]
+        found.offsets = [*kept, *(entry for entry in offsets if entry.offset is not None)]
         return "The offsets for this connector have been altered successfully"
 
     def reset_offsets(self, name: str) -> str:
-        self.alter_offsets(name, [])
+        self._stopped(name).offsets = []
         return "The offsets for this connector have been reset successfully"
 
     def fail(self, name: str, trace: str) -> None:
@@ -154,12 +161,22 @@ class FakeVerbs:
         self.known[name].status = replace(status, tasks={0: failed})
 
     def _keep(self, name: str, config: Mapping[str, str], target: TargetState) -> None:
-        self.known[name] = FakeConnector(dict(config), target, None)
+        was = self.known.get(name)
+        found = FakeConnector(dict(config), target, None)
+        if was is not None:
+            found.offsets, found.with_tasks = was.offsets, was.with_tasks
+        else:
+            found.with_tasks = target is TargetState.RUNNING
+        self.known[name] = found
         self._show(name)
 
     def _target(self, name: str, target: TargetState) -> None:
         self._must_lead()
-        self._found(name, "Unknown connector {}").target = target
+        found = self._found(name, "Unknown connector {}")
+        found.target = target
+        if target is not TargetState.PAUSED:
+            # a paused connector keeps its tasks, and one that never ran has none
+            found.with_tasks = target is TargetState.RUNNING
         self._show(name)
 
     def _show(self, name: str) -> None:
@@ -167,6 +184,13 @@ class FakeVerbs:
         state = InstanceStatus(_STATES[found.target], WORKER, None, "1.0")
         tasks = {task.id.task: state for task in self.tasks(name)}
         found.status = ConnectorStatus(name, state, tasks, self.info(name).type)
+
+    def _stopped(self, name: str) -> FakeConnector:
+        """A connector whose offsets can be moved."""
+        self._must_lead()
+        found = self._found(name, "Connector {} not found")
+        requests.stopped(ConnectorState(name, found.config, found.target))
+        return found
 
     def _must_lead(self) -> None:
         if self.follower:

@@ -12,6 +12,10 @@ TASK = {"connector": "fs", "task": 0}
 NO_RESET = "Topic tracking reset is disabled."
 NO_TASK = "No status found for task fs-9"
 OTHER_NAME = "Connector name configuration (x) doesn't match connector name in the URL (fs)"
+STOPPED_FIRST = (
+    "Connectors must be in the STOPPED state before their offsets can be modified. This can be done"
+    " for the specified connector by issuing a 'PUT' request to the '/connectors/fs/stop' endpoint"
+)
 SOURCE_INFO = {
     "name": "fs",
     "config": {**SOURCE, "name": "fs"},
@@ -136,7 +140,7 @@ ANSWERS: list[tuple[str, str, Any, int, Any]] = [
         "/connectors/fs/offsets",
         {"offsets": [{}]},
         400,
-        error(400, "Connectors must be in the STOPPED state"),
+        error(400, STOPPED_FIRST),
     ),
     ("GET", "/connector-plugins/Bogus/config", None, 404, error(404, "Unknown plugin Bogus.")),
     (

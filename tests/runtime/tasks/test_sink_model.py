@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from confluent_kafka import KafkaError, Message
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -21,6 +20,7 @@ from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.sink import _Loop
 from connect_runtime.tasks.sink_batches import Delivery
 from connect_specs.names import ClusterTopics
+from support.examples import examples
 
 P = [TopicPartition("t", number) for number in range(3)]
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -312,7 +312,7 @@ class SinkModel(RuleBasedStateMachine):
             assert self.kafka.committed[partition] > log[-1]
 
 
-SinkModel.TestCase.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
+SinkModel.TestCase.settings = examples(80, stateful_step_count=25)
 TestSink = SinkModel.TestCase
 
 

@@ -1,1 +1,1 @@
-"""From a plan to a changed cluster: agreed to, leased, carried out, told, and led back."""
+"""From a plan to a changed cluster, on a terminal: asking, progress, reports and next steps."""

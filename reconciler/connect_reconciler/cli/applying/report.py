@@ -1,4 +1,4 @@
-"""What became of an apply, as text and for programs, and what to do next."""
+"""The report of an apply, as text and as JSON, with what to do next."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 from connect_reconciler.apply.report import (
     LATER,
-    UNWELL,
+    UNHEALTHY,
     ApplyReport,
     ConnectorReport,
     Health,
     Outcome,
 )
-from connect_reconciler.cli.applying.next_steps import Run, after_apply, steps_text
-from connect_reconciler.plan.action_words import verb
+from connect_reconciler.cli.applying.commands import Run, after_apply, steps_text
+from connect_reconciler.model.actions import verb
 from connect_specs.diagnostics import ExitCode
 from connect_specs.printable import lines_of
 
 _APPLY = Run()
-# Of the connectors that were not begun; --json names all
+# How many connectors that were not started are named; --json names all
 _NAMED = 20
 _HEALTH = {
     Health.NOT_ASKED: "",
@@ -31,21 +31,21 @@ _HEALTH = {
     Health.LATER: LATER,
     Health.FAILED: "failed",
     Health.TIMED_OUT: "not healthy yet",
-    Health.FALLS_BEHIND: "runs, and falls behind",
-    Health.UNKNOWN: "whether it runs is not known",
+    Health.FALLS_BEHIND: "running, but falling behind",
+    Health.UNKNOWN: "unknown whether it runs",
     Health.NOT_AWAITED: "not waited for",
 }
 
 
 def render_report(report: ApplyReport, run: Run = _APPLY) -> str:
-    """The apply as text, and what to do next."""
+    """The report as text, and what to do next."""
     return render_outcome(report) + steps_text(after_apply(report, run))
 
 
 def render_outcome(report: ApplyReport) -> str:
-    """The apply as text: how it ended, how many actions had which outcome, then each connector."""
+    """The report as text: how the apply ended, the actions by outcome, then each connector."""
     counts = [f"{count} {outcome.value}" for outcome, count in report.counts.items() if count]
-    unwell = sum(each.health in UNWELL for each in report.connectors)
+    unwell = sum(each.health in UNHEALTHY for each in report.connectors)
     counts += [f"{unwell} unhealthy"] if unwell else []
     took = f", in {report.seconds:.1f} s" if counts else ""
     lines = [f"{_head(report)}: {', '.join(counts) or 'nothing to do'}{took}"]
@@ -63,7 +63,7 @@ def _head(report: ApplyReport) -> str:
 
 
 def report_json(report: ApplyReport, run: Run = _APPLY) -> dict[str, Any]:
-    """The apply for programs."""
+    """The report as JSON."""
     return {
         "apply_id": report.apply_id,
         "interrupted": report.interrupted,
@@ -93,13 +93,13 @@ def report_json(report: ApplyReport, run: Run = _APPLY) -> dict[str, Any]:
 
 
 def _not_begun(reports: Iterable[ConnectorReport]) -> Iterator[str]:
-    """One line for all that were not begun for the same reason."""
+    """One line for all connectors that were not started for the same reason."""
     why_not = defaultdict(list)
     for each in reports:
         why_not[each.results[0].detail].append(each.name)
     for why, names in why_not.items():
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        yield f"  not begun ({why}): {', '.join(names[:_NAMED])}{more}"
+        yield f"  not started ({why}): {', '.join(names[:_NAMED])}{more}"
 
 
 def _connector(report: ConnectorReport) -> list[str]:

@@ -1,1 +1,1 @@
-"""A runtime of this project as a process: started, watched, shown, found again."""
+"""The project's runtime as a process: started, found, watched and logged."""

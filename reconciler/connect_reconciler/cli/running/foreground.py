@@ -6,31 +6,38 @@ line for each change of state.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Callable, Collection, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from connect_reconciler.cli.interruption import may_change
+from connect_reconciler.backend.known_plugins import InstalledDefinitions
+from connect_reconciler.backend.observe.plugin_facts import without_secrets
+from connect_reconciler.cli.connecting import broker_folder
+from connect_reconciler.cli.connector_table import Row, changes, row_of
 from connect_reconciler.cli.output import progress, result
-from connect_reconciler.cli.rows import Row, changes, row_of
-from connect_reconciler.cli.running.log_file import cut_when_large, log_to
+from connect_reconciler.cli.running.log_file import log_to, rotate_when_large
 from connect_reconciler.cli.running.process import LOG
-from connect_reconciler.cli.signals import Told, at_once, told_to_stop
-from connect_reconciler.observe.known_plugins import Installed
-from connect_reconciler.observe.traces import without_secrets
+from connect_reconciler.cli.signals import StopRequest, at_once, may_change, stop_requested
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
 from connect_runtime.private_files import make_private_folder
 from connect_runtime.server import Runtime
+from connect_specs.diagnostics import ConnectError
 
 if TYPE_CHECKING:
     from connect_runtime.herder.verbs import Verbs
     from connect_runtime.worker_config import WorkerConfig
+    from connect_specs.desired import Project
+
 
 _LOOK_EVERY_S = 1.0
+_KAFKA_EVERY_S = 0.5
 
 
-def run_until_told(
+def run_until_stopped(
     config: WorkerConfig,
     warnings: Sequence[str],
     on_url: Callable[[str], None],
@@ -39,20 +46,20 @@ def run_until_told(
     *,
     as_json: bool = False,
 ) -> None:
-    """Starts the runtime, calls `on_url` once REST listens, and stops it in order when told to.
+    """Starts the runtime, calls `on_url` once REST listens, and stops it on a signal.
 
-    `sensitive`: by connector the keys that its spec calls so; `texts` are never shown either.
-    Raises Failed if the runtime ends by itself.
+    `sensitive` gives the sensitive keys of a connector; `texts` are secrets, too.
+    Raises Failed if the runtime stops by itself.
     """
     may_change()
     make_private_folder(config.data_folder)
     on_terminal = sys.stdout.isatty() and not as_json
     log = config.data_folder / LOG
-    # a table on a terminal is not to be written over
+    # log lines must not overwrite the table on a terminal
     log_to(log if on_terminal else None)
     for warning in warnings:
         progress(f"warning: {warning}")
-    with told_to_stop() as told, cut_when_large(log):
+    with stop_requested() as stop, rotate_when_large(log):
         runtime = Runtime(config)
         with at_once():
             runtime.start()
@@ -63,40 +70,77 @@ def run_until_told(
                 from connect_reconciler.cli.running.live_table import show_until
 
                 show_until(
-                    told,
+                    stop,
                     lambda: look(runtime.verbs, sensitive, texts),
                     runtime.verbs,
                     config.client,
                 )
             else:
-                _tell_changes(told, lambda: look(runtime.verbs, sensitive, texts), as_json=as_json)
+                _print_changes(stop, lambda: look(runtime.verbs, sensitive, texts), as_json=as_json)
         finally:
-            progress("stopping: tasks flush and commit, then Spark ends")
+            progress("stopping: tasks flush and commit, then Spark stops")
             runtime.stop()
 
 
 def look(
     verbs: Verbs, sensitive: Callable[[str], Collection[str]], texts: tuple[str, ...] = ()
 ) -> dict[str, Row]:
-    """The rows of all connectors. One that is deleted meanwhile is left out."""
+    """The rows of all connectors; connectors deleted meanwhile are left out."""
     runtime = verbs.runtime()
-    # While Spark starts there are no slots yet, and none that are short.
+    # While Spark starts there are no slots yet, so none are missing.
     waiting = runtime.waiting if runtime.slots else ()
     rows = {}
     for name in verbs.connectors():
         try:
             status, config = verbs.status(name), verbs.config(name)
-            shown = without_secrets(status, (config,), Installed(), sensitive, texts)
+            shown = without_secrets(status, (config,), InstalledDefinitions(), sensitive, texts)
             rows[name] = row_of(shown, waiting)
         except RequestError:
             continue
     return rows
 
 
-def _tell_changes(told: Told, look: Callable[[], dict[str, Row]], *, as_json: bool) -> None:
+def _print_changes(stop: StopRequest, look: Callable[[], dict[str, Row]], *, as_json: bool) -> None:
     before: dict[str, Row] = {}
-    while not told.wait(_LOOK_EVERY_S):
+    while not stop.wait(_LOOK_EVERY_S):
         after = look()
         for line in changes(before, after):
             result(json.dumps({"event": line}) if as_json else line)
         before = after
+
+
+@contextlib.contextmanager
+def keep_kafka_alive(project: Project, broker: EmbeddedBroker) -> Iterator[None]:
+    """Restarts the broker, on the same port and data, whenever it dies; stops it at the end."""
+    over = threading.Event()
+    port = int(broker.bootstrap_servers.rpartition(":")[2])
+    keeper = threading.Thread(
+        target=_keep, args=(project, port, over), name="keep-kafka", daemon=True
+    )
+    keeper.start()
+    try:
+        yield
+    finally:
+        over.set()
+        keeper.join()
+        progress("stopping Kafka")
+        # not `broker`: it may have been replaced since, also by another verb
+        living = find_broker(broker_folder(project))
+        if living is not None:
+            EmbeddedBroker(broker_folder(project), living, adopted=True).stop()
+
+
+def _keep(project: Project, port: int, over: threading.Event) -> None:
+    folder = broker_folder(project)
+    problem = ""
+    while not over.wait(_KAFKA_EVERY_S):
+        try:
+            if find_broker(folder) is None:
+                progress("Kafka stopped unexpectedly: restarting it with the same data")
+                authentication = project.embedded_authentication
+                EmbeddedBroker.start(folder, port=port, authentication=authentication)
+                problem = ""
+        except ConnectError as error:
+            if str(error) != problem:
+                problem = str(error)
+                progress(f"Kafka does not start; retrying: {problem}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,30 +18,32 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from connect_reconciler.cli.connector_table import Row, draw
 from connect_reconciler.cli.output import colour
-from connect_reconciler.cli.rows import Row, draw
-from connect_reconciler.cli.running.rates import Rates
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.clients import admin
 
 if TYPE_CHECKING:
-    from connect_reconciler.cli.signals import Told
+    from connect_reconciler.cli.signals import StopRequest
     from connect_runtime.herder.values import Runtime
     from connect_runtime.herder.verbs import Verbs
 
+
 _LOOK_EVERY_S = 1.0
-# Each of these costs Kafka a request or two a second; the others' rates are unknown.
+# Each rate costs Kafka a request or two a second; the other rates are unknown.
 _RATES_MOST = 30
 _ASK_S = 2.0
+# Rates are averages over this time
+_WINDOW_S = 5.0
 
 
 def show_until(
-    told: Told,
+    stop: StopRequest,
     look: Callable[[], Mapping[str, Row]],
     verbs: Verbs,
     client: Mapping[str, str],
 ) -> None:
-    """Draws the table until `told` is set."""
+    """Draws the table until `stop` is set."""
     console = Console(no_color=not colour(sys.stdout), highlight=False)
     rates, ends = Rates(), LogEnds(client)
     with Live(console=console, auto_refresh=False) as live:
@@ -48,18 +51,18 @@ def show_until(
             rows = look()
             rates.see(time.monotonic(), _positions(rows, verbs, ends))
             live.update(_drawn(rows, rates, verbs, console.width), refresh=True)
-            if told.wait(_LOOK_EVERY_S):
+            if stop.wait(_LOOK_EVERY_S):
                 return
 
 
 class LogEnds:
-    """The ends of topics, all partitions together."""
+    """The sum of the end offsets of topics' partitions."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self._admin = admin(client)
 
     def of(self, topics: Sequence[str]) -> int | None:
-        """None if Kafka does not say."""
+        """None if Kafka does not answer."""
         try:
             known = self._admin.list_topics(timeout=_ASK_S).topics
             latest = {
@@ -123,3 +126,38 @@ def _slots(runtime: Runtime) -> str:
     short = len(runtime.waiting)
     text = f"{runtime.running} of {runtime.slots} slots in use"
     return f"{text}, {short} short: `connect up --slots` gives more" if short else text
+
+
+class Rates:
+    """The positions of each connector over the last seconds: its offsets, summed up."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, deque[tuple[float, int]]] = {}
+
+    def see(self, now: float, positions: Mapping[str, int]) -> None:
+        """Adds the positions of all connectors; connectors without one are forgotten."""
+        for gone in self._seen.keys() - positions.keys():
+            del self._seen[gone]
+        for name, position in positions.items():
+            seen = self._seen.setdefault(name, deque())
+            if seen and position < seen[-1][1]:
+                seen.clear()
+            seen.append((now, position))
+            while len(seen) > 2 and now - seen[1][0] >= _WINDOW_S:
+                seen.popleft()
+
+    def per_second(self, name: str) -> float | None:
+        """Records per second over the last seconds; None if unknown."""
+        seen = self._seen.get(name)
+        if not seen or seen[-1][0] <= seen[0][0]:
+            return None
+        return (seen[-1][1] - seen[0][1]) / (seen[-1][0] - seen[0][0])
+
+    def known(self, name: str) -> bool:
+        """Whether the rate is known."""
+        return self.per_second(name) is not None
+
+    def text(self, name: str) -> str:
+        """The rate for a table."""
+        rate = self.per_second(name)
+        return "unknown" if rate is None else f"{rate:,.0f}/s"

@@ -1,7 +1,7 @@
-"""The runtime's log: no line is repeated for hours, and no file grows without end.
+"""The runtime's log: repeated lines are dropped, and the file is rotated.
 
-The file belongs to the whole process, with what the JVM prints to the same descriptor; so it is cut
-by copying it away and truncating it, which works for every writer that appends.
+The JVM writes to the same descriptor, so the file is rotated by copying and truncating it, which
+works for every writer that appends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FORMAT: Final = "%(asctime)s %(levelname)s %(message)s (%(name)s)"
 _MAX_BYTES: Final = 10 * 1024 * 1024
 _KEPT: Final = 3
 _LOOK_EVERY_S: Final = 5.0
-# A little less than what says itself once a minute
+# A little less than a minute, for lines that are logged once a minute
 _REPEAT_S: Final = 55.0
 _REMEMBERED: Final = 1000
 _NUMBER: Final = re.compile(r"\d+")
@@ -44,54 +44,56 @@ def log_to(file: Path | None) -> None:
 
 
 @dataclass(slots=True)
-class _Said:
+class _Seen:
     at: float
     left_out: int = 0
 
 
 @dataclass(slots=True)
 class Repeats:
-    """A filter for handlers: lets the same line pass once a minute, with the number of those that
-    it left out. Lines that differ in numbers alone are the same."""
+    """A log filter: lets the same line pass once a minute, with the number of dropped repeats.
+
+    Lines that differ only in numbers are the same.
+    """
 
     clock: Callable[[], float] = time.monotonic
-    _said: dict[tuple[object, ...], _Said] = field(default_factory=dict)
+    _seen: dict[tuple[object, ...], _Seen] = field(default_factory=dict)
 
     def filter(self, record: logging.LogRecord) -> bool:
         try:
             text = record.getMessage()
         except Exception:
-            # the handler says what is wrong with such a line, where this filter must not raise
+            # the handler reports such a line; this filter must not raise
             return True
         kind = record.exc_info[0] if record.exc_info else None
         key = (record.name, record.levelno, kind, _NUMBER.sub("#", text))
         now = self.clock()
-        said = self._said.get(key)
-        if said is not None and now - said.at < _REPEAT_S:
-            said.left_out += 1
+        seen = self._seen.get(key)
+        if seen is not None and now - seen.at < _REPEAT_S:
+            seen.left_out += 1
             return False
-        if said is not None and said.left_out:
-            record.msg, record.args = f"{text} (and {said.left_out} times more since)", ()
+        if seen is not None and seen.left_out:
+            record.msg, record.args = f"{text} (and {seen.left_out} times more since)", ()
         self._remember(key, now)
         return True
 
     def _remember(self, key: tuple[object, ...], now: float) -> None:
-        self._said.pop(key, None)
-        self._said[key] = _Said(now)
-        if len(self._said) > _REMEMBERED:
-            del self._said[next(iter(self._said))]
+        self._seen.pop(key, None)
+        self._seen[key] = _Seen(now)
+        if len(self._seen) > _REMEMBERED:
+            del self._seen[next(iter(self._seen))]
 
 
 @contextlib.contextmanager
-def cut_when_large(file: Path) -> Iterator[None]:
-    """While the context lasts, the file is cut whenever it has grown too large."""
+def rotate_when_large(file: Path) -> Iterator[None]:
+    """Rotates the file whenever it has grown too large, while the context lasts."""
     over = threading.Event()
 
     def look() -> None:
         while not over.wait(_LOOK_EVERY_S):
-            cut(file)
+            rotate(file)
 
-    keeper = threading.Thread(target=look, name="cut-log", daemon=True)
+    keeper = threading.Thread(target=look, name="rotate-log", daemon=True)
     keeper.start()
     try:
         yield
@@ -100,8 +102,8 @@ def cut_when_large(file: Path) -> Iterator[None]:
         keeper.join()
 
 
-def cut(file: Path, max_bytes: int = _MAX_BYTES) -> None:
-    """Moves the text of a file that is too large to `<file>.1`, and that of older ones on."""
+def rotate(file: Path, max_bytes: int = _MAX_BYTES) -> None:
+    """Moves the text of a file that is too large to `<file>.1`, and older texts one number up."""
     with contextlib.suppress(OSError):
         if file.stat().st_size <= max_bytes:
             return
@@ -109,7 +111,7 @@ def cut(file: Path, max_bytes: int = _MAX_BYTES) -> None:
             older = _numbered(file, number)
             if older.exists():
                 older.replace(_numbered(file, number + 1))
-        # on a full disk the copy fails; the log is cut all the same
+        # on a full disk the copy fails; the log is truncated all the same
         with contextlib.suppress(OSError):
             shutil.copy(file, _numbered(file, 1))
         with file.open("r+b") as log:

@@ -1,31 +1,37 @@
-"""Is this project's runtime up, and as which process?
+"""Is this project's runtime installed, up, and as which process?
 
-`up` holds a lock for its life and leaves a record of its process. The lock says whether one runs,
-whatever happened to the record; pid and start time together name the process, so that nothing else
-is ever signalled.
+`up` holds a lock while it runs and leaves a record of its process. The lock says whether a runtime
+is up, whatever happened to the record; pid and start time together identify the process, so that no
+other process is ever signalled.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from connect_reconciler.cli.data_folder import make_data_folder
+from connect_reconciler.cli.project_files import make_data_folder, replace_file
 from connect_runtime.kafka.process import is_alive, start_time
-from connect_specs.diagnostics import Diagnostic, Failed
+from connect_specs.diagnostics import Diagnostic, Failed, Invalid
 
 if TYPE_CHECKING:
     from connect_specs.desired import Project
 
+
 _LOCK = "runtime.lock"
 _RECORD = "runtime.json"
 LOG = "runtime.log"
+# What the extra `runtime` of this package installs
+_PACKAGES = ("pyspark", "cryptography")
+_PROBE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,7 @@ class RuntimeRecord:
 
 
 def find_runtime(project: Project) -> RuntimeRecord | None:
-    """The project's living runtime, or None. Asks the system only."""
+    """The project's running runtime, or None. Asks only the operating system."""
     record = _read(project.data / _RECORD)
     return record if record and is_alive(record.pid, record.started) else None
 
@@ -52,7 +58,7 @@ def refuse_second(project: Project) -> None:
 
 @contextlib.contextmanager
 def claimed(project: Project) -> Iterator[None]:
-    """This process is the project's runtime while the context lasts. Raises Failed if one is."""
+    """Makes this process the project's runtime for the context. Raises Failed if one is up."""
     make_data_folder(project)
     with (project.data / _LOCK).open("w") as lock:
         try:
@@ -71,9 +77,7 @@ def announce(project: Project, url: str) -> None:
     started = start_time(os.getpid())
     assert started is not None, "this process runs"
     record = RuntimeRecord(os.getpid(), started, url)
-    unfinished = project.data / f"{_RECORD}.new"
-    unfinished.write_text(json.dumps(asdict(record)) + "\n")
-    unfinished.replace(project.data / _RECORD)
+    replace_file(project.data / _RECORD, json.dumps(asdict(record)) + "\n")
 
 
 def _read(file: Path) -> RuntimeRecord | None:
@@ -82,12 +86,43 @@ def _read(file: Path) -> RuntimeRecord | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError):
-        # The lock alone decides; a record that a full disk cut short only loses the pid.
+        # Only the lock decides; a record that a full disk truncated loses the pid.
         return None
 
 
 def _already_up(running: RuntimeRecord | None) -> Failed:
     who = f"pid {running.pid}" if running else "another process"
     at = f", {running.url}" if running and running.url else ""
-    what = f"this project's runtime is up already ({who}{at})"
+    what = f"this project's runtime is already up ({who}{at})"
     return Failed(Diagnostic("up.already", what, hint="`connect down` stops it"))
+
+
+def probe(url: str, login: str | None = None) -> Mapping[str, Any] | None:
+    """The JSON object that a GET returns; None for any other response, or none.
+
+    `login` is `user:password`. Does without an HTTP library, which would take long to import.
+    """
+    import urllib.request
+
+    request = urllib.request.Request(url)
+    # The environment's proxy must not come between the processes of one cluster
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    if login is not None:
+        encoded = base64.b64encode(login.encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {encoded}")
+    try:
+        with opener.open(request, timeout=_PROBE_S) as answer:
+            found = json.load(answer)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def ensure_runtime_installed() -> None:
+    """Raises Invalid where the packages of the extra `runtime` are missing."""
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
+    if missing:
+        what = f"connectors cannot be run here: {' and '.join(missing)} not installed"
+        why = "planning and applying do not need them, so they are an extra of this package"
+        hint = "pip install 'connect-reconciler[runtime]'"
+        raise Invalid(Diagnostic("runtime.not-installed", what, why=why, hint=hint))

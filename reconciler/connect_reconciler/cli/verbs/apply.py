@@ -12,40 +12,41 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.applying.choices import (
+from connect_reconciler.cli.options import (
     DEFAULT,
-    Choices,
+    AllowEmpty,
+    AsJson,
+    Excludes,
     FailFast,
     HealthTimeout,
     HealthyFor,
     LockTimeout,
+    MaxDeletes,
     Parallelism,
     Settle,
     TakeOver,
-    Yes,
-)
-from connect_reconciler.cli.invocation import AsJson, invocation
-from connect_reconciler.cli.plan_forms import Warned, Warnings
-from connect_reconciler.cli.scoping import (
-    AllowEmpty,
-    Excludes,
-    MaxDeletes,
     Targets,
+    Warned,
+    Warnings,
+    Yes,
     delete_options,
     ensure_whole,
     scope_of,
     with_delete_limits,
 )
+from connect_reconciler.cli.output import progress
+from connect_reconciler.cli.session import invocation
+from connect_reconciler.workflow.user import Choices
 
 if TYPE_CHECKING:
-    from connect_reconciler.cli.applying.replanning import Again
+    from connect_reconciler.workflow.replanning import Replan
 
 
 def apply(
     context: typer.Context,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="A plan that `connect plan --out` saved."),
+        typer.Argument(metavar="FILE", help="A plan saved by `connect plan --out`."),
     ] = None,
     target: Targets = None,
     exclude: Excludes = None,
@@ -59,31 +60,30 @@ def apply(
     takeover: TakeOver = False,
     rollback_on_failure: Annotated[
         bool,
-        typer.Option("--rollback-on-failure", help="If anything fails, undo all that was done."),
+        typer.Option("--rollback-on-failure", help="If anything fails, roll back the whole apply."),
     ] = False,
     health_timeout: HealthTimeout = DEFAULT.health_timeout,
     healthy_for: HealthyFor = DEFAULT.healthy_for,
     settle: Settle = DEFAULT.settle,
     lock_timeout: LockTimeout = DEFAULT.lock_timeout,
 ) -> int:
-    """Make the cluster what the specs say: shows the plan, asks, and carries it out.
+    """Change the cluster to match the specs: shows the plan, asks, and applies it.
 
-    Can be killed and run again: nothing is done twice, and no connector is left unfinished. With
-    FILE it does what that plan says, if the specs here still give it, or nothing.
+    Safe to kill and rerun: no action is repeated, and unfinished connectors are completed. With
+    FILE, applies that saved plan, or changes nothing if the specs no longer produce it.
     """
-    from connect_reconciler.cli.applying.leasing import ensure_lease, taken_over
-    from connect_reconciler.cli.applying.replanning import FromFile, FromSpecs
-    from connect_reconciler.cli.applying.running import advised, run_of
-    from connect_reconciler.cli.applying.show_and_apply import need_someone_to_ask, show_and_apply
-    from connect_reconciler.cli.connecting import client
-    from connect_reconciler.cli.journals import ensure_journal
+    from connect_reconciler.cli.applying.commands import advised, run_of
+    from connect_reconciler.cli.applying.terminal import Terminal, ensure_agreement
+    from connect_reconciler.cli.connecting import backend_of
     from connect_reconciler.cli.plan_output import read_plan
-    from connect_reconciler.cli.planning import observed, planned
-    from connect_reconciler.cli.reading import specs_and_policies
+    from connect_reconciler.workflow.apply import ApplyRun
+    from connect_reconciler.workflow.planning import observed, planned, specs_and_policies
+    from connect_reconciler.workflow.replanning import FromFile, FromSpecs
+    from connect_reconciler.workflow.rollback import ensure_journal
 
     if takeover:
         # Before another apply is ended for this one
-        need_someone_to_ask(yes=yes)
+        ensure_agreement(yes=yes)
     choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle, lock_timeout)
     call = invocation(context)
     project = with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
@@ -96,36 +96,22 @@ def apply(
     saved = None if file is None else read_plan(call.path(file))
     limits = delete_options(max_deletes, allow_empty=allow_empty)
     run = run_of(call, project, scope, file, options=limits)
-    with advised(run), client(project) as properties, ExitStack() as stack:
+    with advised(run), backend_of(project) as backend, ExitStack() as stack:
         if lock_timeout:
-            ensure_lease(project, properties)
+            backend.ensure_lease()
         # Before the cluster is looked at: what the other one does last must not be missed
-        lease = stack.enter_context(taken_over(project, properties)) if takeover else None
-        again: Again
+        lease = stack.enter_context(backend.take_over(progress)) if takeover else None
+        replan: Replan
         if saved is None:
-            again = FromSpecs(project, desired, policies, properties, scope)
-            live = observed(project, desired, properties, scope)
+            replan = FromSpecs(backend, desired, policies, scope)
+            live = observed(backend, desired, scope)
             plan = planned(project, desired, live, policies, scope)
         else:
-            again = FromFile(saved, project, desired, policies, properties)
-            plan, live = again(saved)
-        undo = None
-        if rollback_on_failure:
-            from connect_reconciler.cli.applying.undo import Undo
-
-            undo = Undo(project, desired, policies, properties, choices, lease)
-        return show_and_apply(
-            plan,
-            project,
-            desired,
-            live,
-            properties,
-            choices,
-            yes=yes,
-            as_json=as_json,
-            warned=warnings,
-            run=run,
-            lease=lease,
-            undo=undo,
-            again=again,
-        )
+            replan = FromFile(saved, backend, desired, policies)
+            plan, live = replan(saved)
+        user = Terminal(yes, as_json, warnings, run)
+        rollback_policies = policies if rollback_on_failure else None
+        applying = ApplyRun(backend, user, choices, lease, replan, rollback_policies)
+        ended = applying.run(plan, desired, live)
+        user.tell_end(ended)
+    return ended.exit_code

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import result, result_json
+from connect_reconciler.cli.session import invocation
 from connect_specs.diagnostics import ExitCode
 
 if TYPE_CHECKING:
@@ -15,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> int:
-    """Compare what topics and REST API say of the cluster, and check its topics and versions.
+    """Check that topics and REST API agree, and that topics and versions are in order.
 
-    Changes nothing. Exit code 1 if something is wrong; warnings alone are no reason.
+    Changes nothing. Exit code 1 if there are errors; warnings alone exit with 0.
     """
-    from connect_reconciler.cli.connecting import client
+    from connect_reconciler.cli.connecting import backend_of
     from connect_reconciler.doctor.look import examine
 
     project = invocation(context).project()
-    with client(project) as properties:
-        report = examine(project, properties)
+    with backend_of(project) as backend:
+        report = examine(backend)
     if as_json:
         result_json(_json(report))
     else:

@@ -1,4 +1,4 @@
-"""`connect drift`: what was changed by hand since the last apply, since when, and by whom?"""
+"""`connect drift`: reports what was changed outside connect since the last apply."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.every import Every, seconds, watch
-from connect_reconciler.cli.invocation import invocation
-from connect_reconciler.cli.output import colour, progress, result
-from connect_reconciler.render.style import PLAIN, Style, style
+from connect_reconciler.cli.options import Every, seconds
+from connect_reconciler.cli.output import colour, progress, result, watch
+from connect_reconciler.cli.session import invocation
+from connect_reconciler.render.texts import PLAIN, Style, style
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
@@ -24,46 +24,48 @@ if TYPE_CHECKING:
 def drift(
     context: typer.Context,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Go on, and show what is new and what is gone.")
+        bool,
+        typer.Option("--watch", help="Keep watching; print drift as it appears and disappears."),
     ] = False,
     every: Every = "30s",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object a line, a summary last.")
+        bool, typer.Option("--json", help="Write one JSON object per line, a summary last.")
     ] = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Write Markdown, for an issue.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write it to FILE instead.")
+        Path | None,
+        typer.Option("--output", metavar="FILE", help="Write to FILE instead of stdout."),
     ] = None,
     whole: Annotated[
-        bool, typer.Option("--all", help="List each deleted connector that left offsets.")
+        bool, typer.Option("--all", help="List every deleted connector that left offsets behind.")
     ] = False,
 ) -> int:
-    """Show what was changed by hand: exit code 4 if anything was.
+    """Show changes made outside connect; exit code 4 if there are any.
 
-    Compares what was applied last, the specs and the cluster. Only reads: joins no group, creates
-    no topic. A change in the specs that is not applied yet is no drift; secrets are not shown.
+    Compares the last apply, the specs and the cluster. Read-only: joins no group, creates no
+    topic. Spec changes that are not applied yet are not drift. Secrets are redacted.
     """
-    from connect_reconciler.cli.connecting import client
+    from connect_reconciler.cli.connecting import backend_of
     from connect_reconciler.drift.compare import compare
-    from connect_reconciler.observe.history import observe_with_history
     from connect_specs.loader import load_specs
 
     if markdown and (as_json or watch):
-        what = "--markdown is one report, and goes with neither --json nor --watch"
-        raise Invalid(Diagnostic("usage", what))
+        what = "--markdown cannot be combined with --json or --watch"
+        raise Invalid(Diagnostic("usage", what, hint="leave the other option out"))
     if output is not None and watch:
-        raise Invalid(Diagnostic("usage", "--output is one report, and does not go with --watch"))
+        what = "--output cannot be combined with --watch"
+        raise Invalid(Diagnostic("usage", what, hint="leave --watch out, or redirect its output"))
     pause_s = seconds(every)
     call = invocation(context)
     project = call.project()
 
-    with client(project) as properties:
+    with backend_of(project) as backend:
 
         def look() -> Drift:
             desired = load_specs(project)
-            return compare(desired, observe_with_history(project, desired, properties))
+            return compare(desired, backend.observe_with_history(desired))
 
         found = look()
         shown = partial(_report, found, as_json=as_json, markdown=markdown, whole=whole)
@@ -77,8 +79,8 @@ def drift(
 
 
 def _report(found: Drift, paint: Style, *, as_json: bool, markdown: bool, whole: bool) -> str:
-    from connect_reconciler.drift.json_lines import finding_line, summary_line
-    from connect_reconciler.drift.render import drift_markdown, drift_text
+    from connect_reconciler.render.drift import drift_markdown, drift_text
+    from connect_reconciler.render.drift_json import finding_line, summary_line
 
     if as_json:
         return "\n".join([*map(finding_line, found.findings), summary_line(found)]) + "\n"
@@ -89,8 +91,8 @@ def _report(found: Drift, paint: Style, *, as_json: bool, markdown: bool, whole:
 
 def _write(file: Path, text: str, found: Drift) -> None:
     """The whole file or none, for its owner only: it holds parts of configs."""
-    from connect_reconciler.cli.spec_folder import written
-    from connect_reconciler.drift.words import headline
+    from connect_reconciler.cli.project_files import written
+    from connect_reconciler.render.drift import headline
 
     with written(file.parent, {file.name: text}, force=True, mode=0o600):
         progress(f"{headline(found)}; written to {file}")
@@ -108,10 +110,9 @@ def _go_on(found: Drift, look: Callable[[], Drift], pause_s: float, *, as_json: 
 
 
 def _show_difference(before: Drift, now: Drift, *, as_json: bool) -> None:
-    from connect_reconciler.drift.json_lines import finding_line, summary_line
     from connect_reconciler.drift.model import changes
-    from connect_reconciler.drift.render import finding_lines
-    from connect_reconciler.drift.words import headline, moment
+    from connect_reconciler.render.drift import finding_lines, headline, moment
+    from connect_reconciler.render.drift_json import finding_line, summary_line
 
     new, gone = changes(before, now)
     if not new and not gone:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.completing import connector_names
-from connect_reconciler.cli.invocation import AsJson, Invocation, invocation
+from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import progress, result, result_json
+from connect_reconciler.cli.session import Invocation, invocation
+from connect_reconciler.cli.shell_completion import connector_names
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
@@ -33,34 +34,37 @@ def export(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NAME", help="All, if none is named.", autocompletion=connector_names
+            metavar="NAME",
+            help="Connectors to export. Default: all.",
+            autocompletion=connector_names,
         ),
     ] = None,
-    written_as: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.JSON,
+    written_as: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.JSON,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="A file for each connector.")
+        Path | None,
+        typer.Option("--out", metavar="FOLDER", help="Write one file per connector into FOLDER."),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="What is on the cluster, not what the specs say.")
+        bool, typer.Option("--live", help="Export from the cluster instead of the specs.")
     ] = False,
     strimzi_cluster: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The KafkaConnect that Strimzi's label names."),
+        typer.Option(
+            metavar="NAME", help="The KafkaConnect resource that the connectors belong to."
+        ),
     ] = None,
     show_secrets: Annotated[
-        bool, typer.Option("--show-secrets", help="Write secrets that are no references, too.")
+        bool, typer.Option("--show-secrets", help="Also write secrets that are in plain text.")
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write over files that are there.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write connectors as Connect's JSON, .properties or Strimzi resources.
+    """Export connectors as Connect's JSON, .properties or Strimzi resources.
 
-    What a format has no place for is said. A config with a secret in clear is refused, unless you
-    write --show-secrets; references such as ${file:path:key} stay as they are.
+    Settings that a format cannot hold are reported. A config with a secret in plain text is
+    refused unless you pass --show-secrets; references such as ${file:path:key} stay as they are.
     """
-    from connect_reconciler.cli.spec_folder import file_names, written
+    from connect_reconciler.cli.project_files import file_names, written
     from connect_specs.exporting import ENDINGS, export_text, lost_in
 
     call = invocation(context)
@@ -72,7 +76,7 @@ def export(
     for each in found:
         lost = lost_in(each, written_as.value)
         if lost:
-            progress(f"{each.name}: {written_as.value} has no place for {', '.join(lost)}")
+            progress(f"{each.name}: {written_as.value} cannot hold {', '.join(lost)}")
     if out is None:
         _to_stdout(texts, written_as, as_json=as_json)
         return
@@ -96,11 +100,11 @@ def _connectors(
     project = call.project()
     if live:
         return _live(project)
-    from connect_reconciler.observe.classes import password_keys
-    from connect_reconciler.observe.known_plugins import at_hand
+    from connect_reconciler.backend.known_plugins import local_definitions
+    from connect_reconciler.backend.observe.plugin_facts import password_keys
 
     desired = load_specs(project)
-    passwords = password_keys({}, desired, at_hand(project), {})
+    passwords = password_keys({}, desired, local_definitions(project), {})
     named = {
         name: frozenset(spec.sensitive) | passwords.get(name, frozenset())
         for name, spec in desired.connectors.items()
@@ -111,15 +115,15 @@ def _connectors(
 def _live(
     project: Project,
 ) -> tuple[Sequence[DesiredConnector], Mapping[str, Collection[str]]]:
-    from connect_reconciler.cli.connecting import client
-    from connect_reconciler.cli.planning import observed
-    from connect_reconciler.cli.spec_secrets import sensitive_by_specs
-    from connect_reconciler.importing import spec_of
+    from connect_reconciler.cli.connecting import backend_of
+    from connect_reconciler.cli.session import sensitive_by_specs
+    from connect_reconciler.workflow.importing import spec_of
+    from connect_reconciler.workflow.planning import observed
     from connect_specs.desired import Desired
 
     sensitive = sensitive_by_specs(project)
-    with client(project) as properties:
-        live = observed(project, Desired(project.name, {}), properties)
+    with backend_of(project) as backend:
+        live = observed(backend, Desired(project.name, {}))
     found = (spec_of(each, live, with_secrets=True) for each in live.connectors.values())
     named = {
         name: live.password_keys.get(name, frozenset()).union(sensitive(name))
@@ -139,8 +143,9 @@ def _chosen(
     from connect_specs.secret_values import is_sensitive
 
     known = {each.name for each in connectors}
+    hint = "`connect status` lists this project's connectors, `connect status --all` all of them"
     problems = [
-        Diagnostic("export.missing", "there is no such connector", name)
+        Diagnostic("export.missing", "there is no such connector", name, hint=hint)
         for name in names
         if name not in known
     ]
@@ -149,8 +154,8 @@ def _chosen(
         keys = named.get(each.name, ())
         secret = [key for key, text in each.config.items() if is_sensitive(key, text, keys)]
         if secret and not show_secrets:
-            what = f"secrets in clear are not written: {', '.join(sorted(secret))}"
-            hint = "write references, ${provider:path:key}, or allow it with --show-secrets"
+            what = f"secrets in plain text are not exported: {', '.join(sorted(secret))}"
+            hint = "use references, ${provider:path:key}, or pass --show-secrets"
             problems.append(Diagnostic("export.secret", what, each.name, hint=hint))
     if problems:
         raise Invalid(*problems)
@@ -163,7 +168,7 @@ def _to_stdout(texts: Mapping[str, str], written_as: Format, *, as_json: bool) -
     elif len(texts) != 1 and written_as is Format.JSON:
         result_json([json.loads(text) for text in texts.values()])
     elif len(texts) > 1 and written_as is Format.PROPERTIES:
-        what = f"{written_as.value} holds one connector a file"
+        what = f"{written_as.value} holds one connector per file"
         hint = "name a folder with --out, or one connector"
         raise Invalid(Diagnostic("export.several", what, hint=hint))
     else:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import result, result_json, table
+from connect_reconciler.cli.session import invocation
 from connect_specs.diagnostics import ExitCode
 
 if TYPE_CHECKING:
@@ -19,20 +20,20 @@ if TYPE_CHECKING:
 def history(
     context: typer.Context,
     apply_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="An apply, or how its id begins.")
+        str | None, typer.Argument(metavar="ID", help="An apply's id, or the start of it.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """List the applies of this project, newest first, or show one in detail.
+    """List this project's applies, newest first, or show one in detail.
 
     The ledger keeps the last 20.
     """
-    from connect_reconciler.cli.connecting import client
-    from connect_reconciler.cli.journals import journal_of, ledger_of
+    from connect_reconciler.cli.connecting import backend_of
+    from connect_reconciler.workflow.rollback import journal_of, ledger_of
 
     project = invocation(context).project()
-    with client(project) as properties:
-        ledger = ledger_of(project, properties)
+    with backend_of(project) as backend:
+        ledger = ledger_of(backend)
     if apply_id is not None:
         _show(journal_of(ledger, project, apply_id), ledger, as_json=as_json)
     else:
@@ -57,7 +58,7 @@ def _list(ledger: LedgerSnapshot, project: Project, *, as_json: bool) -> None:
         result_json({"applies": [journal_json(*each) for each in found]})
         return
     if not found:
-        result(f"no apply of project {project.name} is known")
+        result(f"project {project.name} has no recorded applies")
         return
     told = notes([each for each, _ in found])
     rows = [

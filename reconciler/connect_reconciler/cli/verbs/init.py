@@ -7,8 +7,9 @@ from pathlib import Path
 
 import typer
 
-from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import result, result_json
+from connect_reconciler.cli.session import invocation
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 
 _PROJECT = """\
@@ -42,7 +43,7 @@ config:
 def init(context: typer.Context, as_json: AsJson = False) -> None:
     """Write connect.yaml, connectors/example.yaml and a file for it to read.
 
-    Writes nothing if one of them is there already.
+    Writes nothing if one of them already exists.
     """
     folder = invocation(context).folder.resolve()
     name = re.sub(r"[^a-z0-9-]+", "-", folder.name.lower()).strip("-") or "example"
@@ -67,7 +68,7 @@ def init(context: typer.Context, as_json: AsJson = False) -> None:
                 "",
                 "Next:",
                 "  connect up --detach   start Kafka and the runtime",
-                "  connect apply         show the plan, ask, and make it so",
+                "  connect apply         show the plan, ask, and apply it",
                 "  connect status        see it run",
             ]
         )
@@ -81,7 +82,7 @@ def _refuse_existing(folder: Path, files: dict[str, str]) -> None:
             *(
                 Diagnostic(
                     "init.exists",
-                    "this file is there already, and init does not overwrite",
+                    "this file already exists, and init does not overwrite",
                     Location(file),
                     hint="remove it, or run `connect init` in an empty folder",
                 )

@@ -1,33 +1,37 @@
-"""`connect offsets`: where a connector stands, and moving it by hand (KIP-875).
+"""`connect offsets`: lists, alters and resets a connector's offsets (KIP-875).
 
-A pin in a spec does the same in a way that is reviewed and recorded; this is for when it has to be
-now. Connect refuses both changes unless the connector is stopped.
+A pin in a spec does the same, reviewed and recorded; this verb is for emergencies. Connect
+refuses both changes unless the connector is stopped.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.guarding import Force
-from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import result, result_json, table
+from connect_reconciler.cli.ownership import Force
+from connect_reconciler.cli.session import invocation
 from connect_reconciler.cli.verbs.states import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from connect_reconciler.cluster.port import Cluster
+    from connect_reconciler.backend.port import Cluster
     from connect_specs.desired import OffsetEntry, Project
+
+_STDIN = "-"
 
 offsets = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
-    help="List, alter or reset a connector's offsets. Stop it before you change them.",
+    help="List, alter or reset a connector's offsets. Stop the connector before changing them.",
 )
 
 
@@ -39,7 +43,9 @@ def list_offsets(context: typer.Context, name: Name, as_json: AsJson = False) ->
     with cluster_of(invocation(context).project(), name, reads=True) as cluster:
         found = cluster.offsets(name)
     if as_json:
-        result_json(_as_kip_875(found))
+        from connect_reconciler.ledger.records import entries_to_json
+
+        result_json({"offsets": entries_to_json(found)})
     elif found:
         rows = [[json.dumps(dict(e.partition)), _offset_text(e)] for e in found]
         result(table(["PARTITION", "OFFSET"], rows))
@@ -61,12 +67,11 @@ def alter_offsets(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Set offsets of a stopped connector; null as an offset resets that partition."""
-    from connect_reconciler.cli.offsets_file import STDIN, read_offsets
+    """Set offsets of a stopped connector. A null offset resets that partition."""
 
     call = invocation(context)
     project = call.project()
-    entries = read_offsets(file if str(file) == STDIN else call.path(file))
+    entries = read_offsets(file if str(file) == _STDIN else call.path(file))
     with _our_cluster(project, name, force=force) as cluster:
         message = cluster.alter_offsets(name, entries)
     _say(name, message, as_json=as_json)
@@ -76,7 +81,7 @@ def alter_offsets(
 def reset_offsets(
     context: typer.Context, name: Name, force: Force = False, as_json: AsJson = False
 ) -> None:
-    """Forget all offsets of a stopped connector: it begins anew."""
+    """Reset all offsets of a stopped connector: it starts over."""
     with _our_cluster(invocation(context).project(), name, force=force) as cluster:
         message = cluster.reset_offsets(name)
     _say(name, message, as_json=as_json)
@@ -86,12 +91,12 @@ def reset_offsets(
 def _our_cluster(project: Project, name: str, *, force: bool) -> Iterator[Cluster]:
     """The cluster, for a change of a connector that no other project owns."""
     from connect_reconciler.cli.clusters import cluster_at
-    from connect_reconciler.cli.connecting import client
-    from connect_reconciler.cli.guarding import ensure_ours
+    from connect_reconciler.cli.connecting import backend_of
+    from connect_reconciler.cli.ownership import ensure_ours
 
-    with client(project) as properties:
-        ensure_ours(project, properties, name, force=force)
-        with cluster_at(project, properties, name) as cluster:
+    with backend_of(project) as backend:
+        ensure_ours(backend, name, force=force)
+        with cluster_at(backend, name) as cluster:
             yield cluster
 
 
@@ -102,17 +107,16 @@ def _say(name: str, message: str, *, as_json: bool) -> None:
         result(f"{name}: {message}")
 
 
-def _as_kip_875(entries: Sequence[OffsetEntry]) -> dict[str, Any]:
-    return {
-        "offsets": [
-            {
-                "partition": dict(entry.partition),
-                "offset": None if entry.offset is None else dict(entry.offset),
-            }
-            for entry in entries
-        ]
-    }
-
-
 def _offset_text(entry: OffsetEntry) -> str:
     return "none" if entry.offset is None else json.dumps(dict(entry.offset))
+
+
+def read_offsets(file: Path) -> tuple[OffsetEntry, ...]:
+    """The entries of `{"offsets": [...]}`; `-` reads stdin. Raises Invalid with every mistake."""
+    from connect_specs.spec_offsets import read_offsets_json
+    from connect_specs.text_files import BYTES_MAX, decoded, read_text
+
+    name = "stdin" if str(file) == _STDIN else file.name
+    given = str(file) == _STDIN
+    text = decoded(sys.stdin.buffer.read(BYTES_MAX + 1), name) if given else read_text(file, name)
+    return read_offsets_json(text, name)

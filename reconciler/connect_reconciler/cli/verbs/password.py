@@ -6,20 +6,21 @@ from typing import Annotated
 
 import typer
 
-from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import result, result_json
+from connect_reconciler.cli.session import invocation
 
 Rotate = Annotated[
-    bool, typer.Option("--rotate", help="Replace the password; a running runtime takes it at once.")
+    bool, typer.Option("--rotate", help="Replace the password; a running runtime uses it at once.")
 ]
 
 
 def password(context: typer.Context, rotate: Rotate = False, as_json: AsJson = False) -> None:
-    """Say where the password of the runtime's REST API is kept; never the password itself.
+    """Show where the password of the runtime's REST API is kept, never the password itself.
 
-    It counts with rest.authentication: basic, and the verbs of this project use it by themselves.
+    Required with rest.authentication: basic; the verbs of this project use it automatically.
     """
-    from connect_reconciler.cli.data_folder import make_data_folder
+    from connect_reconciler.cli.project_files import make_data_folder
     from connect_runtime.rest.password import (
         USER,
         password_file,
@@ -41,5 +42,5 @@ def password(context: typer.Context, rotate: Rotate = False, as_json: AsJson = F
         result(f"the password of user {USER} is in {file}")
     else:
         result(
-            f"there is no password yet: `connect up` with rest.authentication: basic makes {file}"
+            f"there is no password yet: `connect up` with rest.authentication: basic creates {file}"
         )

@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import progress, result, result_json, table
+from connect_reconciler.cli.session import invocation
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from connect_reconciler.cluster.plugins import PluginSource
+    from connect_reconciler.backend.plugins import PluginSource
     from connect_reconciler.plan.plugin_changes import PluginChange
     from connect_specs.desired import Project
 
 plugins = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
-    help="List the cluster's plugins, or lock what is known of their keys.",
+    help="List the cluster's plugins, or write the lock file of their keys.",
 )
 
 
@@ -30,11 +31,12 @@ plugins = typer.Typer(
 def list_plugins(
     context: typer.Context,
     connectors: Annotated[
-        bool, typer.Option("--connectors", help="Connectors only, no converters or transforms.")
+        bool,
+        typer.Option("--connectors", help="Show only connectors, no converters or transforms."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the plugins of the cluster; of this installation where no runtime is up."""
+    """Show the plugins of the cluster. If no runtime is up, of this installation."""
     from connect_specs.plugin_definitions import CONNECTORS
 
     with _source(invocation(context).project()) as source:
@@ -54,16 +56,17 @@ def list_plugins(
 def lock_plugins(
     context: typer.Context,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; end with 4 if the lock is out of date.")
+        bool,
+        typer.Option("--check", help="Write nothing; exit with 4 if the lock file is out of date."),
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Write plugins.lock.json: the keys of the connectors, and of other plugins that specs name.
+    """Write plugins.lock.json. It holds the keys of connectors, and of other plugins in the specs.
 
-    With it, `connect validate` and `connect plan` check configs and hide passwords where the
-    cluster cannot be asked. Shows what a plugin's upgrade changes.
+    With it, `connect validate` and `connect plan` check configs and redact passwords when the
+    cluster is not reachable. Shows what a plugin upgrade changes.
     """
-    from connect_reconciler.cluster.plugins import locked
+    from connect_reconciler.backend.plugins import locked
     from connect_reconciler.plan.plugin_changes import plugin_changes
     from connect_specs.loader import load_specs
     from connect_specs.plugin_definitions import PluginSet
@@ -87,22 +90,21 @@ def lock_plugins(
 
 @contextmanager
 def _source(project: Project) -> Iterator[PluginSource]:
-    from connect_reconciler.cli.connecting import client, has_own_broker
+    from connect_reconciler.backend.plugins import InstalledPlugins, RestPlugins
+    from connect_reconciler.cli.connecting import backend_of, has_own_broker
     from connect_reconciler.cli.running.process import find_runtime
-    from connect_reconciler.cluster.choose import rest_client
-    from connect_reconciler.cluster.plugins import InstalledPlugins, RestPlugins
     from connect_runtime.plugins import allow_modules
 
     allow_modules(project.worker)
     # Nobody leads where the project's own Kafka does not even run
     if has_own_broker(project) and find_runtime(project) is None:
-        progress("no runtime is up: these are the plugins of this installation")
+        progress("no runtime is up: showing the plugins of this installation")
         yield InstalledPlugins()
         return
-    with client(project) as properties:
-        rest = rest_client(project, properties)
+    with backend_of(project) as backend:
+        rest = backend.rest()
         if rest is None:
-            progress("no runtime is up: these are the plugins of this installation")
+            progress("no runtime is up: showing the plugins of this installation")
             yield InstalledPlugins()
             return
         with rest:
@@ -110,10 +112,10 @@ def _source(project: Project) -> Iterator[PluginSource]:
 
 
 def _write(file: Path, text: str) -> None:
-    unfinished = file.with_name(f"{file.name}.new")
+    from connect_reconciler.cli.project_files import replace_file
+
     try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(file)
+        replace_file(file, text)
     except OSError as error:
         why = error.strerror or type(error).__name__
         what = "the lock file cannot be written"

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.completing import connector_names
-from connect_reconciler.cli.every import Every, seconds, watch
-from connect_reconciler.cli.interruption import may_change
-from connect_reconciler.cli.invocation import AsJson, invocation
-from connect_reconciler.cli.output import progress, result, result_json
-from connect_reconciler.cli.scoping import Excludes, Targets, scope_of
+from connect_reconciler.cli.options import AsJson, Every, Excludes, Targets, scope_of, seconds
+from connect_reconciler.cli.output import progress, result, result_json, watch
+from connect_reconciler.cli.session import invocation
+from connect_reconciler.cli.shell_completion import connector_names
+from connect_reconciler.cli.signals import may_change
 from connect_reconciler.cli.verbs.states import act_on
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from connect_reconciler.apply.restarts import Tried
-    from connect_reconciler.cluster.port import Cluster
+    from connect_reconciler.backend.backend import Backend
+    from connect_reconciler.backend.port import Cluster
     from connect_reconciler.plan.scope import Scope
     from connect_specs.desired import Project
 
@@ -46,20 +46,26 @@ def restart(
         ),
     ] = None,
     failed: Annotated[
-        bool, typer.Option("--failed", help="All of the specs that failed and should run.")
+        bool,
+        typer.Option(
+            "--failed", help="Restart all connectors of the specs that failed and should run."
+        ),
     ] = False,
     target: Targets = None,
     exclude: Excludes = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Go on, with longer pauses for what fails again.")
+        bool,
+        typer.Option(
+            "--watch", help="Keep restarting, with longer pauses for connectors that fail again."
+        ),
     ] = False,
     every: Every = "30s",
     as_json: AsJson = False,
 ) -> int:
-    """Restart a connector and its tasks, as far as they failed.
+    """Restart a connector and its tasks, where they failed.
 
-    --failed looks for them itself, among the connectors of the specs, and leaves alone what is
-    paused or stopped. Exit code 1 where one could not be restarted.
+    With --failed, finds the failed connectors of the specs itself; paused and stopped ones are
+    left unchanged. Exit code 1 if one could not be restarted.
     """
     scope = scope_of(target, exclude)
     if failed and name is None:
@@ -69,7 +75,7 @@ def restart(
     if name is None or failed:
         raise Invalid(Diagnostic("usage", "give a connector's name or --failed", hint=_HINT))
     if watch or not scope.whole:
-        what = "--watch, --target and --exclude go with --failed"
+        what = "--watch, --target and --exclude can only be used with --failed"
         raise Invalid(Diagnostic("usage", what, hint=_HINT))
     act_on(context, name, "restarted", lambda cluster: cluster.restart(name), as_json=as_json)
     return ExitCode.OK
@@ -79,13 +85,13 @@ def _restart_failed(
     project: Project, scope: Scope, pause_s: float | None, *, as_json: bool
 ) -> ExitCode:
     """Once, or every `pause_s` until interrupted; what stands in the way is said then."""
-    from connect_reconciler.cli.connecting import client
+    from connect_reconciler.cli.connecting import backend_of
 
     tried: dict[str, Tried] = {}
-    with client(project) as properties:
+    with backend_of(project) as backend:
 
         def look() -> _Look:
-            return _look(project, properties, scope, tried)
+            return _look(backend, scope, tried)
 
         if pause_s is not None:
             watch(look, pause_s, lambda seen: _show(seen, once=False, as_json=as_json))
@@ -94,25 +100,22 @@ def _restart_failed(
         return ExitCode.FAILED if found.refused else ExitCode.OK
 
 
-def _look(
-    project: Project, properties: Mapping[str, str], scope: Scope, tried: dict[str, Tried]
-) -> _Look:
-    from connect_reconciler.cli.clusters import told_without_secrets
-    from connect_reconciler.cluster.choose import rest_client
-    from connect_reconciler.cluster.http import HttpCluster
+def _look(backend: Backend, scope: Scope, tried: dict[str, Tried]) -> _Look:
+    from connect_reconciler.backend.http import HttpCluster
+    from connect_reconciler.cli.clusters import redacted
     from connect_reconciler.plan.scope import chosen
     from connect_specs.loader import load_specs
 
-    names = chosen(load_specs(project).connectors, scope)
+    names = chosen(load_specs(backend.project).connectors, scope)
     found = _Look()
-    asked = rest_client(project, properties)
+    asked = backend.rest()
     if asked is None:
         progress("no runtime is up: nothing runs now")
         return found
     cluster = HttpCluster(asked)
 
     def covered(text: str, name: str) -> str:
-        return told_without_secrets(text, project, properties, cluster, name)
+        return redacted(text, backend, cluster, name)
 
     try:
         for name in names:

@@ -11,74 +11,77 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.options import AsJson, Targets
 from connect_reconciler.cli.output import progress, result, result_json, width
-from connect_reconciler.cli.scoping import Targets
+from connect_reconciler.cli.session import invocation
 from connect_specs.diagnostics import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from connect_reconciler.cli.owning import Owners
-    from connect_reconciler.cli.rows import Row
+    from connect_reconciler.backend.backend import Backend
+    from connect_reconciler.cli.connector_table import Row
+    from connect_reconciler.cli.ownership import Owners
     from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
     from connect_runtime.herder.view import View
     from connect_runtime.storage.snapshots import ConnectorState, TaskId
-    from connect_specs.desired import Project, RestTarget
+    from connect_specs.desired import Project
 
-_ELECTION_S = 3.0
 # Or these are the workers of another cluster, which `connect plan` would say
-_LOST = "not on the cluster any more"
+_LOST = "no longer on the cluster"
 
 
 def status(
     context: typer.Context,
     target: Targets = None,
     whole: Annotated[
-        bool, typer.Option("--all", help="Of other projects, too, and of none.")
+        bool, typer.Option("--all", help="Include connectors of other projects and unmanaged ones.")
     ] = False,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="End with 1 if one does not do what it should.")
+        bool,
+        typer.Option("--exit-code", help="Exit with 1 if a connector is not in its target state."),
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show connectors: target state, state, tasks, slots that are short, and why one failed.
+    """Show connectors: target state, actual state, tasks, missing slots, and why one failed.
 
-    Those of this project: named by its specs, or recorded as its own. One is FAILED if one of its
-    tasks is, and MISSING if a spec names it and it is not on the cluster. With --exit-code it ends
-    with 1 if one failed, is missing, or should run and does not.
+    Lists the connectors of this project: those in its specs, and those that it owns. A connector
+    is FAILED if one of its tasks is, and MISSING if a spec names it but it is not on the cluster.
+    With --exit-code, exits with 1 if one failed, is missing, or should run and does not.
     """
-    from connect_reconciler.cli.connecting import client
-    from connect_reconciler.cli.owning import owners_of
+    from connect_reconciler.cli.connecting import backend_of
+    from connect_reconciler.cli.ownership import owners_of
     from connect_reconciler.plan.scope import Scope, chosen
 
     project = invocation(context).project()
-    with client(project) as properties:
-        leader, view = _read(project, properties)
+    with backend_of(project) as backend:
+        leader, view = _read(backend)
         configs = {name: each.config for name, each in view.config.connectors.items()}
-        owners = owners_of(project, properties, configs)
+        owners = owners_of(backend, configs)
         ours = [name for name in configs if whole or owners.holds(name)]
         absent = _absent(owners, configs)
         names = chosen(sorted([*ours, *absent]), Scope(tuple(target or ())))
         absent = {name: row for name, row in absent.items() if name in names}
-        statuses = _statuses(view, [n for n in names if n not in absent], project, properties)
+        statuses = _statuses(view, [n for n in names if n not in absent], backend)
     well = not absent and all(_is_well(view, n, leader, each) for n, each in statuses.items())
     left = len(configs) - len(ours)
     if owners.unread:
-        progress(f"who owns connectors is told by specs and configs only: {owners.unread}")
+        progress(
+            f"the ledger cannot be read, so owners come from specs and configs: {owners.unread}"
+        )
     if owners.specs is None:
-        progress("the specs cannot be read (`connect validate`): all connectors are shown")
+        progress("the specs cannot be read (see `connect validate`), so all connectors are shown")
     if as_json:
-        _tell_json(project, owners, leader, view, statuses, absent, left)
+        _show_json(project, owners, leader, view, statuses, absent, left)
     else:
         shown = owners.by_name if whole else {}
-        _tell(project, leader, view, statuses, absent, left, shown)
+        _show(project, leader, view, statuses, absent, left, shown)
     return ExitCode.FAILED if exit_code and not well else ExitCode.OK
 
 
 def _absent(owners: Owners, configs: Collection[str]) -> dict[str, Row]:
     """By name the connectors of the specs that are not on the cluster."""
-    from connect_reconciler.cli.rows import missing
+    from connect_reconciler.cli.connector_table import missing
 
     return {
         name: missing(name, _LOST if owners.owns(name) else "not applied yet", target=asked.value)
@@ -89,7 +92,7 @@ def _absent(owners: Owners, configs: Collection[str]) -> dict[str, Row]:
 
 def _is_well(view: View, name: str, leader: str | None, found: ConnectorStatus | None) -> bool:
     """Whether a connector that should run does, and no other has failed."""
-    from connect_reconciler.cli.rows import state_of
+    from connect_reconciler.cli.connector_table import state_of
     from connect_runtime.storage.snapshots import State
     from connect_specs.states import TargetState
 
@@ -100,7 +103,7 @@ def _is_well(view: View, name: str, leader: str | None, found: ConnectorStatus |
     return all(each.state is State.RUNNING for each in (found.connector, *found.tasks.values()))
 
 
-def _tell(
+def _show(
     project: Project,
     leader: str | None,
     view: View,
@@ -111,11 +114,11 @@ def _tell(
 ) -> None:
     from dataclasses import replace
 
-    from connect_reconciler.cli.rows import draw, short_of_slots
+    from connect_reconciler.cli.connector_table import draw, short_of_slots
 
     if leader is None:
         progress("no runtime is up: nothing runs now")
-    ours = leader is not None and project.target is None
+    ours = leader is not None and project.uses_runtime
     waiting = _waiting(project, leader) if ours and leader else None
     there = {name: _row(view, name, leader, waiting, each) for name, each in statuses.items()}
     rows = [row for _, row in sorted({**there, **absent}.items())]
@@ -124,12 +127,12 @@ def _tell(
     nobody = f"{project.name} has no connectors" if left else "there are no connectors"
     result(draw(rows, width=width()) if rows else nobody)
     if left:
-        progress(f"not shown: {left} of other projects or of none (--all lists them)")
+        progress(f"not shown: {left} of other projects or unmanaged (--all lists them)")
     if said := short_of_slots(rows):
         progress(said)
 
 
-def _tell_json(
+def _show_json(
     project: Project,
     owners: Owners,
     leader: str | None,
@@ -149,45 +152,24 @@ def _tell_json(
     )
 
 
-def _read(project: Project, properties: Mapping[str, str]) -> tuple[str | None, View]:
-    from connect_reconciler.observe.kafka_view import KafkaView
-    from connect_runtime.herder.view import View
-    from connect_runtime.kafka.election import find_leader
-    from connect_runtime.storage import config_topic, status_topic
-    from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
-
-    if project.target is not None:
-        return _read_over_rest(project.target)
-    topics = project.topics
-    kafka = KafkaView(properties)
-    kafka.cluster_id()
-    config = config_topic.reduce_all(ConfigSnapshot(), kafka.records(topics.config))
-    leader = find_leader(properties, project.group_id, topics.config, _ELECTION_S)
-    found = status_topic.reduce_all(StatusSnapshot(), kafka.records(topics.status))
-    return leader.identity if leader else None, View(config=config, status=found)
-
-
-def _read_over_rest(target: RestTarget) -> tuple[str, View]:
-    """Whoever answers stands for all workers: Connect's own leader is not told."""
-    from connect_reconciler.cluster.connection import shown_url
-    from connect_reconciler.observe.rest_status import status_over_rest
+def _read(backend: Backend) -> tuple[str | None, View]:
     from connect_runtime.herder.view import View
 
-    config, found = status_over_rest(target)
-    return shown_url(target), View(config=config, status=found)
+    found = backend.statuses()
+    return found.leader, View(config=found.config, status=found.status)
 
 
 def _statuses(
-    view: View, names: Sequence[str], project: Project, properties: Mapping[str, str]
+    view: View, names: Sequence[str], backend: Backend
 ) -> dict[str, ConnectorStatus | None]:
     """By connector, without the secrets that a trace may hold."""
-    from connect_reconciler.cli.spec_secrets import sensitive_by_specs
-    from connect_reconciler.observe.known_plugins import known_plugins
-    from connect_reconciler.observe.traces import without_secrets
+    from connect_reconciler.backend.observe.plugin_facts import without_secrets
+    from connect_reconciler.cli.session import sensitive_by_specs
 
+    project = backend.project
     sensitive = sensitive_by_specs(project)
     shown: dict[str, ConnectorStatus | None] = {}
-    with known_plugins(project, properties) as plugins:
+    with backend.plugins() as plugins:
         for name in names:
             asked = view.config.connectors[name]
             found = _status(view, name)
@@ -209,7 +191,7 @@ def _status(view: View, name: str) -> ConnectorStatus | None:
 
 
 def _kind(view: View, name: str) -> str:
-    from connect_reconciler.plan.kinds import kind_of
+    from connect_reconciler.model.live import kind_of
 
     return kind_of(view.config.connectors[name].config, None, {})
 
@@ -223,7 +205,7 @@ def _row(
 ) -> Row:
     from dataclasses import replace
 
-    from connect_reconciler.cli.rows import Row, row_of
+    from connect_reconciler.cli.connector_table import Row, row_of
 
     asked = view.config.connectors[name]
     if found is None or leader is None:
@@ -235,11 +217,11 @@ def _row(
 
 def _waiting(project: Project, leader: str) -> list[TaskId] | None:
     """The tasks that have no slot; None if the leader does not tell."""
-    from connect_reconciler.cli.asking import get
+    from connect_reconciler.cli.running.process import probe
     from connect_runtime.rest.password import login
     from connect_runtime.rest.wire import runtime_from_json
 
-    answer = get(f"{leader}/runtime", login(project.data)) if leader.startswith("http") else None
+    answer = probe(f"{leader}/runtime", login(project.data)) if leader.startswith("http") else None
     runtime = None if answer is None else runtime_from_json(answer)
     return list(runtime.waiting) if runtime and runtime.slots else None
 
@@ -247,7 +229,7 @@ def _waiting(project: Project, leader: str) -> list[TaskId] | None:
 def _connector(
     view: View, name: str, owner: str | None, leader: str | None, found: ConnectorStatus | None
 ) -> dict[str, Any]:
-    from connect_reconciler.cli.rows import reasons, state_of
+    from connect_reconciler.cli.connector_table import reasons, state_of
 
     asked: ConnectorState = view.config.connectors[name]
     tasks = sorted(found.tasks.items()) if found else []

@@ -1,30 +1,43 @@
-"""`connect up`: this project's runtime, in this terminal or behind it."""
+"""`connect up`, `down` and `distributed`: run this project's connectors, and stop them.
+
+`down` ends what `up` started in this project, and nothing else. The runtime ends first, in order:
+tasks, Spark, broker. What it leaves behind is ended after it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import progress, result, result_json
+from connect_reconciler.cli.session import invocation
+from connect_reconciler.cli.signals import may_change
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
+    from connect_runtime.kafka.embedded import BrokerRecord
     from connect_runtime.rest.settings import RestSettings
     from connect_runtime.worker_config import WorkerConfig
     from connect_specs.desired import Project
 
+# Tasks have 5 s to commit and the broker 15 s to write everything down; the rest is Spark's.
+_RUNTIME_S = 45.0
+_BROKER_S = 15.0
+
 Slots = Annotated[
-    int | None, typer.Option(min=1, help="How many tasks may run at once on this machine.")
+    int | None, typer.Option(min=1, help="How many tasks can run at the same time on this machine.")
 ]
 Master = Annotated[
     str | None, typer.Option(metavar="URL", help="The Spark master, such as spark://host:7077.")
 ]
 Detach = Annotated[
-    bool, typer.Option("--detach", help="Return once it is healthy, and run on behind.")
+    bool, typer.Option("--detach", help="Run in the background; return once it is healthy.")
 ]
 
 
@@ -35,16 +48,16 @@ def up(
     master: Master = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run this project's connectors: Kafka, where connect.yaml says embedded, and the runtime.
+    """Run this project's connectors: the runtime, and Kafka where connect.yaml says embedded.
 
-    Shows connectors, tasks and rates until Ctrl-C; then tasks flush and commit, Spark ends, and
-    Kafka last. Everything stays in .connect/, and the next `up` resumes from it.
+    Shows connectors, tasks and rates until Ctrl-C; then tasks flush and commit, and Spark and
+    Kafka shut down. All data stays in .connect/; the next `connect up` resumes from it.
     """
-    from connect_reconciler.cli.running.extra import ensure_runtime_installed
+    from connect_reconciler.cli.running.process import ensure_runtime_installed
 
     project = invocation(context).project()
     _refuse_rest_target(project)
-    check_one_master(slots, master)
+    _check_one_master(slots, master)
     ensure_runtime_installed()
     rest, warnings = _check_reach(project)
     if detach:
@@ -56,15 +69,15 @@ def up(
         _run_here(project, slots, master, as_json=as_json)
 
 
-def check_one_master(slots: int | None, master: str | None) -> None:
+def _check_one_master(slots: int | None, master: str | None) -> None:
     """On a cluster, its workers say how many tasks can run. Raises Invalid."""
     if slots is not None and master is not None:
-        what = "--slots and --master exclude each other"
-        hint = "--slots counts tasks on this machine; a cluster has what its workers offer"
+        what = "--slots and --master cannot be combined"
+        hint = "--slots counts tasks on this machine; on a Spark cluster its workers decide"
         raise Invalid(Diagnostic("usage", what, hint=hint))
 
 
-def with_master(config: WorkerConfig, slots: int | None, master: str | None) -> WorkerConfig:
+def _with_master(config: WorkerConfig, slots: int | None, master: str | None) -> WorkerConfig:
     """The settings, with what the command line says about Spark."""
     if slots is not None:
         return config.with_slots(slots)
@@ -73,9 +86,9 @@ def with_master(config: WorkerConfig, slots: int | None, master: str | None) -> 
 
 def _refuse_rest_target(project: Project) -> None:
     if project.target is not None:
-        from connect_reconciler.cluster.connection import shown_url
+        from connect_reconciler.backend.rest.connection import shown_url
 
-        what = "this project is for a Connect cluster that others run; there is nothing to start"
+        what = "this project targets an existing Connect cluster; there is nothing to start"
         hint = f"`connect plan` and `connect apply` reach it at {shown_url(project.target)}"
         raise Invalid(Diagnostic("up.rest-target", what, str(project.file), hint=hint))
 
@@ -99,13 +112,13 @@ def _check_reach(project: Project) -> tuple[RestSettings, list[str]]:
 def _say_who_can_reach(rest: RestSettings) -> None:
     if not rest.login:
         progress(
-            "every user of this machine can use REST; with rest.authentication: basic it asks for "
+            "every user of this machine can use the REST API; rest.authentication: basic requires "
             "a password"
         )
 
 
 def _detach(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
-    from connect_reconciler.cli.running.detaching import kafka_address, start_detached
+    from connect_reconciler.cli.running.detached import kafka_address, start_detached
 
     words = [] if slots is None else ["--slots", str(slots)]
     words += [] if master is None else ["--master", master]
@@ -119,10 +132,9 @@ def _detach(project: Project, slots: int | None, master: str | None, *, as_json:
 
 def _run_here(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
     from connect_reconciler.cli.connecting import has_own_broker, own_broker
-    from connect_reconciler.cli.running.foreground import run_until_told
-    from connect_reconciler.cli.running.keeping import kept_alive
+    from connect_reconciler.cli.running.foreground import keep_kafka_alive, run_until_stopped
     from connect_reconciler.cli.running.process import announce, claimed
-    from connect_reconciler.cli.spec_secrets import sensitive_by_specs
+    from connect_reconciler.cli.session import sensitive_by_specs
     from connect_runtime.worker_config import from_project
 
     with ExitStack() as stack:
@@ -130,12 +142,12 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
         reached = project
         if has_own_broker(project):
             broker = stack.enter_context(own_broker(project, for_up=True))
-            stack.enter_context(kept_alive(project, broker))
+            stack.enter_context(keep_kafka_alive(project, broker))
             reached = replace(project, kafka=broker.client_properties)
         config, warnings = from_project(reached, None)
-        config = with_master(_with_free_port(project, config), slots, master)
+        config = _with_master(_with_free_port(project, config), slots, master)
         _say_who_can_reach(config.rest)
-        run_until_told(
+        run_until_stopped(
             config,
             warnings,
             lambda url: announce(project, url),
@@ -151,5 +163,104 @@ def _with_free_port(project: Project, config: WorkerConfig) -> WorkerConfig:
 
     if "listeners" in project.worker or is_free(config.listener.port):
         return config
-    progress(f"port {config.listener.port} is taken: REST listens on a free one")
+    progress(f"port {config.listener.port} is in use: REST listens on a free port")
     return replace(config, listener=replace(config.listener, port=0))
+
+
+def distributed(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A worker.properties file.")],
+    slots: Slots = None,
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the runtime from Apache's worker.properties, against the Kafka that the file names.
+
+    Runs in the foreground until Ctrl-C. Keys that have no effect here are reported as warnings.
+    """
+    from connect_reconciler.cli.running.process import ensure_runtime_installed
+
+    ensure_runtime_installed()
+    from connect_reconciler.cli.running.foreground import run_until_stopped
+    from connect_runtime.worker_config import from_properties
+
+    _check_one_master(slots, master)
+    call = invocation(context)
+    config, warnings = from_properties(
+        _properties(call.path(file)), data_folder=call.path(Path(".connect"))
+    )
+    config = _with_master(config, slots, master)
+    if config.rest.open_to_others:
+        warnings.append(
+            f"listeners: everyone who can reach {config.listener.host} can use the REST API and "
+            "with it read and write files as this process; rest.authentication=basic requires a "
+            "password"
+        )
+    run_until_stopped(config, warnings, lambda url: None, lambda name: (), as_json=as_json)
+
+
+def _properties(file: Path) -> Mapping[str, str]:
+    from connect_specs.config_values import read_config
+    from connect_specs.nodes import Map
+    from connect_specs.properties_documents import parse_properties
+    from connect_specs.text_files import read_text
+
+    parsed = parse_properties(read_text(file, file.name, latin1_fallback=True), file.name)
+    problems = list(parsed.problems)
+    values: dict[str, str] = {}
+    for document in parsed.documents:
+        assert isinstance(document, Map), "a properties file is one map"
+        values |= read_config(document, problems).values
+    if problems:
+        raise Invalid(*problems)
+    return values
+
+
+def down(context: typer.Context, as_json: AsJson = False) -> None:
+    """Stop the runtime that `connect up` started here, and its Kafka.
+
+    All data stays in .connect/; the next `connect up` resumes from it.
+    """
+    project = invocation(context).project()
+    broker = _broker(project)
+    ended = _stop_runtime(project)
+    if broker is not None:
+        may_change()
+        _stop("Kafka", broker.pid, broker.started, _BROKER_S)
+        ended.append("kafka")
+    if as_json:
+        result_json({"stopped": ended})
+    elif ended:
+        result(f"stopped: {', '.join(ended)}")
+    else:
+        result("nothing is running here")
+
+
+def _stop_runtime(project: Project) -> list[str]:
+    from connect_reconciler.cli.running.process import find_runtime
+
+    running = find_runtime(project)
+    if running is None:
+        return []
+    may_change()
+    progress(f"stopping the runtime (pid {running.pid}): tasks flush and commit")
+    _stop("the runtime", running.pid, running.started, _RUNTIME_S)
+    return ["runtime"]
+
+
+def _broker(project: Project) -> BrokerRecord | None:
+    """The broker that is there for a runtime; one that another verb has in use is not."""
+    from connect_reconciler.cli.connecting import broker_folder, has_own_broker, is_for_verbs
+    from connect_runtime.kafka.embedded import find_broker
+
+    if not has_own_broker(project):
+        return None
+    broker = find_broker(broker_folder(project))
+    return None if broker is None or is_for_verbs(project, broker.pid) else broker
+
+
+def _stop(what: str, pid: int, started: float, patience_s: float) -> None:
+    from connect_runtime.kafka.process import end_process
+
+    if not end_process(pid, started, patience_s=patience_s):
+        progress(f"{what} did not stop within {patience_s:.0f} s and was killed (SIGKILL)")

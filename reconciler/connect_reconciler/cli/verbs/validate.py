@@ -6,14 +6,9 @@ import sys
 
 import typer
 
-from connect_reconciler.cli.invocation import AsJson, invocation
+from connect_reconciler.cli.options import AsJson, ExplainVars
 from connect_reconciler.cli.output import result, result_json
-from connect_reconciler.cli.variables import (
-    ExplainVars,
-    origins_json,
-    origins_of,
-    origins_text,
-)
+from connect_reconciler.cli.session import invocation, origins_json, origins_of, origins_text
 from connect_specs.diagnostics import Invalid, by_place
 from connect_specs.printable import one_line
 
@@ -21,13 +16,13 @@ from connect_specs.printable import one_line
 def validate(
     context: typer.Context, explain_vars: ExplainVars = False, as_json: AsJson = False
 ) -> None:
-    """Check connect.yaml, every spec and policy: all mistakes at once, with places and hints.
+    """Check connect.yaml, specs and policies: reports all mistakes at once, with places and hints.
 
     Configs are checked against the plugins that are installed here, and those in
-    plugins.lock.json. Touches nothing and asks no cluster. Exit code 2 if anything is wrong.
+    plugins.lock.json. Changes nothing and needs no cluster. Exit code 2 if anything is wrong.
     """
     from connect_reconciler.cli.entry import to_json
-    from connect_reconciler.cli.reading import read_files, with_configs
+    from connect_reconciler.workflow.planning import read_files, with_configs
     from connect_specs.diagnostics_text import render_diagnostics
 
     project = invocation(context).project()

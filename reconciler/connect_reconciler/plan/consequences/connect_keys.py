@@ -3,228 +3,199 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 
-from connect_reconciler.plan.consequences.rule import Rule, set_to
-from connect_reconciler.plan.consequences.setting import (
+from connect_reconciler.model.effects import Effect, Effects, effect
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.plan.consequences.rule import (
+    Rule,
     Setting,
     first_start,
+    set_to,
     sink_start,
     to_deliver,
 )
-from connect_reconciler.plan.offsets.positions import sink_topics
+from connect_reconciler.plan.offsets.sink_positions import sink_topics
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import sink_group
 
 _GROUP = "consumer.override.group.id"
 
 
-def _becomes_sink(setting: Setting) -> str | None:
+def _becomes_sink(setting: Setting) -> Effect | None:
     if (setting.old_kind, setting.kind) != ("source", "sink"):
         return None
-    start = f"{_group_name(setting)} {_unless(setting)}"
-    return f"the source becomes a sink: its offsets stay unused; {start}"
+    return effect("becomes-sink", group=_group_name(setting), start=_group_start(setting))
 
 
-def _becomes_source(setting: Setting) -> str | None:
+def _becomes_source(setting: Setting) -> Effect | None:
     if (setting.old_kind, setting.kind) != ("sink", "source"):
         return None
-    if setting.live.new_offsets.get(setting.name):
-        return None
-    return "the sink becomes a source: its consumer group stays unused; reads from its start"
+    return None if setting.live.offsets_after_change.get(setting.name) else effect("becomes-source")
 
 
-def _source_again(setting: Setting) -> str | None:
-    if (setting.old_kind, setting.kind) != ("sink", "source"):
-        return None
-    goes_on = "goes on from the offsets that it left as a source before"
-    return f"the sink becomes a source: its consumer group stays unused; {goes_on}"
+def _source_again(setting: Setting) -> Effect | None:
+    sink_to_source = (setting.old_kind, setting.kind) == ("sink", "source")
+    return effect("becomes-source-again") if sink_to_source else None
 
 
-def _same_group(setting: Setting) -> str | None:
+def _same_group(setting: Setting) -> Effect | None:
     old = sink_group(setting.old_name, setting.old, setting.worker)
     new = sink_group(setting.name, setting.new, setting.worker)
-    return f"stays in consumer group {new}" if old == new else None
+    return effect("same-group", group=new) if old == new else None
 
 
-def _carried_group(setting: Setting) -> str | None:
+def _carried_group(setting: Setting) -> Effect | None:
     if not setting.renamed:
         return None
-    return f"reads with {_group_name(setting)}, which gets the offsets of {setting.old_name}"
+    return effect("carried-group", group=_group_name(setting), old=setting.old_name)
 
 
-def _carried_offsets(setting: Setting) -> str | None:
-    if not setting.renamed:
-        return None
-    return f"keeps its offsets elsewhere, and gets those of {setting.old_name} there"
+def _carried_offsets(setting: Setting) -> Effect | None:
+    return effect("carried-offsets", old=setting.old_name) if setting.renamed else None
 
 
-def _group(setting: Setting) -> str:
+def _group(setting: Setting) -> Effect:
     old = sink_group(setting.old_name, setting.old, setting.worker)
     new = sink_group(setting.name, setting.new, setting.worker)
-    return f"new consumer group {new}: {_unless(setting)}; group {old} keeps its offsets"
+    return effect("new-group", group=new, start=_group_start(setting), old=old)
 
 
-def _unless(setting: Setting) -> str:
+def _group_start(setting: Setting) -> Effect:
     """Where it goes on, or starts; what is in a group is not known of every cluster."""
-    offsets = setting.live.new_offsets.get(setting.name)
+    offsets = setting.live.offsets_after_change.get(setting.name)
     if offsets:
-        places = [_place(each) for each in offsets[:_SHOWN]]
-        more = f" and {len(offsets) - _SHOWN} more" if len(offsets) > _SHOWN else ""
-        return f"goes on from the offsets that the group has, {', '.join(places)}{more}"
-    unless = ", unless the group has offsets already" if offsets is None else ""
-    return f"{first_start(setting)}{unless}"
+        places = tuple(_place(each) for each in islice(offsets, _SHOWN))
+        if len(offsets) <= _SHOWN:
+            return effect("start-from-group", places=places)
+        more = effect("and-more", places=places, count=len(offsets) - _SHOWN)
+        return effect("start-from-group", places=more)
+    start = first_start(setting)
+    return start if offsets is not None else effect("start-unless-offsets", start=start)
 
 
-def _place(entry: OffsetEntry) -> str:
+def _place(entry: OffsetEntry) -> Effect:
     topic, number = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
-    return f"{topic}-{number} at {(entry.offset or {}).get('kafka_offset')}"
+    offset = (entry.offset or {}).get("kafka_offset")
+    return effect("offset-at", partition=f"{topic}-{number}", offset=str(offset))
 
 
 _SHOWN = 3
 
 
-def _other_cluster(setting: Setting) -> str:
-    return f"reads another Kafka cluster, from where {_group_name(setting)} is there"
+def _other_cluster(setting: Setting) -> Effect:
+    return effect("reads-other-kafka", group=_group_name(setting))
 
 
-def _group_name(setting: Setting) -> str:
+def _group_name(setting: Setting) -> Effect:
     if _GROUP in setting.hidden:
-        return "its group"
-    return f"group {sink_group(setting.name, setting.new, setting.worker)}"
+        return effect("its-group")
+    return effect("group-named", group=sink_group(setting.name, setting.new, setting.worker))
 
 
-def _topics(setting: Setting) -> str | None:
+def _topics(setting: Setting) -> Effects | None:
     if "topics.regex" in (setting.old.keys() | setting.new.keys()):
-        return "reads other topics: those no longer matched keep their offsets in the group"
+        return (effect("other-topic-pattern"),)
     old, new = (set(sink_topics(config, ())) for config in (setting.old, setting.new))
-    lines = []
+    found = []
     added, removed = sorted(new - old), sorted(old - new)
     known = [topic for topic in added if topic in _committed(setting)]
     fresh = [topic for topic in added if topic not in known]
     if fresh:
-        where = sink_start(setting.new, setting.worker)
-        amount = to_deliver(fresh, setting.live) if where == "earliest" else ""
-        lines.append(f"also reads {', '.join(fresh)}, from {where}{amount}")
+        start = sink_start(setting.new, setting.worker)
+        amount = to_deliver(fresh, setting.logs) if start == "earliest" else None
+        topics = ", ".join(fresh)
+        found.append(effect("reads-more-topics", topics=topics, start=start, amount=amount))
     if known:
-        lines.append(f"also reads {', '.join(known)}, from the offsets that its group has there")
+        found.append(effect("reads-known-topics", topics=", ".join(known)))
     if removed:
-        rest = ", ".join(removed)
-        lines.append(f"no longer reads {rest}: the group keeps its offsets there")
-    return "\n".join(lines) or None
+        found.append(effect("reads-fewer-topics", topics=", ".join(removed)))
+    return tuple(found) or None
 
 
-def _no_idempotence(setting: Setting) -> str | None:
+def _no_idempotence(setting: Setting) -> Effect | None:
     value = setting.new.get("producer.override.enable.idempotence", "true")
-    if value.strip().lower() != "false":
-        return None
-    return "a record whose write is tried again can be in its topic twice"
+    return effect("no-idempotence") if value.strip().lower() == "false" else None
 
 
 def _committed(setting: Setting) -> set[str]:
     """The topics in which the sink's group has offsets."""
     connector = setting.live.connectors.get(setting.old_name)
-    offsets = connector.offsets if connector is not None and connector.kind == "sink" else ()
-    entries = setting.live.new_offsets.get(setting.name, offsets)
+    is_sink = connector is not None and connector.kind == "sink"
+    offsets = setting.live.offsets_of(setting.old_name) if is_sink else Offsets()
+    entries = setting.live.offsets_after_change.get(setting.name, offsets)
     return {str(each.partition.get("kafka_topic")) for each in entries}
 
 
-_BELOW = "what is not there is looked for in the cluster's offsets topic"
+def _producing_elsewhere(setting: Setting) -> Effect:
+    return effect("writes-other-kafka" if setting.live.ours else "writes-other-kafka-by-rest")
 
 
-def _producing_elsewhere(setting: Setting) -> str:
-    if setting.live.ours:
-        return f"writes to another Kafka cluster, and keeps its offsets there; {_BELOW}"
-    there = "with exactly-once its offsets are there too, and what is not there is read from its"
-    return f"writes to another Kafka cluster; {there} start"
-
-
-def _offsets_topic(setting: Setting) -> str:
+def _offsets_topic(setting: Setting) -> Effect:
     new = setting.new.get("offsets.storage.topic")
-    where = f"topic {new}" if new else "the cluster's offsets topic"
-    if setting.live.ours and new:
-        return f"keeps its offsets in {where}; {_BELOW}"
+    topic = effect("topic-named", topic=new) if new else effect("worker-offsets-topic")
     if setting.live.ours:
-        return f"keeps its offsets in {where}, from the copies there: the newest may be missing"
-    return f"looks for its offsets in {where}: what is not there is read from its start"
+        return effect("keeps-offsets-in" if new else "keeps-copied-offsets-in", topic=topic)
+    return effect("looks-for-offsets-in", topic=topic)
 
 
-def _tasks_max(setting: Setting) -> str | None:
+def _tasks_max(setting: Setting) -> Effect | None:
     old, new = (_shown(config, "tasks.max", "1") for config in (setting.old, setting.new))
-    tasks = "1 task" if new == "1" else f"{new} tasks"
-    return None if old == new else f"work is split anew: at most {tasks}, before {old}"
+    tasks = effect("one-task") if new == "1" else effect("several-tasks", tasks=new)
+    return None if old == new else effect("other-tasks-max", tasks=tasks, old=old)
 
 
 def _shown(config: Mapping[str, str], key: str, default: str) -> str:
     return config.get(key, default).strip() or default
 
 
-_OTHER_CLASS = "another class reads this config: whether it knows the offsets, only it can tell"
-_WRITTEN = "records from now on are converted otherwise; those written before stay as they are"
-_READ = "records are read otherwise from now on: those that were written for the old way may fail"
-_CHANGED = "records from now on are changed otherwise; those from before stay as they are"
-_PASSED_OVER = "records that fail are passed over from now on, and lost where no queue takes them"
-
 CONNECT_RULES: tuple[Rule, ...] = (
     Rule("connector.class", "new-group", _becomes_sink),
     Rule("connector.class", "reread", _becomes_source),
     Rule("connector.class", "restart", _source_again),
-    Rule("connector.class", "restart", _OTHER_CLASS),
-    Rule("connector.plugin.version", "restart", "another version of the connector's class runs"),
+    Rule("connector.class", "restart", "other-class"),
+    Rule("connector.plugin.version", "restart", "other-class-version"),
     Rule("tasks.max", "restart", _tasks_max),
     Rule(
         "tasks.max.enforce",
         "restart",
         set_to(
             "tasks.max.enforce",
-            {
-                "true": "more tasks than tasks.max fail the connector from now on",
-                "false": "more tasks than tasks.max are allowed from now on",
-            },
+            {"true": "tasks-max-enforced", "false": "tasks-max-not-enforced"},
             "true",
         ),
     ),
-    Rule("key.converter* value.converter* header.converter*", "restart", _READ, "sink"),
-    Rule("key.converter* value.converter* header.converter*", "restart", _WRITTEN),
-    Rule("transforms transforms.* predicates predicates.*", "restart", _CHANGED),
+    Rule("key.converter* value.converter* header.converter*", "restart", "read-otherwise", "sink"),
+    Rule("key.converter* value.converter* header.converter*", "restart", "converted-otherwise"),
+    Rule("transforms transforms.* predicates predicates.*", "restart", "transformed-otherwise"),
     Rule(
         "errors.tolerance",
         "restart",
         set_to(
             "errors.tolerance",
-            {"all": _PASSED_OVER, "none": "a record that fails stops its task from now on"},
+            {"all": "failed-records-skipped", "none": "failed-record-stops-its-task"},
             "none",
         ),
     ),
-    Rule(
-        "errors.deadletterqueue.topic.name",
-        "restart",
-        "failed records go elsewhere from now on; those in the old queue stay",
-        "sink",
-    ),
-    Rule("errors.deadletterqueue.*", "restart", "counts for records that fail from now on", "sink"),
-    Rule("errors.retry.*", "restart", "counts for what fails from now on"),
+    Rule("errors.deadletterqueue.topic.name", "restart", "other-dead-letter-queue", "sink"),
+    Rule("errors.deadletterqueue.*", "restart", "for-failed-records", "sink"),
+    Rule("errors.retry.*", "restart", "for-failures"),
     Rule(
         "errors.log.include.messages",
         "restart",
         set_to(
             "errors.log.include.messages",
-            {
-                "true": "the log holds the contents of failed records from now on",
-                "false": "the log no longer holds the contents of failed records",
-            },
+            {"true": "failed-records-in-log", "false": "failed-records-not-in-log"},
             "false",
         ),
     ),
-    Rule("errors.log.*", "restart", "only what the log tells of failed records changes"),
+    Rule("errors.log.*", "restart", "log-of-failed-records"),
     Rule(
         "config.action.reload",
         "restart",
         set_to(
             "config.action.reload",
-            {
-                "restart": "restarts from now on when a value from a config provider expires",
-                "none": "keeps values from config providers after they expire",
-            },
+            {"restart": "restarts-on-expiry", "none": "keeps-expired-values"},
             "restart",
         ),
     ),
@@ -233,23 +204,15 @@ CONNECT_RULES: tuple[Rule, ...] = (
     Rule(_GROUP, "restart", _same_group, "sink"),
     Rule(_GROUP, "restart", _carried_group, "sink"),
     Rule(_GROUP, "new-group", _group, "sink"),
-    Rule(_GROUP, "new-group", "reads in another consumer group, from where that is", "sink"),
+    Rule(_GROUP, "new-group", "hidden-group", "sink"),
     Rule("consumer.override.bootstrap.servers", "new-group", _other_cluster, "sink"),
-    Rule(
-        "consumer.override.auto.offset.reset",
-        "restart",
-        "counts only in partitions without an offset",
-        "sink",
-    ),
+    Rule("consumer.override.auto.offset.reset", "restart", "without-an-offset", "sink"),
     Rule(
         "consumer.override.isolation.level",
         "restart",
         set_to(
             "consumer.override.isolation.level",
-            {
-                "read_committed": "records of aborted transactions are no longer delivered",
-                "read_uncommitted": "records of aborted transactions are delivered too",
-            },
+            {"read_committed": "committed-records-only", "read_uncommitted": "aborted-records-too"},
             "read_uncommitted",
         ),
         "sink",
@@ -258,26 +221,15 @@ CONNECT_RULES: tuple[Rule, ...] = (
     Rule("offsets.storage.topic", "restart", _carried_offsets, "source"),
     Rule("offsets.storage.topic", "new-offsets-topic", _offsets_topic, "source"),
     Rule(
-        "producer.override.bootstrap.servers",
-        "new-offsets-topic",
-        _producing_elsewhere,
-        "source",
+        "producer.override.bootstrap.servers", "new-offsets-topic", _producing_elsewhere, "source"
     ),
-    Rule(
-        "producer.override.enable.idempotence",
-        "redelivery",
-        _no_idempotence,
-        "source",
-    ),
+    Rule("producer.override.enable.idempotence", "redelivery", _no_idempotence, "source"),
     Rule(
         "exactly.once.support",
         "restart",
         set_to(
             "exactly.once.support",
-            {
-                "required": "refused unless the connector says that it delivers exactly once",
-                "requested": "no longer refused where the connector may not deliver exactly once",
-            },
+            {"required": "exactly-once-required", "requested": "exactly-once-requested"},
             "requested",
         ),
         "source",
@@ -285,14 +237,9 @@ CONNECT_RULES: tuple[Rule, ...] = (
     Rule(
         "transaction.boundary transaction.boundary.*",
         "restart",
-        "transactions end elsewhere: when records can be read changes, not which",
+        "other-transaction-boundary",
         "source",
     ),
-    Rule(
-        "topic.creation.*",
-        "restart",
-        "counts for topics that it creates from now on; those that are there stay as they are",
-        "source",
-    ),
-    Rule("admin.override.*", "restart", "counts where it creates topics"),
+    Rule("topic.creation.*", "restart", "topics-created-later", "source"),
+    Rule("admin.override.*", "restart", "where-it-creates-topics"),
 )

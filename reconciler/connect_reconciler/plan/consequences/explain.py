@@ -1,4 +1,4 @@
-"""Gives every changed key its consequence and its words: a project's rules first, then ours."""
+"""Gives every changed key its consequence and its effects: a project's rules first, then ours."""
 
 from __future__ import annotations
 
@@ -6,29 +6,32 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 
-from connect_reconciler.plan.actions import FieldChange
+from connect_reconciler.model.actions import FieldChange
+from connect_reconciler.model.effects import Effects, effect
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.values import Secret
 from connect_reconciler.plan.consequences.connect_keys import CONNECT_RULES
-from connect_reconciler.plan.consequences.rule import Rule
-from connect_reconciler.plan.consequences.setting import Setting
+from connect_reconciler.plan.consequences.rule import Rule, Setting
 from connect_reconciler.plan.consequences.sink_keys import SINK_RULES
 from connect_reconciler.plan.consequences.source_keys import SOURCE_RULES
-from connect_reconciler.plan.diff import Changes
-from connect_reconciler.plan.live import Live
-from connect_reconciler.plan.values import Secret
+from connect_reconciler.plan.diff import ConnectorDiff
 from connect_runtime.validation.without_effect import UNHEEDED
 from connect_specs.desired import ConsequenceRule
 from connect_specs.states import TargetState
 
 RULES: tuple[Rule, ...] = (*CONNECT_RULES, *SOURCE_RULES, *SINK_RULES)
 
-# Connect restarts tasks for any change of a config, also where nobody knows what the key means
+# Connect restarts tasks for any change of a config, also of unknown keys
 _ANY_KEY = Rule("*", "restart")
-_UNHEEDED = Rule(" ".join(UNHEEDED), "restart", "this runtime does not act on it yet")
+_UNHEEDED = Rule(" ".join(UNHEEDED), "restart", "without-effect")
 
 
 def explained(
-    changes: Changes, live: Live, worker: Mapping[str, str], own: Iterable[ConsequenceRule] = ()
-) -> Changes:
+    changes: ConnectorDiff,
+    live: Live,
+    worker: Mapping[str, str],
+    own: Iterable[ConsequenceRule] = (),
+) -> ConnectorDiff:
     """The changed keys with what each does. The first rule that holds decides; `own` come first."""
     setting = Setting.of(changes, live, worker)
     ours = (_UNHEEDED,) if live.ours else ()
@@ -42,10 +45,9 @@ def explained(
     return replace(changes, config=config, moved=moved)
 
 
-def summary(changes: Changes) -> tuple[str, ...]:
-    """What the change of the config does as a whole: its tasks first, then each statement once."""
-    words = chain.from_iterable(change.effect.splitlines() for change in changes.config)
-    return tuple(dict.fromkeys(line for line in (_tasks(changes), *words) if line))
+def summary(changes: ConnectorDiff) -> Effects:
+    """What the change of the config does as a whole: its tasks first, then each effect once."""
+    return tuple(dict.fromkeys(chain(_tasks(changes), *(each.effects for each in changes.config))))
 
 
 def _explained(
@@ -54,31 +56,32 @@ def _explained(
     hidden = isinstance(change.old, Secret) or isinstance(change.new, Secret)
     for rule in rules:
         # A rule that looks at values would take a hidden one for none
-        applies = rule.covers(change.key, setting) and not (hidden and callable(rule.says))
-        words = rule.words(setting) if applies else None
-        if words is not None:
+        applies = rule.covers(change.key, setting) and not (hidden and callable(rule.effect))
+        effects = rule.effects(setting) if applies else None
+        if effects is not None:
             nothing = idle and rule.consequence == "restart"
             return replace(
-                change, consequence="none" if nothing else rule.consequence, effect=words
+                change, consequence="none" if nothing else rule.consequence, effects=effects
             )
     return change
 
 
 def _rule(own: ConsequenceRule) -> Rule:
-    return Rule(own.key, own.consequence, own.says, own.kind, own.connector_class)
+    says = tuple(effect("text", text=line) for line in own.says.splitlines() if line)
+    return Rule(own.key, own.consequence, says, own.kind, own.connector_class)
 
 
-def _idle(changes: Changes) -> bool:
+def _idle(changes: ConnectorDiff) -> bool:
     """Whether no task runs when the config is written, so that none restarts."""
     stopped = changes.live is None or changes.live.target is TargetState.STOPPED
     return stopped or changes.goal is not TargetState.RUNNING
 
 
-def _tasks(changes: Changes) -> str:
+def _tasks(changes: ConnectorDiff) -> Effects:
     if changes.live is None or changes.live.target is TargetState.STOPPED:
-        return "counts when it resumes: no tasks run now"
+        return (effect("counts-later-stopped"),)
     if changes.pin is not None or changes.goal is TargetState.STOPPED:
-        return ""
+        return ()
     if changes.goal is TargetState.PAUSED:
-        return "counts when it resumes: its tasks are paused"
-    return "tasks restart"
+        return (effect("counts-later-paused"),)
+    return (effect("tasks-restart"),)

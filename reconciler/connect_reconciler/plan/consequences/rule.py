@@ -1,31 +1,131 @@
-"""A rule of a table: for which keys of which connectors, what follows, and in which words."""
+"""Rules of the tables: for which keys of which connectors, and what follows from their change; and
+the setting that rules look at: a connector's configs, and the cluster around it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-from connect_reconciler.plan.consequences.setting import Setting
-from connect_reconciler.plan.live import Kind
+from connect_reconciler.model.effects import Effect, EffectCode, Effects, effect
+from connect_reconciler.model.live import Kind, Live, LiveConnector
+from connect_reconciler.model.topic_logs import TopicLogs
+from connect_reconciler.plan.diff import ConnectorDiff
+from connect_reconciler.plan.offsets.sink_positions import sink_topics
 from connect_specs.desired import Consequence
 
-# The words, or None where the rule does not hold after all
-Explain: TypeAlias = Callable[[Setting], str | None]
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One connector's configs before and after, and the cluster around it.
+
+    Secrets are in it only as what hides them, and their keys in `hidden`: nothing that a rule says
+    can tell one. `old_name` is whose config `old` is: another one's where the connector is renamed,
+    and gets the offsets of that one.
+    """
+
+    name: str
+    old_name: str
+    kind: Kind
+    old_kind: Kind
+    old: Mapping[str, str]
+    new: Mapping[str, str]
+    hidden: frozenset[str]
+    live: Live
+    worker: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        changes: ConnectorDiff,
+        live: Live,
+        worker: Mapping[str, str],
+        before: LiveConnector | None = None,
+    ) -> Setting:
+        """The setting of one connector's changes; `before` is what it was under its old name."""
+        before = before or changes.live
+        old = changes.redactor.shown(before.config if before else {})
+        old_kind = before.kind if before else "unknown"
+        old_name = before.name if before else changes.name
+        written = changes.written or {}
+        new = changes.redactor.shown(written)
+        hidden = frozenset(key for key, text in written.items() if new[key] != text)
+        return cls(changes.name, old_name, changes.kind, old_kind, old, new, hidden, live, worker)
+
+    @property
+    def logs(self) -> TopicLogs:
+        """The logs on the Kafka cluster that it works on."""
+        return self.live.logs_of(self.name)
+
+    @property
+    def renamed(self) -> bool:
+        """Whether another connector's offsets are carried to this one."""
+        return self.old_name != self.name
+
+
+def sink_start(config: Mapping[str, str], worker: Mapping[str, str]) -> str:
+    """Where a sink begins in a partition without an offset. Connect's default is the beginning."""
+    return (
+        config.get("consumer.override.auto.offset.reset")
+        or worker.get("consumer.auto.offset.reset")
+        or "earliest"
+    )
+
+
+def first_start(setting: Setting) -> Effect:
+    """Where a sink begins whose group has no offsets yet."""
+    start = sink_start(setting.new, setting.worker)
+    if start == "latest":
+        return effect("start-at-end")
+    if start != "earliest":
+        return effect("start-by-reset", start=start)
+    topics = sink_topics(setting.new, setting.logs.topics)
+    amount = to_deliver(topics, setting.logs)
+    count = _delivered(topics, setting) if amount else 0
+    again = effect("of-them-again", count=count) if count else None
+    return effect("start-at-beginning", amount=amount, again=again)
+
+
+def _delivered(topics: Collection[str], setting: Setting) -> int:
+    """How much of those topics the sink has delivered that is still in them."""
+    connector = setting.live.connectors.get(setting.name)
+    found = 0
+    for entry in () if connector is None else connector.offsets:
+        topic, number = entry.partition.get("kafka_topic"), entry.partition.get("kafka_partition")
+        at = None if entry.offset is None else entry.offset.get("kafka_offset")
+        if topic in topics and isinstance(number, int) and isinstance(at, int):
+            log = setting.logs.ranges.get((str(topic), number))
+            found += 0 if log is None else max(0, min(at, log.latest) - log.earliest)
+    return found
+
+
+def to_deliver(topics: Collection[str], logs: TopicLogs) -> Effect | None:
+    """How much is in those topics; None unless every partition's log was observed."""
+    partitions = [(topic, n) for topic in topics for n in range(logs.topics.get(topic, 0))]
+    known = topics and all(topic in logs.topics for topic in topics)
+    if not known or any(at not in logs.ranges for at in partitions):
+        return None
+    ranges = [logs.ranges[at] for at in partitions]
+    return effect("to-deliver", count=sum(log.latest - log.earliest for log in ranges))
+
+
+# What follows, or None where the rule does not hold after all
+Explain: TypeAlias = Callable[[Setting], Effect | Effects | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Holds for keys that match one of the globs in `keys`, separated by spaces.
 
-    `classes` are globs for the value of connector.class. Without words, the consequence alone says
-    what there is to say.
+    `classes` are globs for the value of connector.class. Without an effect, the consequence alone
+    says what there is to say.
     """
 
     keys: str
     consequence: Consequence
-    says: str | Explain = ""
+    effect: EffectCode | Effects | Explain = ()
     kind: Kind | None = None
     classes: str = "*"
 
@@ -38,15 +138,19 @@ class Rule:
             and any(fnmatchcase(name, glob) for glob in self.classes.split())
         )
 
-    def words(self, setting: Setting) -> str | None:
+    def effects(self, setting: Setting) -> Effects | None:
         """What the change does here, or None where the rule does not hold."""
-        return self.says if isinstance(self.says, str) else self.says(setting)
+        found = self.effect(setting) if callable(self.effect) else self.effect
+        if isinstance(found, str):
+            return (effect(found),)
+        return (found,) if isinstance(found, Effect) else found
 
 
-def set_to(key: str, words: dict[str, str], default: str = "") -> Explain:
-    """Words by the new value of `key`, where those of `default` stand for it left out."""
+def set_to(key: str, effects: Mapping[str, EffectCode], default: str = "") -> Explain:
+    """An effect by the new value of `key`, where `default` is what it means left out."""
 
-    def explain(setting: Setting) -> str | None:
-        return words.get(setting.new.get(key, default).strip().lower())
+    def explain(setting: Setting) -> Effect | None:
+        code = effects.get(setting.new.get(key, default).strip().lower())
+        return None if code is None else effect(code)
 
     return explain

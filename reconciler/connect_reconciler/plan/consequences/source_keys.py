@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-from connect_reconciler.plan.consequences.rule import Rule, set_to
-from connect_reconciler.plan.consequences.setting import Setting
+from connect_reconciler.model.effects import Effect, EffectCode, effect
+from connect_reconciler.plan.consequences.rule import Rule, Setting, set_to
 
 _DEBEZIUM = "io.debezium.connector.*"
 _JDBC = "*JdbcSource*"
 _MIRROR = "*MirrorSource*"
 _FILE = "*FileStreamSource*"
 
-_ELSEWHERE = "writes to other topics from now on; records written before stay where they are"
-_SHAPE = "records from now on hold other types; those written before stay as they are"
-_OTHER_SOURCE = "reads from elsewhere, and goes on from the offsets that it has: right only where"
-_OTHER_SOURCE += " the same data is there"
-_FIRST = "counts only for tables without an offset"
-_NEXT_SNAPSHOT = "counts in the next snapshot"
+
+def _file(setting: Setting) -> Effect:
+    return effect("reads-file", file=setting.new.get("file") or effect("standard-input"))
 
 
-def _file(setting: Setting) -> str:
-    new = setting.new.get("file")
-    return f"reads {new or 'standard input'} from its start, unless it has an offset already"
+def _query(setting: Setting) -> Effect:
+    both = "query" in setting.old and "query" in setting.new
+    return effect("same-offset-for-other-query" if both else "offsets-kept-otherwise")
 
 
-def _query(setting: Setting) -> str:
-    if "query" in setting.old and "query" in setting.new:
-        return "the offset of the old query counts for the new one: rows before it are not read"
-    return "its offsets are kept otherwise: reads from the start"
-
-
-_SNAPSHOTS = {
-    "always": "takes a snapshot at every start: all rows are written again",
-    "initial": "takes a snapshot only where it has no offset",
-    "initial_only": "takes a snapshot only where it has no offset, and then ends",
-    "no_data": "reads no rows in a snapshot: changes alone",
-    "schema_only": "reads no rows in a snapshot: changes alone",
-    "never": "takes no snapshot: changes alone",
-    "when_needed": "takes a snapshot where it has no offset, or one that the database has no more",
-    "recovery": "reads the schemas anew into its history; offsets stay",
-    "schema_only_recovery": "reads the schemas anew into its history; offsets stay",
+_SNAPSHOTS: dict[str, EffectCode] = {
+    "always": "snapshot-always",
+    "initial": "snapshot-initial",
+    "initial_only": "snapshot-only",
+    "no_data": "snapshot-without-rows",
+    "schema_only": "snapshot-without-rows",
+    "never": "snapshot-never",
+    "when_needed": "snapshot-when-needed",
+    "recovery": "snapshot-recovery",
+    "schema_only_recovery": "snapshot-recovery",
 }
-_ALWAYS = {"always": _SNAPSHOTS["always"]}
+_ALWAYS: dict[str, EffectCode] = {"always": _SNAPSHOTS["always"]}
 
 SOURCE_RULES: tuple[Rule, ...] = (
     # files
@@ -49,8 +40,7 @@ SOURCE_RULES: tuple[Rule, ...] = (
     Rule(
         "topic.prefix database.server.name",
         "reread",
-        "its offsets are named by it: begins as if it were new, with the snapshot that"
-        " snapshot.mode says\nwrites to other topics; records written before stay where they are",
+        (effect("debezium-begins-anew"), effect("writes-to-other-topics-then")),
         "source",
         _DEBEZIUM,
     ),
@@ -62,30 +52,18 @@ SOURCE_RULES: tuple[Rule, ...] = (
         "source",
         _DEBEZIUM,
     ),
-    Rule("snapshot.mode", "restart", "may take a snapshot again: records can repeat", "source"),
-    Rule("snapshot.* incremental.snapshot.*", "restart", _NEXT_SNAPSHOT, "source", _DEBEZIUM),
+    Rule("snapshot.mode", "restart", "snapshot-again", "source"),
     Rule(
-        "slot.name",
-        "restart",
-        "a new slot begins where the database is when it is made: changes before that can be lost;"
-        " the old slot keeps its WAL until someone drops it",
-        "source",
-        _DEBEZIUM,
+        "snapshot.* incremental.snapshot.*", "restart", "in-the-next-snapshot", "source", _DEBEZIUM
     ),
-    Rule(
-        "publication.*",
-        "restart",
-        "what is published decides which changes it sees from now on",
-        "source",
-        _DEBEZIUM,
-    ),
+    Rule("slot.name", "restart", "new-slot", "source", _DEBEZIUM),
+    Rule("publication.*", "restart", "other-publication", "source", _DEBEZIUM),
     Rule(
         "table.include.list table.exclude.list schema.include.list schema.exclude.list"
         " database.include.list database.exclude.list collection.include.list"
         " collection.exclude.list",
         "restart",
-        "captures changes of other tables from now on; rows that are there already come only with"
-        " a snapshot",
+        "captures-other-tables",
         "source",
         _DEBEZIUM,
     ),
@@ -93,16 +71,16 @@ SOURCE_RULES: tuple[Rule, ...] = (
         "column.include.list column.exclude.list column.mask.* column.truncate.*"
         " field.exclude.list field.renames",
         "restart",
-        "records from now on hold other columns; those written before stay as they are",
+        "other-columns",
         "source",
         _DEBEZIUM,
     ),
-    Rule("*.handling.mode time.precision.mode", "restart", _SHAPE, "source", _DEBEZIUM),
-    Rule("signal.*", "restart", "signals come from elsewhere from now on", "source", _DEBEZIUM),
+    Rule("*.handling.mode time.precision.mode", "restart", "other-types", "source", _DEBEZIUM),
+    Rule("signal.*", "restart", "signals-from-elsewhere", "source", _DEBEZIUM),
     Rule(
         "schema.history.internal.* database.history.*",
         "restart",
-        "looks for the history of schemas elsewhere: it fails where there is none for its offsets",
+        "other-schema-history",
         "source",
         _DEBEZIUM,
     ),
@@ -110,36 +88,18 @@ SOURCE_RULES: tuple[Rule, ...] = (
         "database.hostname database.port database.dbname database.names mongodb.connection.string"
         " mongodb.hosts",
         "restart",
-        _OTHER_SOURCE,
+        "reads-from-elsewhere",
         "source",
         _DEBEZIUM,
     ),
-    Rule(
-        "skipped.operations",
-        "restart",
-        "other kinds of changes are left out from now on",
-        "source",
-        _DEBEZIUM,
-    ),
+    Rule("skipped.operations", "restart", "other-operations-skipped", "source", _DEBEZIUM),
     # JDBC
-    Rule(
-        "mode",
-        "reread",
-        set_to("mode", {"bulk": "reads all rows of its tables at every poll"}),
-        "source",
-        _JDBC,
-    ),
-    Rule(
-        "mode",
-        "reread",
-        "what the offsets from before do not hold counts as not read: rows can be read again",
-        "source",
-        _JDBC,
-    ),
+    Rule("mode", "reread", set_to("mode", {"bulk": "jdbc-bulk"}), "source", _JDBC),
+    Rule("mode", "reread", "other-jdbc-mode", "source", _JDBC),
     Rule(
         "incrementing.column.name timestamp.column.name",
         "reread",
-        "the offset is held against another column: rows can be passed over or read again",
+        "other-jdbc-column",
         "source",
         _JDBC,
     ),
@@ -148,40 +108,31 @@ SOURCE_RULES: tuple[Rule, ...] = (
         "table.whitelist table.blacklist table.include.list table.exclude.list table.types"
         " catalog.pattern schema.pattern",
         "restart",
-        "tables that are new to it are read from their start; others keep their offsets",
+        "new-tables-from-their-start",
         "source",
         _JDBC,
     ),
-    Rule("topic.prefix", "restart", _ELSEWHERE, "source", _JDBC),
-    Rule("connection.url", "restart", _OTHER_SOURCE, "source", _JDBC),
-    Rule("numeric.* timestamp.granularity", "restart", _SHAPE, "source", _JDBC),
-    Rule(
-        "timestamp.initial", "restart", "counts only for tables without an offset", "source", _JDBC
-    ),
+    Rule("topic.prefix", "restart", "writes-to-other-topics", "source", _JDBC),
+    Rule("connection.url", "restart", "reads-from-elsewhere", "source", _JDBC),
+    Rule("numeric.* timestamp.granularity", "restart", "other-types", "source", _JDBC),
+    Rule("timestamp.initial", "restart", "for-tables-without-an-offset", "source", _JDBC),
     # MirrorMaker
-    Rule(
-        "source.cluster.alias",
-        "reread",
-        "its offsets are named by it: copies its topics from their start, into topics of other"
-        " names",
-        "source",
-        _MIRROR,
-    ),
-    Rule("source.cluster.bootstrap.servers", "restart", _OTHER_SOURCE, "source", _MIRROR),
-    Rule("replication.policy.*", "restart", _ELSEWHERE, "source", _MIRROR),
+    Rule("source.cluster.alias", "reread", "mirror-begins-anew", "source", _MIRROR),
+    Rule("source.cluster.bootstrap.servers", "restart", "reads-from-elsewhere", "source", _MIRROR),
+    Rule("replication.policy.*", "restart", "writes-to-other-topics", "source", _MIRROR),
     Rule(
         "topics topics.exclude topics.blacklist",
         "restart",
-        "topics that are new to it are copied from their start; others keep their offsets",
+        "new-topics-from-their-start",
         "source",
         _MIRROR,
     ),
     # any source
-    Rule("topic kafka.topic", "restart", _ELSEWHERE, "source"),
+    Rule("topic kafka.topic", "restart", "writes-to-other-topics", "source"),
     Rule(
         "topic.prefix",
         "restart",
-        f"{_ELSEWHERE}\nsome connectors name their offsets by it, and then read anew",
+        (effect("writes-to-other-topics"), effect("may-name-its-offsets")),
         "source",
     ),
 )

@@ -1,1 +1,1 @@
-"""The move of a connector to another name, with its offsets (KIP-980). Pure."""
+"""Renames of connectors, with their offsets. Pure."""

@@ -1,6 +1,6 @@
-"""How far is the move of a connector to another name, and what does the ledger say of it?
+"""Renames of connectors: the stage of each, and its records in the ledger.
 
-The ledger has a record of a rename from before the connector of the new name is created until the
+The ledger has a record of a rename from before the connector with the new name is created until the
 old one is deleted.
 """
 
@@ -10,27 +10,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from connect_reconciler.plan.actions import Create
-from connect_reconciler.plan.live import (
+from connect_reconciler.model.actions import Create
+from connect_reconciler.model.live import (
     AppliedPin,
     LedgerState,
     Live,
     LiveConnector,
     Owned,
+    RenameStage,
     Renaming,
 )
-from connect_reconciler.plan.reserved import without_reserved
+from connect_reconciler.model.reserved import without_reserved
 from connect_specs.desired import DesiredConnector
+from connect_specs.partitions import RENAME_PIN
 from connect_specs.states import TargetState
 
 Stage: TypeAlias = Literal["new", "begun", "carried", "unrelated"]
+_RECORDED: tuple[RenameStage, ...] = ("begun", "carried")
 
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """A move from `old` that is to be made, or finished. `live` and `owned` are the old one's.
+    """A rename from `old` that is to be made or finished. `live` and `owned` are those of `old`.
 
-    `unrelated`: both are there, and no apply began to move one to the other.
+    `unrelated`: both connectors exist, and no apply began to rename one to the other.
     """
 
     old: str
@@ -40,7 +43,7 @@ class Rename:
 
 
 def rename_of(spec: DesiredConnector, live: Live) -> Rename | None:
-    """The spec's rename; None if it asks for none, if it is done, or if nothing is left to move."""
+    """The spec's rename; None if there is none, if it is done, or if the old connector is gone."""
     old = spec.renamed_from
     if old is None or old == spec.name:
         return None
@@ -48,7 +51,7 @@ def rename_of(spec: DesiredConnector, live: Live) -> Rename | None:
     there, here = live.connectors.get(old), spec.name in live.connectors
     owned = live.ledger.connectors.get(old)
     stage: Stage
-    # Whatever a rename stopped is owned: what is there and nobody's came later
+    # A rename owns the connector that it stopped: one without an owner was created later
     if carried(renames, old) and owned is not None:
         stage = "carried"
     elif not here:
@@ -61,7 +64,7 @@ def rename_of(spec: DesiredConnector, live: Live) -> Rename | None:
 
 
 def base_config(spec: DesiredConnector, live: Live) -> Mapping[str, str] | None:
-    """The config whose ignored keys are kept: the connector's own, else that of its old name."""
+    """The config whose ignored keys are kept: the connector's own, or that of its old name."""
     connector = live.connectors.get(spec.name)
     if connector is None and spec.renamed_from is not None:
         connector = live.connectors.get(spec.renamed_from)
@@ -71,7 +74,7 @@ def base_config(spec: DesiredConnector, live: Live) -> Mapping[str, str] | None:
 
 
 def recorded_pin(spec: DesiredConnector, live: Live) -> AppliedPin | None:
-    """What the ledger holds of the spec's pin. One that was applied under the old name counts."""
+    """The ledger's record of the spec's pin; it counts if it was applied under the old name."""
     if spec.pin is None:
         return None
     applied = live.ledger.pins.get((spec.name, spec.pin.id))
@@ -90,12 +93,12 @@ def pins_of(ledger: LedgerState, name: str) -> dict[str, AppliedPin]:
 
 
 def renames_of(ledger: LedgerState, name: str) -> dict[str, Renaming]:
-    """The renames to this connector that are not finished, by the old name."""
+    """The unfinished renames to this connector, by old name."""
     return {old: each for (of, old), each in ledger.renames.items() if of == name}
 
 
 def begun(renames: Mapping[str, Renaming], old: str) -> bool:
-    """Whether the connector was created to go on from `old`, and was not let run since."""
+    """Whether the connector was created for the rename from `old`, and has not run since."""
     found = renames.get(old)
     return found is not None and found.stage == "begun" and found.held
 
@@ -107,8 +110,8 @@ def carried(renames: Mapping[str, Renaming], old: str) -> bool:
 
 
 def pins_once_created(pins: Mapping[str, AppliedPin], create: Create) -> dict[str, AppliedPin]:
-    """The pins of a connector that is created, with those that count as applied. What is created
-    to run lets go of its pins."""
+    """The pins of a connector once it is created, with those that count as applied. One that is
+    created running moves its offsets, so pins no longer hold them."""
     held = create.initial_state is TargetState.STOPPED
     return {
         pin: replace(applied, held=applied.held and held)
@@ -117,7 +120,7 @@ def pins_once_created(pins: Mapping[str, AppliedPin], create: Create) -> dict[st
 
 
 def renames_once_created(create: Create, now_ms: int = 0) -> dict[str, Renaming]:
-    """The renames to a connector that is created: its own, and no earlier one."""
+    """The renames to a connector once it is created: its own, and no earlier one."""
     old = create.renamed_from
     return {} if old is None else {old: Renaming("begun", now_ms, held=True)}
 
@@ -125,5 +128,34 @@ def renames_once_created(create: Create, now_ms: int = 0) -> dict[str, Renaming]
 def pins_once_carried(
     pins: Mapping[str, AppliedPin], pins_of_old: Mapping[str, AppliedPin]
 ) -> dict[str, AppliedPin]:
-    """The pins of a connector that has another's offsets: what was applied there counts here."""
+    """The pins of a connector once it has the old one's offsets: pins applied there count here."""
     return {**pins_of_old, **pins}
+
+
+# --- a rename in the form of a pin: in ledgers of earlier versions, and in plan files ---
+
+
+def pin_of_rename(old: str) -> str:
+    """The pin id that stands for a rename from `old`."""
+    return f"{RENAME_PIN}{old}"
+
+
+def old_name_in(pin: str) -> str | None:
+    """The old name, if a pin with this id may stand for a rename."""
+    return pin.removeprefix(RENAME_PIN) if pin.startswith(RENAME_PIN) else None
+
+
+def rename_of_pin(pin: str, content_hash: str) -> tuple[str, RenameStage] | None:
+    """The old name and the stage; None for a user's pin, which has a real content hash."""
+    old = old_name_in(pin)
+    stage = next((each for each in _RECORDED if each == content_hash), None)
+    return None if old is None or stage is None else (old, stage)
+
+
+def renaming_of(pin: str, applied: AppliedPin) -> tuple[str, Renaming] | None:
+    """The rename that an earlier version recorded as this pin, with its old name."""
+    found = rename_of_pin(pin, applied.content_hash)
+    if found is None:
+        return None
+    old, stage = found
+    return old, Renaming(stage, applied.applied_ms, applied.held)

@@ -1,1 +1,1 @@
-"""The way back from an apply, planned like any other change. Pure."""
+"""A rollback of an apply, planned like any other change. Pure."""

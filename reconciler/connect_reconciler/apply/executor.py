@@ -1,0 +1,332 @@
+"""Runs one connector's actions, each journalled as started before it runs and as done after.
+
+Before an action everything it relies on is checked again: the state that the plan predicts, with
+what cluster and ledger say now in its place. I4: a pin is recorded before anything resumes. I5: the
+state to restore is in the ledger before a connector is stopped or created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from connect_reconciler.apply.cluster_actions import ClusterActions
+from connect_reconciler.apply.edges import FATAL, Edges
+from connect_reconciler.apply.health import Wanted
+from connect_reconciler.apply.preconditions import reveal_configs
+from connect_reconciler.apply.records import recorded_spec, redactor_of, snapshot_of
+from connect_reconciler.apply.report import (
+    ActionResult,
+    ConnectorReport,
+    Finished,
+    Outcome,
+    Performed,
+    Started,
+    Waiting,
+)
+from connect_reconciler.backend.port import Found, OutcomeUnknown
+from connect_reconciler.ledger.action_records import Context, records_after, records_before
+from connect_reconciler.ledger.journal import Step, StepEnd, offsets_records, snapshot_records
+from connect_reconciler.model.actions import (
+    Action,
+    ConfigAction,
+    Delete,
+    Restart,
+    subject,
+)
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.reserved import without_reserved
+from connect_reconciler.model.secrets.sensitive import ConfigRedactor, redact, redacted
+from connect_reconciler.plan.predict import ConnectorState, predict, state_before, unmet
+from connect_reconciler.plan.renames.rename import pins_of, renames_of
+from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.storage.log import NewRecord
+from connect_specs.desired import Desired
+from connect_specs.diagnostics import ConnectError, Failed
+from connect_specs.states import TargetState
+
+# How much of an error's text the journal keeps
+_DETAIL_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A connector that was changed, for the health check. `before` is its status from before the
+    first change, where there is no other evidence; `changed` the time of the last one."""
+
+    wanted: Wanted
+    before: ConnectorStatus | None
+    changed: float
+
+
+class NewStarts(Protocol):
+    """Decides whether anything new may start; `scheduler.Scheduler` does."""
+
+    @property
+    def ended_by(self) -> ConnectError | None: ...
+    def end(self, error: ConnectError) -> None: ...
+    def connector_failed(self) -> None: ...
+    def reason_to_skip(self, *, begun: bool) -> str: ...
+
+
+class Executor:
+    """Runs actions, called from one thread for each connector. `changed` holds the connectors whose
+    health is to be checked once all actions are done."""
+
+    def __init__(
+        self, plan: Plan, desired: Desired, live: Live, edges: Edges, *, apply_id: str
+    ) -> None:
+        self._apply_id = apply_id
+        self._plan = plan
+        self._desired = desired
+        self._live = live
+        self._edges = edges
+        self._progress = edges.settings.progress
+        self._configs = reveal_configs(plan, desired, live)
+        self._cluster_actions = ClusterActions(
+            edges.cluster,
+            edges.read_back,
+            edges.patience_in_action,
+            lambda name, what: self._progress(Waiting(name, what)),
+        )
+        self._snapshots: set[str] = set()
+        self.changed: dict[str, Changed] = {}
+
+    def run(
+        self, name: str, actions: Sequence[tuple[int, Action]], starts: NewStarts
+    ) -> ConnectorReport:
+        """Runs one connector's actions in order, each with its number in the plan, until one is not
+        done or `starts` refuses the next one."""
+        results: list[ActionResult] = []
+        bare = [action for _, action in actions]
+        state = state_before(name, bare, self._live, project=self._plan.project)
+        for number, action in actions:
+            reason = starts.reason_to_skip(begun=bool(results))
+            if results and results[-1].outcome is not Outcome.DONE:
+                reason = "an action before it was not done"
+            if reason:
+                result = ActionResult(action, Outcome.SKIPPED, reason)
+            else:
+                result = self._execute(number, action, state, starts)
+                state = predict(state, action)
+            results.append(result)
+            self._progress(Finished(number, result))
+        done = all(result.outcome is Outcome.DONE for result in results)
+        if done and state.target is not None and name in self.changed:
+            wanted = replace(self.changed[name].wanted, target=state.target)
+            self.changed[name] = replace(self.changed[name], wanted=wanted)
+        elif not done:
+            self.changed.pop(name, None)
+            starts.connector_failed()
+        left = "" if done else self._left(state, results, starts)
+        return ConnectorReport(name, tuple(results), left)
+
+    def redact(self, name: str, text: str) -> str:
+        """`text` without the connector's secrets."""
+        spec, live = self._desired.connectors.get(name), self._live.connectors.get(name)
+        old = None if spec is None else self._live.connectors.get(spec.renamed_from or "")
+        return redact(
+            text,
+            self._redactor(name),
+            {} if spec is None else spec.config,
+            {} if live is None else live.config,
+            {} if old is None else old.config,
+        )
+
+    def _execute(
+        self, number: int, action: Action, state: ConnectorState, starts: NewStarts
+    ) -> ActionResult:
+        """Runs one action; the journal then holds what became of it, too."""
+        step = Step(number, subject(action), type(action).__name__, started_ms=self._now_ms())
+        begun = False
+        try:
+            found = self._checked(action, state)
+            context = self._context(action, found)
+            self._begin(step, action, state, found, context)
+            begun = True
+            if not action.ledger_only:
+                action = self._perform(number, action)
+            # I4: the next action starts only when this is committed
+            records = records_after(action, self._edges.ledger.state, context)
+            self._edges.ledger.done(replace(step, ended_ms=self._now_ms()), records)
+            return ActionResult(action, Outcome.DONE)
+        except FATAL as error:
+            # The next apply finds out what the cluster did and the ledger does not hold
+            starts.end(error)
+            outcome = Outcome.UNKNOWN if begun else Outcome.SKIPPED
+            return ActionResult(action, outcome, self._error_text(action, error))
+        except ConnectError as error:
+            outcome = Outcome.UNKNOWN if isinstance(error, OutcomeUnknown) else Outcome.FAILED
+            result = ActionResult(action, outcome, self._error_text(action, error))
+        self._failed(step, result, starts)
+        return result
+
+    def _begin(
+        self,
+        step: Step,
+        action: Action,
+        predicted: ConnectorState,
+        found: Found | None,
+        context: Context,
+    ) -> None:
+        """I5: the state to restore is in the ledger before anything happens to the connector."""
+        ledger = self._edges.ledger
+        snapshot = tuple(self._snapshot(action, predicted, found))
+        if action.ledger_only:
+            ledger.correct(snapshot)
+            return
+        records = (*snapshot, *records_before(action, ledger.state, context))
+        ledger.started(step, records, then=records_after(action, ledger.state, context))
+
+    def _snapshot(
+        self, action: Action, predicted: ConnectorState, found: Found | None
+    ) -> Iterator[NewRecord]:
+        """What a rollback returns to: the connector before its first action, and its offsets before
+        they move."""
+        name, ledger = subject(action), self._edges.ledger
+        if name not in self._snapshots:
+            old = predicted.old.name if predicted.old and name == predicted.name else None
+            spec = self._desired.connectors.get(action.connector)
+            snapshot = snapshot_of(
+                name,
+                found,
+                ledger.state,
+                self._redactor(name),
+                renamed_from=old,
+                ignore=() if spec is None else spec.ignore,
+            )
+            yield from snapshot_records(ledger.topic, self._apply_id, name, snapshot)
+            self._snapshots.add(name)
+        if found is not None and action.moves_offsets:
+            offsets = self._edges.cluster.offsets(name)
+            yield from offsets_records(ledger.topic, self._apply_id, name, offsets)
+
+    def _failed(self, step: Step, result: ActionResult, starts: NewStarts) -> None:
+        end: StepEnd = "unknown" if result.outcome is Outcome.UNKNOWN else "failed"
+        try:
+            detail = result.detail[:_DETAIL_CHARS]
+            self._edges.ledger.failed(
+                replace(step, end=end, ended_ms=self._now_ms(), detail=detail)
+            )
+        except FATAL as error:
+            starts.end(error)
+
+    def _checked(self, action: Action, predicted: ConnectorState) -> Found | None:
+        """The connector as it is now. Raises LeaseLost, or Failed where it is not as planned."""
+        self._edges.lease.keep()
+        now = self._now(predicted, self._edges.read_back(predicted.name))
+        if predicted.old is not None:
+            found_old = self._edges.read_back(predicted.old.name)
+            now = replace(now, old=self._now(predicted.old, found_old))
+        problems = unmet(action, now)
+        if problems:
+            raise Failed(*problems)
+        return self._edges.read_back(subject(action))
+
+    def _perform(self, number: int, action: Action) -> Action:
+        name, cluster = action.connector, self._edges.cluster
+        self._progress(Started(number, action))
+        before = self._before(name) if action.settles else None
+        evidence = self._edges.evidence if cluster.runs_tasks else None
+        if evidence is not None:
+            evidence.note(subject(action), speaks=not isinstance(action, Restart))
+        performed = self._cluster_actions.run(action, self._configs.get(name, {}))
+        if evidence is not None and action.settles:
+            evidence.changed(subject(action))
+        if action.settles:
+            spec = self._desired.connectors.get(name)
+            wanted = Wanted(zero_tasks=spec is not None and spec.allow_zero_tasks)
+            self.changed[name] = Changed(wanted, before, self._edges.settings.clock.now())
+        self._progress(Performed(number, action))
+        return performed
+
+    def _before(self, name: str) -> ConnectorStatus | None:
+        """The connector's status from before its first change, where evidence tells no better."""
+        if name in self.changed:
+            return self.changed[name].before
+        edges = self._edges
+        if edges.evidence is not None or not edges.cluster.runs_tasks:
+            return None
+        return edges.cluster.status(name)
+
+    def _now(self, predicted: ConnectorState, found: Found | None) -> ConnectorState:
+        """The predicted state, with what cluster and ledger say now in its place."""
+        name, ledger = predicted.name, self._edges.ledger.state
+        owned = ledger.connectors.get(name)
+        redactor = ConfigRedactor(
+            name, predicted.key, self._live.password_keys.get(name, frozenset())
+        )
+        return replace(
+            predicted,
+            config=None if found is None else redacted(without_reserved(found.config), redactor),
+            target=None if found is None else found.target,
+            owner=None if owned is None else owned.project,
+            prevent_delete=owned is not None and owned.prevent_delete,
+            restore_to=None if owned is None else owned.restore_to,
+            pins=pins_of(ledger, name),
+            renames=renames_of(ledger, name),
+        )
+
+    def _context(self, action: Action, found: Found | None) -> Context:
+        name = subject(action)
+        spec = recorded_spec(self._desired, name)
+        config = {} if found is None else without_reserved(found.config)
+        if isinstance(action, ConfigAction):
+            config = self._configs[name]
+        return Context(
+            topic=self._edges.ledger.topic,
+            project=self._plan.project,
+            now_ms=self._now_ms(),
+            config=redacted(config, self._redactor(name)),
+            live_state=None if found is None else found.target,
+            state=spec.state,
+            prevent_delete=spec.prevent_delete,
+            env=self._plan.env,
+        )
+
+    def _now_ms(self) -> int:
+        return self._edges.settings.clock.now_ms()
+
+    def _redactor(self, name: str) -> ConfigRedactor:
+        """With the key for what the ledger keeps; the plan was made with the observed one."""
+        key = self._live.ledger.fingerprint_key or self._edges.ledger.state.fingerprint_key
+        return redactor_of(self._desired, self._live, name, key)
+
+    def _error_text(self, action: Action, error: ConnectError) -> str:
+        # `why` names the request that a cluster refused
+        texts = (
+            f"{each.what} ({each.why})" if each.why else each.what for each in error.diagnostics
+        )
+        return self.redact(action.connector, "; ".join(texts))
+
+    def _left(
+        self, state: ConnectorState, results: Sequence[ActionResult], starts: NewStarts
+    ) -> str:
+        """The state that the connector is left in, and the connector that is renamed to it."""
+        if all(result.outcome is Outcome.SKIPPED for result in results):
+            return "as it was"
+        reachable = starts.ended_by is None
+        goes = any(isinstance(result.action, Delete) for result in results)
+        left = self._where(state.name, reachable=reachable, goes=goes)
+        if state.old is None:
+            return left
+        old = self._where(state.old.name, reachable=reachable)
+        return f"{left}; {state.old.name}, which is renamed to it: {old}"
+
+    def _where(self, name: str, *, reachable: bool, goes: bool = False) -> str:
+        """`goes`: the next apply deletes it, and does not restore its state."""
+        if not reachable:
+            return "its state was not read"
+        try:
+            found = self._edges.read_back(name)
+        except ConnectError:
+            return "its state could not be read"
+        if found is None:
+            return "it is not there"
+        owned = self._edges.ledger.state.connectors.get(name)
+        held = None if owned is None else owned.restore_to
+        if held is not None and not goes and found.target is TargetState.STOPPED:
+            return f"stopped; the next apply brings it back to {held.value}"
+        return found.target.value

@@ -1,0 +1,252 @@
+"""Applies one plan: checks all of it, then changes several connectors at a time.
+
+What ends a connector's work is over before anything starts: the ranks of the plan's order are
+barriers. A connector that fails is left where it is, and the others go on; only a lost lease,
+ledger or cluster ends the apply. The health check comes last, for all connectors at once: nothing
+in a plan depends on it, and the waits then overlap.
+"""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import groupby
+
+from connect_reconciler.apply.edges import FATAL, Edges
+from connect_reconciler.apply.executor import Executor
+from connect_reconciler.apply.health_gate import await_health
+from connect_reconciler.apply.preconditions import ensure_fresh
+from connect_reconciler.apply.records import overtaken_stops, owned_by_configs
+from connect_reconciler.apply.report import (
+    ApplyReport,
+    Began,
+    ConnectorDone,
+    ConnectorReport,
+    Health,
+    Outcome,
+    ResultRecorder,
+    exit_code,
+)
+from connect_reconciler.ledger.journal import Ending, Journal
+from connect_reconciler.model.actions import Action
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.plan.order import rank
+from connect_specs.desired import Desired, Project
+from connect_specs.diagnostics import ConnectError, ExitCode
+
+_JOIN_S = 0.2
+
+
+def apply_plan(
+    plan: Plan,
+    desired: Desired,
+    project: Project,
+    edges: Edges,
+    *,
+    observe: Callable[[], Live],
+) -> ApplyReport:
+    """Applies `plan` and reports what became of each action.
+
+    Observes first: raises Stale or Invalid, and nothing was touched. After that nothing is raised
+    but what kills the process; every failure is in the report. An apply that is interrupted twice
+    reports what is known by then, and leaves its journal open, as a killed apply does.
+    """
+    live = observe()
+    ensure_fresh(plan, desired, project, live)
+    edges.lease.keep()
+    journal = _new_journal(plan, edges)
+    recorder = ResultRecorder(plan, edges.settings.progress)
+    edges = replace(edges, settings=replace(edges.settings, progress=recorder))
+    try:
+        return _applied(plan, desired, live, edges, journal)
+    except KeyboardInterrupt:
+        return _report(journal, recorder.end(), edges, ExitCode.INTERRUPTED, interrupted=True)
+
+
+class Scheduler:
+    """Runs connectors on several threads, and decides whether anything new may start.
+
+    `ended_by` is the error that ended the apply, if one did.
+    """
+
+    def __init__(
+        self, stop: Callable[[], bool], *, parallelism: int = 1, fail_fast: bool = False
+    ) -> None:
+        self._stop = stop
+        self._parallelism = parallelism
+        self._fail_fast = fail_fast
+        self._failed = False
+        self.ended_by: ConnectError | None = None
+
+    def end(self, error: ConnectError) -> None:
+        """Starts nothing new on any connector from now on."""
+        if self.ended_by is None:
+            self.ended_by = error
+
+    def connector_failed(self) -> None:
+        """With `fail_fast`, starts no new connector from now on."""
+        self._failed = True
+
+    def reason_to_skip(self, *, begun: bool) -> str:
+        """Why the next action must not start; empty if it may. `begun`: its connector is in
+        progress, and a failure elsewhere is no reason to leave it half done."""
+        if self.ended_by is not None:
+            return "the apply ended before"
+        if self._stop():
+            return "interrupted"
+        if self._fail_fast and self._failed and not begun:
+            return "another connector failed before"
+        return ""
+
+    def run(self, jobs: Sequence[Callable[[], None]]) -> None:
+        """Returns when all jobs have. An error of a job is raised then, and no further job starts.
+
+        The threads do not keep the process alive: a second Ctrl-C does not wait for them.
+        """
+        if self._parallelism == 1 or len(jobs) == 1:
+            for job in jobs:
+                job()
+            return
+        waiting: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        for job in jobs:
+            waiting.put(job)
+        raised: list[BaseException] = []
+
+        def work() -> None:
+            while not raised:
+                try:
+                    job = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                try:
+                    job()
+                except BaseException as error:
+                    raised.append(error)
+
+        threads = [
+            threading.Thread(target=work, name=f"apply-{number}", daemon=True)
+            for number in range(min(self._parallelism, len(jobs)))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            # The kernel may give Ctrl-C to another thread, and Python's handler waits for this one
+            while thread.is_alive():
+                thread.join(_JOIN_S)
+        if raised:
+            raise raised[0]
+
+
+def _applied(
+    plan: Plan, desired: Desired, live: Live, edges: Edges, journal: Journal
+) -> ApplyReport:
+    settings = edges.settings
+    executor = Executor(plan, desired, live, edges, apply_id=journal.id)
+    scheduler = Scheduler(
+        settings.stop, parallelism=settings.parallelism, fail_fast=settings.fail_fast
+    )
+    try:
+        # A project that applies for the first time gets a key, unless the user brought one.
+        key = secrets.token_bytes(32) if live.ledger.fingerprint_key is None else None
+        edges.ledger.begin(journal, new_fingerprint_key=key)
+        edges.ledger.correct(owned_by_configs(edges.ledger, plan, live))
+        edges.ledger.correct(overtaken_stops(edges.ledger, plan, live))
+    except FATAL as error:
+        scheduler.end(error)
+    settings.progress(Began(journal.id, journal.actions))
+    reports = _run_connectors(plan, executor, scheduler)
+    if scheduler.ended_by is None:
+        reports = await_health(reports, executor, edges)
+    for report in reports.values():
+        settings.progress(ConnectorDone(report))
+    return _finish(journal, tuple(reports.values()), scheduler.ended_by, edges)
+
+
+def _run_connectors(
+    plan: Plan, executor: Executor, scheduler: Scheduler
+) -> dict[str, ConnectorReport]:
+    """The reports in the plan's order, once all that may start has ended."""
+    groups = [
+        (name, tuple(numbered))
+        for name, numbered in groupby(
+            enumerate(plan.actions, 1), key=lambda numbered: numbered[1].connector
+        )
+    ]
+    reports: dict[str, ConnectorReport] = {}
+
+    def run(name: str, actions: Sequence[tuple[int, Action]]) -> None:
+        reports[name] = executor.run(name, actions, scheduler)
+
+    for _, peers in groupby(groups, key=lambda group: rank(tuple(a for _, a in group[1]))):
+        scheduler.run([partial(run, *group) for group in peers])
+    return {name: reports[name] for name, _ in groups}
+
+
+def _new_journal(plan: Plan, edges: Edges) -> Journal:
+    now_ms = edges.settings.clock.now_ms()
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+    return Journal(
+        id=f"{moment}-{secrets.token_hex(4)}",
+        project=plan.project,
+        by=edges.settings.by,
+        since_ms=now_ms,
+        actions=len(plan.actions),
+        rolls_back=plan.rolls_back,
+        saved_as=plan.saved_as,
+    )
+
+
+def _finish(
+    journal: Journal,
+    reports: Sequence[ConnectorReport],
+    ended_by: ConnectError | None,
+    edges: Edges,
+) -> ApplyReport:
+    interrupted = edges.settings.stop() and not all(_complete(report) for report in reports)
+    code = exit_code(
+        reports, interrupted=interrupted, ended=None if ended_by is None else ended_by.exit_code
+    )
+    if ended_by is None:
+        ending = Ending.DONE if code == 0 else Ending.FAILED
+        try:
+            edges.ledger.finish(
+                Ending.INTERRUPTED if interrupted else ending,
+                exit_code=code,
+                now_ms=edges.settings.clock.now_ms(),
+            )
+        except FATAL as error:
+            # All is done and recorded; only the journal is still open, which the next apply closes
+            ended_by = error
+            code = exit_code(reports, interrupted=interrupted, ended=error.exit_code)
+    return _report(journal, reports, edges, code, interrupted=interrupted, ended_by=ended_by)
+
+
+def _report(
+    journal: Journal,
+    reports: Sequence[ConnectorReport],
+    edges: Edges,
+    code: ExitCode,
+    *,
+    interrupted: bool,
+    ended_by: ConnectError | None = None,
+) -> ApplyReport:
+    return ApplyReport(
+        apply_id=journal.id,
+        connectors=tuple(reports),
+        interrupted=interrupted,
+        ended_by=() if ended_by is None else ended_by.diagnostics,
+        exit_code=code,
+        seconds=(edges.settings.clock.now_ms() - journal.since_ms) / 1000,
+        told_to_stop=edges.settings.stop(),
+    )
+
+
+def _complete(report: ConnectorReport) -> bool:
+    skipped = any(result.outcome is Outcome.SKIPPED for result in report.results)
+    return not skipped and report.health is not Health.NOT_AWAITED

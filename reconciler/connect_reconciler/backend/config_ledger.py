@@ -1,0 +1,229 @@
+"""The ledger over REST alone: a key in each connector's own config.
+
+Writing a config restarts the tasks. So the entry is written together with a config change, while
+the connector is stopped, or right before a stop that serves another action. What a resume is going
+to record is written before it, with a mark of the current offsets, which later shows whether the
+connector ran. There is no journal and no lease. Implements `LedgerWriter`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from connect_reconciler.ledger.config_entry import (
+    Entry,
+    dump_entry,
+    entry_of,
+    load_entry,
+    offsets_mark,
+)
+from connect_reconciler.ledger.journal import Ending, Journal, Step
+from connect_reconciler.ledger.records import PIN, RENAME, parts_of
+from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
+from connect_reconciler.model.actions import (
+    ACTIONS,
+    ConfigAction,
+    Delete,
+    OffsetsAction,
+    Pause,
+    Resume,
+)
+from connect_reconciler.model.live import LedgerState
+from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import Diagnostic, Failed
+from connect_specs.states import TargetState
+
+_NOT_FOUND = 404
+_STATUS_UNKNOWN = "its status does not say whether it is stopped"
+
+
+class EntryStore(Protocol):
+    """What a ledger in configs needs of the cluster."""
+
+    def target(self, name: str) -> TargetState | None:
+        """The target state; None where it is unknown, or the connector does not exist."""
+        ...
+
+    def offsets(self, name: str) -> Sequence[OffsetEntry]:
+        """The connector's offsets. Raises RequestError."""
+        ...
+
+    def write_entry(self, name: str, entry: str) -> None:
+        """Writes the entry into the connector's config. Raises RequestError, OutcomeUnknown."""
+        ...
+
+
+class ConfigKeyLedger:
+    """Raises Failed where a connector's entry could not be written: the others can go on.
+
+    `kept` holds the entries in the configs now, by connector.
+    """
+
+    topic = LEDGER_KEY
+
+    def __init__(self, state: LedgerState, store: EntryStore, kept: Mapping[str, str]) -> None:
+        self._snapshot = LedgerSnapshot(state)
+        self._upcoming: dict[str, LedgerSnapshot] = {}
+        self._kept = dict(kept)
+        self._store = store
+        self._lock = threading.Lock()
+
+    @property
+    def state(self) -> LedgerState:
+        return self._snapshot.state
+
+    def begin(self, journal: Journal, *, new_fingerprint_key: bytes | None) -> None:
+        """Does nothing: there is no journal, and no place for a key."""
+
+    def started(
+        self, step: Step, records: Sequence[NewRecord] = (), *, then: Sequence[NewRecord] = ()
+    ) -> None:
+        self.correct(records)
+        with self._lock:
+            self._upcoming |= dict.fromkeys(_named(step, then), _with_records(self._snapshot, then))
+        name = step.connector
+        action = ACTIONS[step.action]
+        if action.asks_for is TargetState.STOPPED and self._restore_to(name) is not None:
+            self._write(name, self._entry(name))
+        elif action is Delete and self._restore_to(name) is not None:
+            # If this fails, the connector is deleted all the same
+            with contextlib.suppress(Failed):
+                self._write(name, entry_of(name, self.state))
+        elif action in (Pause, Resume):
+            told = any(map(_is_pin_or_rename, records))
+            self._write_before_restoring(step, must=told or self._restore_to(name) is not None)
+
+    def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None:
+        self.correct(records)
+        names = _named(step, records)
+        with self._lock:
+            for name in names:
+                self._upcoming.pop(name, None)
+            if issubclass(ACTIONS[step.action], ConfigAction):
+                self._kept[step.connector] = dump_entry(self._entry(step.connector))
+        for name in names:
+            if self._is_out_of_date(name) and self._can_be_written(name, step):
+                self._write(name, self._entry(name), may_be_gone=name != step.connector)
+
+    def correct(self, records: Sequence[NewRecord]) -> None:
+        """Keeps the records in memory, to be written with the connector's next change."""
+        with self._lock:
+            self._snapshot = _with_records(self._snapshot, records)
+
+    def failed(self, step: Step) -> None:
+        with self._lock:
+            self._upcoming.pop(step.connector, None)
+
+    def finish(self, ending: Ending, *, exit_code: int, now_ms: int) -> None:
+        """Does nothing: there is no journal."""
+
+    def entry(self, name: str) -> str:
+        """The entry for a config that is written now, with what the step is going to record."""
+        with self._lock:
+            return dump_entry(self._entry(name))
+
+    def _entry(self, name: str) -> Entry | None:
+        return entry_of(name, self._upcoming.get(name, self._snapshot).state)
+
+    def _write_before_restoring(self, step: Step, *, must: bool) -> None:
+        """Writes what the step is going to record, and the state that is yet to be restored."""
+        name = step.connector
+        target = self._store.target(name)
+        if target is None and must:
+            raise _not_written(name, _STATUS_UNKNOWN)
+        if target is not TargetState.STOPPED:
+            return
+        entry, restore_to = self._entry(name), self._restore_to(name)
+        if entry is not None and restore_to is not None:
+            # A paused connector is written again later, and moves no offsets
+            mark = self._mark(name) if step.action == Resume.__name__ else None
+            owned = replace(entry.owned, restore_to=restore_to, resuming=mark)
+            entry = replace(entry, owned=owned)
+        self._write(name, entry)
+
+    def _mark(self, name: str) -> str:
+        try:
+            return offsets_mark(self._store.offsets(name))
+        except RequestError as error:
+            raise _not_written(name, error.message) from error
+
+    def _restore_to(self, name: str) -> TargetState | None:
+        owned = self.state.connectors.get(name)
+        return None if owned is None else owned.restore_to
+
+    def _is_out_of_date(self, name: str) -> bool:
+        """Whether the entry in the config is out of date."""
+        entry = self.entry(name)
+        return bool(entry) and self._kept.get(name) != entry
+
+    def _can_be_written(self, name: str, step: Step) -> bool:
+        """Whether writing restarts no tasks. Raises Failed where it must not wait and may restart
+        some."""
+        action = ACTIONS[step.action]
+        if action is Resume or (action is Pause and not self._has_state_to_restore(name)):
+            return False
+        target = self._store.target(name)
+        if target is TargetState.STOPPED:
+            return True
+        if action is Pause and target is TargetState.PAUSED:
+            return True
+        # afterwards it is stopped, and what was recorded must not be lost
+        stopped = action.asks_for is TargetState.STOPPED or issubclass(action, OffsetsAction)
+        if stopped and name == step.connector:
+            why = _STATUS_UNKNOWN if target is None else f"it is {target.value}, not stopped"
+            raise _not_written(name, why)
+        return False
+
+    def _has_state_to_restore(self, name: str) -> bool:
+        """Whether the entry in its config has a state to restore."""
+        kept = self._kept.get(name)
+        return kept is not None and load_entry(name, kept).owned.restore_to is not None
+
+    def _write(self, name: str, entry: Entry | None, *, may_be_gone: bool = False) -> None:
+        """Writes the entry. `may_be_gone`: another thread may delete the connector meanwhile."""
+        text = dump_entry(entry)
+        if not text or self._kept.get(name) == text:
+            return
+        try:
+            self._store.write_entry(name, text)
+        except RequestError as error:
+            if may_be_gone and error.status == _NOT_FOUND:
+                return
+            raise _not_written(name, error.message) from error
+        with self._lock:
+            self._kept[name] = text
+
+
+def _not_written(name: str, why: str) -> Failed:
+    what = f"what was applied to {name} could not be kept in its config"
+    hint = "run apply again: it goes on where this one ended"
+    return Failed(Diagnostic("ledger.not-written", what, name, why, hint))
+
+
+class NoLease:
+    """Stands for the lease over REST alone, where nothing keeps two applies apart."""
+
+    def keep(self) -> None:
+        """Does nothing: there is no lease to lose."""
+
+
+def _named(step: Step, records: Sequence[NewRecord]) -> tuple[str, ...]:
+    """The step's own connector, and those of its records."""
+    return tuple(dict.fromkeys([step.connector, *(parts_of(each.key)[1] for each in records)]))
+
+
+def _is_pin_or_rename(record: NewRecord) -> bool:
+    return parts_of(record.key)[0] in (PIN, RENAME)
+
+
+def _with_records(snapshot: LedgerSnapshot, records: Sequence[NewRecord]) -> LedgerSnapshot:
+    return reduce_all(
+        snapshot, (LogRecord(each.topic, 0, 0, 0, each.key, each.value) for each in records)
+    )

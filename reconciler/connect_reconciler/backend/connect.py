@@ -1,0 +1,239 @@
+"""A Connect cluster of Apache's as a project's cluster: changed over REST, read from its Kafka.
+
+A change that REST accepted counts once the config topic holds it. If it does not arrive there, the
+workers that were asked are those of another cluster: this ends the apply before more goes there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from connect_reconciler.backend.backend import Statuses, hasty
+from connect_reconciler.backend.followed_topics import ConfigTopic
+from connect_reconciler.backend.http import HttpCluster
+from connect_reconciler.backend.observe.kafka_view import KeepingView
+from connect_reconciler.backend.observe.rest import status_over_rest
+from connect_reconciler.backend.observe.same_cluster import (
+    connectors_of,
+    ensure_same_cluster,
+    kafka_side_read,
+    not_compared,
+)
+from connect_reconciler.backend.on_kafka import KafkaBackend
+from connect_reconciler.backend.port import Cluster, Found, ReadBack
+from connect_reconciler.backend.rest.answers import NotConnect
+from connect_reconciler.backend.rest.client import RestClient
+from connect_reconciler.backend.rest.connection import shown_url
+from connect_reconciler.backend.rest.refusals import PATIENT, Retries
+from connect_reconciler.model.capabilities import Feature, knows, tasks_follow
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.reserved import LEDGER_KEY, without_reserved
+from connect_reconciler.model.secrets.masked import masked_keys, same_spec
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.kafka.log import KafkaLogs
+from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
+from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Unreachable
+from connect_specs.states import TargetState
+
+# A leader answers once it has written
+_ARRIVES_S = 15.0
+_EVERY_S = 0.05
+_NOT_FOUND = 404
+
+
+class NotArrived(Unreachable):
+    """REST accepted a change that the config topic does not show."""
+
+
+class ConnectBackend(KafkaBackend):
+    """Implements `Backend`."""
+
+    def __init__(self, project: Project, kafka: Mapping[str, str], target: RestTarget) -> None:
+        super().__init__(project, kafka)
+        self.target = target
+        self._compared = False
+        # The client of an apply that is open
+        self._patient: RestClient | None = None
+
+    @property
+    def address(self) -> str:
+        return shown_url(self.target)
+
+    def _with_workers(self, desired: Desired, live: Live, view: KeepingView) -> Live:
+        # Where no worker answers, topics are enough for a plan, and a warning says so
+        concerned = connectors_of(desired, live.ledger.connectors)
+        with self.rest() as rest:
+            try:
+                read = kafka_side_read(self.project, self.kafka, view)
+                told = ensure_same_cluster(self.project, self.kafka, rest, concerned, read=read)
+            except (Invalid, NotConnect):
+                raise
+            except ConnectError as error:
+                if self._patient is None:
+                    return replace(live, warnings=(*live.warnings, not_compared(error)))
+                # An apply needs the answer: it is about to write there
+                told = ensure_same_cluster(self.project, self.kafka, self._patient, concerned)
+        self._compared = True
+        return replace(live, version=told.version)
+
+    def statuses(self) -> Statuses:
+        # Whoever answers stands for all workers: Connect's own leader is not told
+        return Statuses(self.address, *status_over_rest(self.target))
+
+    def rest(self) -> RestClient:
+        return hasty(self.target)
+
+    def ensure_one_cluster(self, name: str) -> None:
+        if not self._compared:
+            with RestClient(self.target) as rest:
+                ensure_same_cluster(self.project, self.kafka, rest, (name,))
+            self._compared = True
+
+    def cluster(self, retries: Retries | None = None) -> HttpCluster:
+        return HttpCluster(RestClient.checked(self.target, retries))
+
+    def _cluster_to_change(self, desired: Desired, logs: KafkaLogs, stack: ExitStack) -> Cluster:
+        rest = stack.enter_context(RestClient.checked(self.target, PATIENT))
+        if not self._compared:
+            concerned = connectors_of(desired, self.ledger().state.connectors)
+            ensure_same_cluster(self.project, self.kafka, rest, concerned)
+            self._compared = True
+        self._patient = rest
+        stack.callback(self._closed)
+        topic = self.project.topics.config
+        read_back = ConfigTopic(logs.reader(topic))
+        stack.callback(read_back.close)
+        return ConfirmedCluster(rest, read_back, topic)
+
+    def _closed(self) -> None:
+        self._patient = None
+
+    def _is_ours(self, cluster: Cluster) -> bool:
+        # A runtime of ours may be named as the target, too
+        return isinstance(cluster, HttpCluster) and cluster.is_ours()
+
+    def _tasks_follow(self, cluster: Cluster) -> bool:
+        return isinstance(cluster, HttpCluster) and tasks_follow(cluster.version)
+
+
+class UnkeyedCluster(HttpCluster):
+    """A cluster with a ledger topic. A ledger entry that a config still holds from a time without
+    Kafka is removed before offsets move: it would lack pins if Kafka were removed from connect.yaml
+    again."""
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
+        self._drop_entry(name)
+        return super().alter_offsets(name, offsets)
+
+    def reset_offsets(self, name: str) -> str:
+        self._drop_entry(name)
+        return super().reset_offsets(name)
+
+    def _drop_entry(self, name: str) -> None:
+        config = self.config(name) or {}
+        if LEDGER_KEY not in config:
+            return
+        if knows(self.version, Feature.PATCH_CONFIG):
+            self.patch_config(name, {LEDGER_KEY: None})
+        elif not masked_keys(config):
+            self.update_config(name, without_reserved(config))
+
+
+class ConfirmedCluster(UnkeyedCluster):
+    """`read_back` reads `topic`, the config topic. All changes raise NotArrived, Unreachable."""
+
+    def __init__(
+        self,
+        client: RestClient,
+        read_back: ReadBack,
+        topic: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__(client)
+        self._read_back = read_back
+        self._topic = topic
+        self._clock = clock
+        self._sleep = sleep
+
+    def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
+        before = self._read_back(name)
+        super().create(name, config, state)
+        self._confirm(name, before, lambda now: _has(now, config) and _is(now, state))
+
+    def update_config(self, name: str, config: Mapping[str, str]) -> None:
+        before = self._read_back(name)
+        super().update_config(name, config)
+        self._confirm(name, before, lambda now: _has(now, config))
+
+    def stop(self, name: str) -> None:
+        before = self._read_back(name)
+        super().stop(name)
+        self._confirm(name, before, lambda now: _is(now, TargetState.STOPPED))
+
+    def pause(self, name: str) -> None:
+        before = self._read_back(name)
+        super().pause(name)
+        self._confirm(name, before, lambda now: _is(now, TargetState.PAUSED))
+
+    def resume(self, name: str) -> None:
+        before = self._read_back(name)
+        super().resume(name)
+        self._confirm(name, before, lambda now: _is(now, TargetState.RUNNING))
+
+    def delete(self, name: str) -> None:
+        before = self._read_back(name)
+        try:
+            super().delete(name)
+        except RequestError as error:
+            if error.status == _NOT_FOUND:
+                # That nothing was there to delete must be true of this cluster
+                self._confirm(name, before, lambda now: now is None, said="knows no such connector")
+            raise
+        self._confirm(name, before, lambda now: now is None)
+
+    def _confirm(
+        self,
+        name: str,
+        before: Found | None,
+        arrived: Callable[[Found | None], bool],
+        *,
+        said: str = "has accepted a change",
+    ) -> None:
+        """Waits for it, or for what somebody else wrote over it."""
+        deadline = self._clock() + _ARRIVES_S
+        while True:
+            now = self._read_back(name)
+            if arrived(now) or not _same(now, before):
+                return
+            if self._clock() >= deadline:
+                raise self._not_arrived(name, said)
+            self._sleep(_EVERY_S)
+
+    def _not_arrived(self, name: str, said: str) -> NotArrived:
+        what = f"the REST API {said}, and topic {self._topic} does not show that"
+        why = f"it did not come within {_ARRIVES_S:.0f} s: these workers are of another cluster"
+        hint = (
+            f"look for {name} on those workers, and undo what was changed there; "
+            "then correct cluster.target or cluster.group.id in connect.yaml"
+        )
+        return NotArrived(Diagnostic("cluster.not-arrived", what, name, why, hint))
+
+
+def _has(now: Found | None, config: Mapping[str, str]) -> bool:
+    return now is not None and same_spec(now.config, config)
+
+
+def _is(now: Found | None, state: TargetState) -> bool:
+    return now is not None and now.target is state
+
+
+def _same(now: Found | None, before: Found | None) -> bool:
+    """Whether nothing was written since; that tasks come and go is no change of anybody's."""
+    if now is None or before is None:
+        return now is before
+    return now.config == before.config and now.target is before.target

@@ -1,0 +1,138 @@
+"""Follows the config topic and the status topic: what is asked of connectors, and what they do.
+
+Both are read before and after each action, so reading must be cheap. The topics are the truth on
+our runtime and on Apache's clusters: Connect's REST API reports no target states, and only the
+status topic says in which order workers reported.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from connect_reconciler.backend.port import Found
+from connect_runtime.herder.values import InstanceStatus
+from connect_runtime.storage import config_topic, status_topic
+from connect_runtime.storage.log import LogReader, LogRecord
+from connect_runtime.storage.snapshots import ConfigSnapshot, Status, StatusSnapshot
+from connect_specs.diagnostics import ConnectError
+
+# How many records were read before
+Position: TypeAlias = int
+
+_READ_TIMEOUT_S = 30.0
+
+
+class ConfigTopic:
+    """Follows the config topic, for many threads. Implements `ReadBack`.
+
+    Threads that wait while a read fails fail at once: they do not wait one after another
+    for a Kafka that is gone.
+    """
+
+    def __init__(self, reader: LogReader, clock: Callable[[], float] = time.monotonic) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._snapshot = ConfigSnapshot()
+        self._reading = threading.Lock()
+        self._failed: tuple[float, ConnectError] | None = None
+
+    def __call__(self, name: str) -> Found | None:
+        self.read()
+        return self.known(name)
+
+    def read(self) -> None:
+        """Reads to the end. Raises ConnectError."""
+        asked = self._clock()
+        with self._reading:
+            if self._failed is not None and self._failed[0] > asked:
+                raise self._failed[1]
+            try:
+                records = self._reader.read_to_end(_READ_TIMEOUT_S)
+            except ConnectError as error:
+                self._failed = (self._clock(), error)
+                raise
+            if records:
+                self._snapshot = config_topic.reduce_all(self._snapshot, records)
+
+    def known(self, name: str) -> Found | None:
+        """The connector as it was read last."""
+        state = self._snapshot.connectors.get(name)
+        if state is None:
+            return None
+        made = state.applied_config == state.config and not state.inconsistent
+        return Found(state.config, state.target, len(state.task_configs), made, state.generation)
+
+    def close(self) -> None:
+        """Closes the reader."""
+        self._reader.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The statuses of one connector and, by number, of its tasks."""
+
+    connector: InstanceStatus | None = None
+    tasks: Mapping[int, InstanceStatus] = field(default_factory=dict)
+
+
+class StatusTopic:
+    """Follows the status topic, for many threads."""
+
+    def __init__(self, reader: LogReader) -> None:
+        self._reader = reader
+        self._lock = threading.Lock()
+        self._position: Position = 0
+        self._begun = False
+        self._all: dict[str, StatusSnapshot] = {}
+        # What came after the first reading: nobody asks for positions before it
+        self._later: dict[str, list[tuple[Position, LogRecord]]] = defaultdict(list)
+
+    def read(self) -> Position:
+        """Reads to the end. What was written before this call is before the position returned.
+
+        Raises ConnectError.
+        """
+        with self._lock:
+            by_name: dict[str, list[LogRecord]] = defaultdict(list)
+            for record in self._reader.read_to_end(_READ_TIMEOUT_S):
+                name = status_topic.subject(record.key)
+                if name is not None:
+                    by_name[name].append(record)
+                    if self._begun:
+                        self._later[name].append((self._position, record))
+                self._position += 1
+            self._begun = True
+            for name, records in by_name.items():
+                before = self._all.get(name, StatusSnapshot())
+                self._all[name] = status_topic.reduce_all(before, records)
+            return self._position
+
+    def told(self, name: str) -> Reported:
+        """The newest statuses that were read."""
+        with self._lock:
+            return _reported(name, self._all.get(name, StatusSnapshot()))
+
+    def told_since(self, name: str, position: Position) -> Reported:
+        """What was said from that position on, as if there were nothing before it."""
+        with self._lock:
+            later = [record for at, record in self._later.get(name, ()) if at >= position]
+        return _reported(name, status_topic.reduce_all(StatusSnapshot(), later))
+
+    def close(self) -> None:
+        """Closes the reader."""
+        self._reader.close()
+
+
+def _reported(name: str, snapshot: StatusSnapshot) -> Reported:
+    connector = snapshot.connectors.get(name)
+    tasks = {task.task: _part(status) for task, status in snapshot.tasks.items()}
+    return Reported(None if connector is None else _part(connector), tasks)
+
+
+def _part(status: Status) -> InstanceStatus:
+    return InstanceStatus(status.state, status.worker_id, status.trace, status.version)

@@ -1,0 +1,209 @@
+"""The cluster port over Connect's REST API, Apache's and ours. Decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from connect_reconciler.backend.rest import shapes
+from connect_reconciler.backend.rest.answers import NotConnect
+from connect_reconciler.backend.rest.client import RestClient, connector_path
+from connect_reconciler.backend.rest.shapes import Expected
+from connect_reconciler.model.capabilities import Feature, knows
+from connect_reconciler.model.secrets.masked import masked_keys, same_config
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.rest import wire
+from connect_runtime.storage.snapshots import State
+from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
+from connect_specs.states import TargetState
+
+_STOP_S = 60.0
+_CREATED = 201
+# Every worker has this converter, and before 3.7 none reads its settings until a task starts
+_CANNOT_RUN: Mapping[str, str] = {
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "key.converter.schemas.cache.size": "none",
+}
+
+
+class HttpCluster:
+    """Implements `Cluster`; closes its client with itself."""
+
+    def __init__(self, client: RestClient) -> None:
+        self._client = client
+        self._version: str | None = None
+        self._made: set[str] = set()
+
+    @property
+    def runs_tasks(self) -> bool:
+        return True
+
+    def ready(self) -> bool:
+        """Whether a worker answers that has completed its start."""
+        return self._client.healthy()
+
+    @property
+    def version(self) -> str:
+        """What the cluster says that it is."""
+        if self._version is None:
+            self._version = self._client.about().version
+        return self._version
+
+    def is_ours(self) -> bool:
+        """Whether a runtime of ours answers: Apache's workers know nothing of slots. What does not
+        let that be asked is none."""
+        try:
+            return self._client.read("/runtime", shapes.a_map) is not None
+        except ConnectError:
+            return False
+
+    def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
+        body: dict[str, object] = {"name": name, "config": dict(config)}
+        # Running is what every version does by itself
+        if state is not TargetState.RUNNING:
+            if not knows(self.version, Feature.INITIAL_STATE):
+                self._create_idle(name, config, state)
+                return
+            body["initial_state"] = state.value.upper()
+        self._post(name, body, config)
+
+    def _create_idle(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
+        """On versions that only create what runs: with no task that could, until it is stopped."""
+        idle = {**config, **_CANNOT_RUN}
+        self._post(name, {"name": name, "config": idle}, idle)
+        self.stop(name)
+        # What comes next may be its offsets, which tasks that still end would overwrite
+        self._client.wait_for(lambda: _has_stopped(self.status(name)), _STOP_S)
+        self.update_config(name, config)
+        if state is TargetState.PAUSED:
+            self.pause(name)
+
+    def _post(self, name: str, body: Mapping[str, object], config: Mapping[str, str]) -> None:
+        # The same status says that the name is taken and that the cluster rebalances.
+        self._client.change(
+            "POST",
+            "/connectors",
+            body,
+            expect=shapes.CREATED,
+            final=lambda: self.config(name) is not None,
+            done=self._has(name, config, created=True),
+        )
+        self._made.add(name)
+
+    def _change(
+        self,
+        method: str,
+        name: str,
+        *rest: str,
+        body: object = None,
+        expect: Expected = shapes.ACCEPTED,
+        done: Callable[[], bool] | None = None,
+    ) -> Any:
+        """Workers other than the leader may not know yet what was just created."""
+        path, exists = connector_path(name, *rest), name in self._made
+        return self._client.change(method, path, body, expect=expect, done=done, exists=exists)
+
+    def _has(
+        self, name: str, config: Mapping[str, str], *, created: bool = False
+    ) -> Callable[[], bool]:
+        """Whether this config is there now. Of one that was `created` masks may stand for anything;
+        elsewhere they are the same before and after, and prove nothing."""
+
+        def has() -> bool:
+            found = self._look(name)
+            if found is None or (masked_keys(found) and not created):
+                return False
+            return same_config({**found, "name": name}, {**config, "name": name})
+
+        return has
+
+    def _look(self, name: str) -> Mapping[str, str] | None:
+        """The config, requested once: callers repeat the request themselves."""
+        found: Mapping[str, str] | None = self._client.read(
+            connector_path(name, "config"), shapes.config, once=True
+        )
+        return found
+
+    def update_config(self, name: str, config: Mapping[str, str]) -> None:
+        body, done = dict(config), self._has(name, config)
+        try:
+            self._change("PUT", name, "config", body=body, expect=shapes.UPDATED, done=done)
+        except NotConnect as error:
+            if error.status == _CREATED:
+                raise Failed(_not_there_before(name, error)) from error
+            raise
+
+    def patch_config(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Changes these keys alone; only where the cluster knows how (`Feature.PATCH_CONFIG`)."""
+
+        def done() -> bool:
+            found = self._look(name)
+            return found is not None and all(found.get(k) == v for k, v in changes.items())
+
+        self._change("PATCH", name, "config", body=dict(changes), expect=shapes.UPDATED, done=done)
+
+    def config(self, name: str) -> Mapping[str, str] | None:
+        found: Mapping[str, str] | None = self._client.read(
+            connector_path(name, "config"), shapes.config
+        )
+        return found
+
+    def status(self, name: str) -> ConnectorStatus | None:
+        found: ConnectorStatus | None = self._client.read(
+            connector_path(name, "status"), shapes.status
+        )
+        return found
+
+    def stop(self, name: str) -> None:
+        self._change("PUT", name, "stop")
+
+    def pause(self, name: str) -> None:
+        self._change("PUT", name, "pause")
+
+    def resume(self, name: str) -> None:
+        self._change("PUT", name, "resume")
+
+    def restart(self, name: str) -> None:
+        self._change("POST", name, "restart?includeTasks=true&onlyFailed=true")
+
+    def delete(self, name: str) -> None:
+        self._change("DELETE", name, done=lambda: self._look(name) is None)
+        self._made.discard(name)
+
+    def offsets(self, name: str) -> Sequence[OffsetEntry]:
+        path = connector_path(name, "offsets")
+        found: Sequence[OffsetEntry] | None = self._client.read(
+            path, shapes.offsets, exists=name in self._made
+        )
+        if found is None:
+            raise RequestError(404, f"Connector {name} not found")
+        return found
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
+        body = wire.offsets_json(offsets)
+        return str(self._change("PATCH", name, "offsets", body=body, expect=shapes.MESSAGE))
+
+    def reset_offsets(self, name: str) -> str:
+        return str(self._change("DELETE", name, "offsets", expect=shapes.MESSAGE))
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _has_stopped(status: ConnectorStatus | None) -> bool:
+    return status is not None and status.connector.state is State.STOPPED and not status.tasks
+
+
+def _not_there_before(name: str, error: NotConnect) -> Diagnostic:
+    what = "it was not there when its config was to be updated, so the cluster created it"
+    why = (
+        f"{error.exchange}: someone deleted it meanwhile, or this is not the cluster that was"
+        " looked at"
+    )
+    hint = (
+        "check that the target's URL leads to the cluster that is meant, then plan again; "
+        f"`connect delete {name}` removes it where it does not belong"
+    )
+    return Diagnostic("apply.created-instead", what, name, why, hint)

@@ -1,0 +1,198 @@
+"""Writes the ledger topic in transactions: owners, pins, and the journal of one apply.
+
+Opening it fences the apply before, which can then finish at most its actions in flight. Everything
+of one step is one transaction: a reader sees all of it or nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from connect_reconciler.backend.lease import PURPOSE, LeaseLost
+from connect_reconciler.ledger.journal import (
+    Ending,
+    Journal,
+    Step,
+    journal_record,
+    steps_record,
+)
+from connect_reconciler.ledger.records import fingerprint_key_record
+from connect_reconciler.ledger.topic import LedgerSnapshot, journal_removal, reduce_all
+from connect_reconciler.model.live import LedgerState
+from connect_runtime.storage.log import (
+    Fenced,
+    LogReader,
+    Logs,
+    LogWriter,
+    NewRecord,
+    WriteFailed,
+)
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
+from connect_specs.names import ledger_transactional_id
+
+_READ_TIMEOUT_S = 30.0
+# Of each project, for `history` and `rollback`; the topic must not grow for ever
+_JOURNALS_KEPT = 20
+
+
+class NotRecorded(Failed):
+    """The ledger could not be written: an apply must not go on without it."""
+
+
+@dataclass(slots=True)
+class _Write:
+    """Records of one thread, and whether they were committed."""
+
+    records: Sequence[NewRecord]
+    settled: bool = False
+    error: ConnectError | None = None
+
+
+class Ledger:
+    """Raises LeaseLost once a later apply has opened it, NotRecorded where a write failed.
+
+    Used by many threads: records that they write at the same time share a transaction.
+    """
+
+    def __init__(self, topic: str, writer: LogWriter, snapshot: LedgerSnapshot) -> None:
+        self.topic = topic
+        self._writer = writer
+        self._snapshot = snapshot
+        self._journal: Journal | None = None
+        self._steps: dict[str, tuple[Step, ...]] = {}
+        self._writing = threading.Lock()
+        self._queueing = threading.Lock()
+        self._waiting: list[_Write] = []
+
+    @classmethod
+    def open(cls, logs: Logs, topic: str, group_id: str) -> Ledger:
+        """Creates the topic if it is missing, fences earlier writers and reads their records."""
+        logs.ensure_compacted(topic, 1, PURPOSE, key="cluster.topics.ledger")
+        writer = logs.writer(ledger_transactional_id(group_id))
+        try:
+            return cls(topic, writer, read_ledger(logs, topic))
+        except BaseException:
+            writer.close()
+            raise
+
+    @property
+    def state(self) -> LedgerState:
+        """The current state, with all records written here."""
+        return self._snapshot.state
+
+    @property
+    def snapshot(self) -> LedgerSnapshot:
+        """The current state and the journals."""
+        return self._snapshot
+
+    def begin(self, journal: Journal, *, new_fingerprint_key: bytes | None) -> None:
+        """Opens the journal of an apply, and closes open ones of the project's earlier applies.
+
+        `new_fingerprint_key` is recorded if the ledger has no key yet.
+        """
+        records: list[NewRecord] = []
+        if new_fingerprint_key is not None and self.state.fingerprint_key is None:
+            records.append(fingerprint_key_record(self.topic, new_fingerprint_key))
+        records += self._earlier(journal)
+        self._write(*records, journal_record(self.topic, journal))
+        self._journal = journal
+        self._steps = {}
+
+    def started(
+        self, step: Step, records: Sequence[NewRecord] = (), *, then: Sequence[NewRecord] = ()
+    ) -> None:
+        """Commits that an action begins, with `records`. `then` is left to `done`."""
+        self._advance(step, records)
+
+    def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None:
+        """Commits that an action took place, with `records`."""
+        self._advance(replace(step, end="done"), records)
+
+    def failed(self, step: Step) -> None:
+        """Commits that an action failed, or that its outcome is unknown."""
+        self._advance(step, ())
+
+    def correct(self, records: Sequence[NewRecord]) -> None:
+        """Commits `records` alone, outside any step."""
+        if records:
+            self._write(*records)
+
+    def finish(self, ending: Ending, *, exit_code: int, now_ms: int) -> None:
+        """Closes the journal."""
+        ended = replace(self._begun, ending=ending, exit_code=exit_code, ended_ms=now_ms)
+        self._write(journal_record(self.topic, ended))
+        self._journal = ended
+
+    def close(self) -> None:
+        """Closes the writer. A journal that is still open means that the apply was killed."""
+        self._writer.close()
+
+    @property
+    def _begun(self) -> Journal:
+        assert self._journal is not None, "an apply begins before its first step"
+        return self._journal
+
+    def _earlier(self, journal: Journal) -> Iterator[NewRecord]:
+        """Closes the journals of the project's earlier applies, and removes the oldest."""
+        earlier = self._snapshot.of_project(journal.project)
+        kept = max(0, len(earlier) - _JOURNALS_KEPT + 1)
+        for found in earlier[:kept]:
+            yield from journal_removal(self.topic, found.id, self._snapshot)
+        for found in earlier[kept:]:
+            if found.ending is None:
+                ended = replace(found, ending=Ending.INTERRUPTED, ended_ms=journal.since_ms)
+                yield journal_record(self.topic, ended)
+
+    def _advance(self, step: Step, records: Sequence[NewRecord]) -> None:
+        """Commits a connector's step. All steps of one connector come from one thread."""
+        name = step.connector
+        before = (each for each in self._steps.get(name, ()) if each.number != step.number)
+        steps = (*before, step)
+        self._write(*records, steps_record(self.topic, self._begun.id, name, steps))
+        self._steps[name] = steps
+
+    def _write(self, *records: NewRecord) -> None:
+        """Commits the records. The first thread that gets the lock commits for all that queued
+        during the transaction before."""
+        mine = _Write(records)
+        with self._queueing:
+            self._waiting.append(mine)
+        with self._writing:
+            if not mine.settled:
+                with self._queueing:
+                    together, self._waiting = self._waiting, []
+                self._commit(together)
+        if mine.error is not None:
+            raise mine.error
+
+    def _commit(self, together: Sequence[_Write]) -> None:
+        error: ConnectError | None = self._not_recorded("it was interrupted")
+        try:
+            records = [record for write in together for record in write.records]
+            self._snapshot = reduce_all(self._snapshot, self._writer.write(records))
+            error = None
+        except WriteFailed as failed:
+            error = self._not_recorded("; ".join(d.why or d.what for d in failed.diagnostics))
+        except Fenced:
+            what = "another apply has taken over; this one starts nothing more"
+            hint = "see what the other one did with `connect history`, then plan again"
+            error = LeaseLost(Diagnostic("apply.taken-over", what, self.topic, hint=hint))
+        finally:
+            for write in together:
+                write.error, write.settled = error, True
+
+    def _not_recorded(self, why: str) -> NotRecorded:
+        what = "the ledger could not be written, and an apply does nothing without it"
+        hint = "run apply again: it goes on where this one ended"
+        return NotRecorded(Diagnostic("ledger.not-written", what, self.topic, why, hint))
+
+
+def read_ledger(logs: Logs, topic: str) -> LedgerSnapshot:
+    """Reads the ledger. The topic must exist. Raises LogBlocked, LedgerUnreadable."""
+    reader: LogReader = logs.reader(topic)
+    try:
+        return reduce_all(LedgerSnapshot(), reader.read_to_end(_READ_TIMEOUT_S))
+    finally:
+        reader.close()

@@ -1,0 +1,215 @@
+"""What observing asks of a real Kafka cluster. Reads only; nothing is created.
+
+Everything above takes these as values or functions, so that it can be tested without a broker.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from connect_reconciler.model.offsets import TopicPartition
+from connect_reconciler.model.topic_logs import LogRange, RecordAt, TimeAt
+from connect_runtime.kafka.calls import told
+from connect_runtime.kafka.clients import check_reachable, consumer
+from connect_runtime.kafka.errors import is_denied
+from connect_runtime.kafka.groups import list_offsets_of_groups
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.log_ends import log_ranges, newest_times, offsets_for_times, topic_sizes
+from connect_runtime.kafka.rights import DESCRIBE, check_rights
+from connect_runtime.storage.log import LogRecord, Logs
+from connect_specs.diagnostics import Failed, Unreachable
+
+READ_TIMEOUT_S = 30.0
+
+_REACH_S = 8.0
+# Durations are a courtesy: without them a plan is as right.
+_TIMES_S = 3.0
+_SLICE_S = 0.05
+
+
+class View(Protocol):
+    """A Kafka cluster as observing sees it. `records` of a topic that does not exist are none.
+
+    `topics` are all of them, with how many partitions they have. `offsets_at` wants times in ms,
+    and leaves out those after a partition's last record. `ensure_visible` raises Unreachable where
+    Kafka hides one of these topics: it would leave them out of all answers, as if there were none.
+    """
+
+    def cluster_id(self) -> str: ...
+    def records(self, topic: str) -> Sequence[LogRecord]: ...
+    def ensure_visible(self, topics: Iterable[str]) -> None: ...
+    def group_offsets(
+        self, groups: Iterable[str]
+    ) -> Mapping[str, Mapping[TopicPartition, int]]: ...
+    def log_ranges(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, LogRange]: ...
+    def topics(self) -> Mapping[str, int]: ...
+    def offsets_at(self, wanted: Iterable[TimeAt]) -> Mapping[TimeAt, int]: ...
+    def timestamps(self, wanted: Iterable[RecordAt]) -> Mapping[RecordAt, int]: ...
+    def newest_times(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, int]: ...
+
+
+def records_of(logs: Logs, topic: str) -> Sequence[LogRecord]:
+    """The topic, read to its end; nothing where there is no such topic. Raises LogBlocked."""
+    return records_if_there(logs, topic) or ()
+
+
+def records_if_there(logs: Logs, topic: str) -> Sequence[LogRecord] | None:
+    """The topic, read to its end; None where there is no such topic. Raises LogBlocked."""
+    try:
+        reader = logs.reader(topic)
+    except Failed as error:
+        if error.diagnostics[0].code == "topic.missing":
+            return None
+        raise
+    try:
+        return reader.read_to_end(READ_TIMEOUT_S)
+    finally:
+        reader.close()
+
+
+class KafkaView:
+    """The cluster that client properties under Java's names lead to, `consumer` those that read.
+    One object, many threads."""
+
+    def __init__(
+        self, properties: Mapping[str, str], *, consumer: Mapping[str, str] | None = None
+    ) -> None:
+        self._properties = dict(properties)
+        self._consumer = self._properties if consumer is None else dict(consumer)
+        self._logs = KafkaLogs(self._properties, consumer=self._consumer)
+
+    def cluster_id(self) -> str:
+        return check_reachable(self._properties, _REACH_S)
+
+    def records(self, topic: str) -> Sequence[LogRecord]:
+        return records_of(self._logs, topic)
+
+    def ensure_visible(self, topics: Iterable[str]) -> None:
+        check_rights(self._properties, topics=dict.fromkeys(topics, (DESCRIBE,)))
+
+    def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
+        wanted = sorted(groups)
+        return list_offsets_of_groups(self._properties, wanted)
+
+    def log_ranges(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogRange]:
+        found = log_ranges(self._properties, partitions)
+        return {at: LogRange(earliest, latest) for at, (earliest, latest) in found.items()}
+
+    def topics(self) -> Mapping[str, int]:
+        return topic_sizes(self._properties)
+
+    def offsets_at(self, wanted: Iterable[TimeAt]) -> Mapping[TimeAt, int]:
+        found = offsets_for_times(self._properties, wanted)
+        return {TimeAt(*each): offset for each, offset in found.items()}
+
+    @told("read the timestamps in", "wanted")
+    def timestamps(self, wanted: Iterable[RecordAt]) -> Mapping[RecordAt, int]:
+        """The timestamps of the first records at or after these offsets, as far as they come."""
+        deadline = time.monotonic() + _TIMES_S
+        found: dict[RecordAt, int] = {}
+        for round_ in _rounds(wanted):
+            found |= self._times(round_, deadline)
+        return found
+
+    def newest_times(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return newest_times(self._properties, partitions)
+
+    def _times(self, offsets: Mapping[TopicPartition, int], deadline: float) -> dict[RecordAt, int]:
+        reader = consumer(self._consumer, {"group.id": "connect-times", **_READER})
+        found: dict[RecordAt, int] = {}
+        missing = dict(offsets)
+        try:
+            reader.assign([KafkaPartition(*at, offset) for at, offset in offsets.items()])
+            while missing and time.monotonic() < deadline:
+                message = reader.poll(_SLICE_S)
+                if message is None:
+                    continue
+                at = (message.topic(), message.partition())
+                offset = missing.pop(at, None)
+                if offset is not None:
+                    if message.error() is None:
+                        found[RecordAt(*at, offset)] = message.timestamp()[1]
+                    reader.pause([KafkaPartition(*at)])
+        finally:
+            reader.close()
+        return found
+
+
+class KeepingView(KafkaView):
+    """Keeps the records of the topics that are read through it; None of one that is not there."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        super().__init__(properties)
+        self.kept: dict[str, Sequence[LogRecord] | None] = {}
+
+    def records(self, topic: str) -> Sequence[LogRecord]:
+        self.kept[topic] = found = records_if_there(self._logs, topic)
+        return found or ()
+
+
+class TolerantView(KeepingView):
+    """Does without the offsets of sinks where Kafka does not let this login see them."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        super().__init__(properties)
+        self.groups_hidden = False
+
+    def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
+        try:
+            return super().group_offsets(groups)
+        except Unreachable as error:
+            if not is_denied(error):
+                raise
+            self.groups_hidden = True
+            return {}
+
+    def ensure_visible(self, topics: Iterable[str]) -> None:
+        try:
+            super().ensure_visible(topics)
+        except Unreachable as error:
+            if not is_denied(error):
+                raise
+            self.groups_hidden = True
+
+
+_READER = {
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "enable.partition.eof": True,
+    "fetch.message.max.bytes": 65536,
+    "queued.max.messages.kbytes": 1024,
+    "reconnect.backoff.ms": 10,
+}
+
+
+def _rounds(wanted: Iterable[RecordAt]) -> list[dict[TopicPartition, int]]:
+    """A consumer reads one offset of a partition at a time."""
+    rounds: list[dict[TopicPartition, int]] = []
+    for topic, number, offset in sorted(set(wanted)):
+        at = (topic, number)
+        free = next((each for each in rounds if at not in each), None)
+        if free is None:
+            rounds.append({at: offset})
+        else:
+            free[at] = offset
+    return rounds
+
+
+def fingerprint_key_given() -> bytes | None:
+    """The key that CONNECT_FINGERPRINT_KEY holds, in hex or as any text."""
+    text = os.environ.get("CONNECT_FINGERPRINT_KEY", "").strip()
+    if not text:
+        return None
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return text.encode()

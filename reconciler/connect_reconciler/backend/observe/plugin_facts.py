@@ -1,0 +1,176 @@
+"""What plugins say of connectors: source or sink, and which keys are passwords.
+
+Statuses are shown without them: a trace is whatever the connector's code put into it, often the
+config itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+
+from connect_reconciler.model.live import Kind, Live, Owned, kind_of
+from connect_reconciler.model.secrets.sensitive import ConfigRedactor, recorded_secrets, redact
+from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.storage.snapshots import ConnectorState, OffsetSnapshot, State, Status
+from connect_specs.desired import Desired
+from connect_specs.plugin_definitions import (
+    CLASS_KEY,
+    CONNECTORS,
+    SOURCE,
+    Definitions,
+    KeyDefinition,
+    keys_of_parts,
+)
+from connect_specs.printable import one_line
+from connect_specs.value_secrets import holds_text
+
+# The package of a Java or Python class at the start of an error
+_PACKAGE = re.compile(r"^(?:[A-Za-z_][\w$]*\.)+(?=[A-Z][\w$]*(?::|$))")
+
+
+def kinds_of(
+    live: Iterable[ConnectorState], desired: Desired, plugins: Definitions
+) -> dict[str, Kind]:
+    """By class as specs and configs write it, for those that are known."""
+    configs = [state.config for state in live]
+    configs += [spec.config for spec in desired.connectors.values()]
+    found: dict[str, Kind] = {}
+    for name in {config.get(CLASS_KEY, "") for config in configs} - {""}:
+        plugin = plugins.find(name, CONNECTORS)
+        if plugin is not None:
+            found[name] = "source" if plugin.type == SOURCE else "sink"
+    return found
+
+
+def live_kind(state: ConnectorState, kinds: Mapping[str, Kind], stored: OffsetSnapshot) -> Kind:
+    told = kind_of(state.config, None, kinds)
+    if told != "unknown":
+        return told
+    if state.name in stored.connectors:
+        return "source"
+    return "sink" if "topics" in state.config else "unknown"
+
+
+def password_keys(
+    live: Mapping[str, ConnectorState],
+    desired: Desired,
+    plugins: Definitions,
+    owned: Mapping[str, Owned],
+) -> dict[str, frozenset[str]]:
+    """By connector, the keys whose type is PASSWORD in the plugins that it names or is to name.
+
+    Also those that hold a secret value of `values/`, and those that the last apply took for secret
+    and that the spec has not any more: what it said of them is gone.
+    """
+    found: dict[str, frozenset[str]] = {}
+    secrets = desired.secrets
+    for name in live.keys() | desired.connectors.keys():
+        keys: set[str] = set()
+        if name in live:
+            keys |= passwords_in(live[name].config, plugins)
+            config = live[name].config.items()
+            keys |= {key for key, text in config if secrets and holds_text(text, secrets)}
+        spec = desired.connectors.get(name)
+        if spec is not None:
+            keys |= passwords_in(spec.config, plugins)
+        if name in owned:
+            kept = () if spec is None else spec.config
+            keys |= recorded_secrets(owned[name].config).difference(kept)
+        if keys:
+            found[name] = frozenset(keys)
+    return found
+
+
+def passwords_in(config: Mapping[str, str], plugins: Definitions) -> frozenset[str]:
+    """The keys whose type is PASSWORD in the plugins that this config names."""
+    connector = plugins.find(config.get(CLASS_KEY, ""), CONNECTORS)
+    own = () if connector is None else connector.keys.values()
+    return passwords((*own, *keys_of_parts(config, plugins).values()))
+
+
+def passwords(keys: Iterable[KeyDefinition]) -> frozenset[str]:
+    return frozenset(key.name for key in keys if key.type == "PASSWORD")
+
+
+def without_secrets(
+    status: ConnectorStatus,
+    configs: Collection[Mapping[str, str]],
+    plugins: Definitions,
+    sensitive: Callable[[str], Collection[str]],
+    texts: tuple[str, ...] = (),
+) -> ConnectorStatus:
+    """`configs` are the connector's and its tasks'; `sensitive` are the keys that its spec names,
+    and `texts` the project's secret values.
+
+    Neither plugins nor specs are asked where nothing has failed.
+    """
+    parts = (status.connector, *status.tasks.values())
+    if all(part.trace is None for part in parts):
+        return status
+    redactor = redactor_of(status.name, configs, plugins, sensitive, texts)
+
+    def shown(part: InstanceStatus) -> InstanceStatus:
+        trace = None if part.trace is None else redact(part.trace, redactor, *configs)
+        return replace(part, trace=trace)
+
+    tasks = {number: shown(task) for number, task in status.tasks.items()}
+    return replace(status, connector=shown(status.connector), tasks=tasks)
+
+
+def redactor_of(
+    name: str,
+    configs: Collection[Mapping[str, str]],
+    plugins: Definitions,
+    sensitive: Callable[[str], Collection[str]],
+    texts: tuple[str, ...] = (),
+) -> ConfigRedactor:
+    """Covers what is secret in these configs of a connector, by its plugins and its spec."""
+    passwords = (passwords_in(config, plugins) for config in configs)
+    return ConfigRedactor(name, None, frozenset(sensitive(name)).union(*passwords), texts)
+
+
+def first_traces(parts: Iterable[tuple[str, Status | InstanceStatus]]) -> dict[str, str]:
+    """By connector, the first trace among its failed parts: the connector itself and its tasks."""
+    traces: dict[str, str] = {}
+    for name, part in parts:
+        if part.state is State.FAILED and part.trace:
+            traces.setdefault(name, part.trace)
+    return traces
+
+
+def with_failures(
+    live: Live,
+    traces: Mapping[str, str],
+    desired: Desired,
+    task_configs: Callable[[str], Iterable[Mapping[str, str]]] = lambda name: (),
+) -> Live:
+    """The live state with the reasons why connectors failed, redacted. `traces` by connector."""
+    connectors = dict(live.connectors)
+    for name, trace in traces.items():
+        spec, found = desired.connectors.get(name), connectors[name]
+        named = frozenset(() if spec is None else spec.sensitive)
+        named |= live.password_keys.get(name, frozenset())
+        redactor = ConfigRedactor(name, None, named, desired.secrets)
+        # The cluster may show masks only, for values that the spec has
+        wanted = {} if spec is None else spec.config
+        failure = error_line(redact(trace, redactor, found.config, wanted, *task_configs(name)))
+        connectors[name] = replace(found, failure=failure)
+    return replace(live, connectors=connectors)
+
+
+def error_line(trace: str) -> str:
+    """The line of a trace that names the error, without the package of its class."""
+    return _PACKAGE.sub("", one_line(last_line(trace)))
+
+
+def last_line(trace: str | None) -> str:
+    """The line of a Python traceback that names the error; of a Java one, the innermost cause."""
+    lines = [line.strip() for line in (trace or "").splitlines() if line.strip()]
+    if not lines:
+        return "there is no trace"
+    if lines[0].startswith("Traceback "):
+        return lines[-1]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return causes[-1].removeprefix("Caused by: ") if causes else lines[0]

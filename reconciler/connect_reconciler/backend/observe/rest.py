@@ -1,0 +1,282 @@
+"""Reads live from Connect's REST API alone, where Kafka cannot be asked.
+
+Logs, and what deleted connectors left, stay unknown; the ledger lies in the connectors' configs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from connect_reconciler.backend.observe.offsets_needed import offsets_needed
+from connect_reconciler.backend.observe.plugin_facts import (
+    first_traces,
+    kinds_of,
+    password_keys,
+    redactor_of,
+    with_failures,
+)
+from connect_reconciler.backend.rest import shapes
+from connect_reconciler.backend.rest.client import RestClient, connector_path
+from connect_reconciler.backend.rest.shapes import FOLLOWS_S, Listed, is_passing, target_of
+from connect_reconciler.ledger.config_entry import load_ledger, offsets_mark, still_held
+from connect_reconciler.ledger.topic import LedgerUnreadable
+from connect_reconciler.model.live import Kind, LedgerState, Live, LiveConnector, Owned
+from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_reconciler.model.secrets.masked import see_through_masks
+from connect_reconciler.model.secrets.sensitive import redact
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.values import InstanceStatus
+from connect_runtime.storage.snapshots import (
+    ConfigSnapshot,
+    ConnectorState,
+    Status,
+    StatusSnapshot,
+    TaskId,
+)
+from connect_specs.desired import Desired, OffsetEntry, RestTarget
+from connect_specs.diagnostics import Diagnostic
+from connect_specs.plugin_definitions import Definitions
+from connect_specs.states import TargetState
+
+_AT_ONCE = 8
+_STATUSES_AT_ONCE = 4
+
+
+def observe_rest(
+    desired: Desired,
+    client: RestClient,
+    *,
+    now_ms: Callable[[], int],
+    fingerprint_key: bytes | None,
+    plugins: Definitions,
+) -> Live:
+    """The cluster as its REST API reports it. Raises Unreachable, RequestError."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
+        about = client.about()
+        found = connectors_over_rest(client, pool)
+        problems: list[Diagnostic] = []
+        ledger = _ledger(found, desired, problems)
+        wanted = [
+            name for name in found if name in desired.connectors or _ours(name, ledger, desired)
+        ]
+        found |= _settled({name: found[name] for name in wanted}, client)
+        ledger = still_held(ledger, _went_on(found, lambda name: _offsets(client, name)))
+        asked = sorted(offsets_needed(desired, found, ledger))
+        offsets = dict(zip(asked, pool.map(lambda n: _offsets(client, n), asked), strict=True))
+    states = {name: ConnectorState(name, each.info.config) for name, each in found.items()}
+    unread = [
+        _covered(each, name, found[name].info.config, plugins, desired)
+        for name, each in offsets.items()
+        if isinstance(each, Diagnostic)
+    ]
+    targets = {name: _target(each, ledger.connectors.get(name)) for name, each in found.items()}
+    untold = [
+        _untold(name, found[name], targets[name])
+        for name in wanted
+        if is_passing(found[name].status)
+    ]
+    live = Live(
+        connectors={
+            name: _live(name, each, targets[name], offsets.get(name, ()))
+            for name, each in sorted(found.items())
+        },
+        ledger=replace(ledger, fingerprint_key=fingerprint_key),
+        kinds=kinds_of(states.values(), desired, plugins),
+        password_keys=password_keys(states, desired, plugins, ledger.connectors),
+        errors=tuple(problems),
+        warnings=(*unread, *untold),
+        now_ms=now_ms(),
+        cluster_id=about.kafka_cluster_id,
+        rest_alone=True,
+        version=about.version,
+    )
+    return with_failures(see_through_masks(live, desired), _traces(found), desired)
+
+
+def ledger_over_rest(
+    client: RestClient, fingerprint_key: bytes | None
+) -> tuple[LedgerState, Mapping[str, str]]:
+    """The owners and pins in the configs, parsed and as text. Unreadable entries are left out: the
+    plan has reported them."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
+        found = connectors_over_rest(client, pool)
+    configs = {name: each.info.config for name, each in found.items()}
+    ledger = load_ledger(configs, lambda error, name: None)
+    ledger = still_held(ledger, _went_on(found, lambda name: _offsets(client, name)))
+    kept = {name: configs[name][LEDGER_KEY] for name in ledger.connectors}
+    return replace(ledger, fingerprint_key=fingerprint_key), kept
+
+
+def connectors_over_rest(client: RestClient, pool: ThreadPoolExecutor) -> dict[str, Listed]:
+    """All connectors, by name. Raises Unreachable where something else than Connect answers."""
+    listed = pool.submit(client.must, "/connectors", shapes.names)
+    found: dict[str, Listed] = client.must("/connectors?expand=info&expand=status", shapes.expanded)
+    # Connect leaves out of that list what has no status yet
+    missing = set(listed.result()) - found.keys()
+    if missing:
+        infos = client.must("/connectors?expand=info", shapes.expanded_infos)
+        found |= {name: Listed(infos[name], None) for name in sorted(missing & infos.keys())}
+    return found
+
+
+def _settled(found: Mapping[str, Listed], client: RestClient) -> dict[str, Listed]:
+    """Those whose statuses say nothing of their target states yet, as soon as they do."""
+    passing = {name: each for name, each in found.items() if is_passing(each.status)}
+
+    def look() -> bool:
+        now = client.must("/connectors?expand=status", shapes.expanded_statuses)
+        for name, each in passing.items():
+            if is_passing(each.status):
+                passing[name] = replace(each, status=now.get(name))
+        return not any(is_passing(each.status) for each in passing.values())
+
+    if passing:
+        client.wait_for(look, FOLLOWS_S)
+    return passing
+
+
+def _ledger(
+    found: Mapping[str, Listed], desired: Desired, problems: list[Diagnostic]
+) -> LedgerState:
+    def refused(error: LedgerUnreadable, name: str) -> None:
+        # Of other connectors nothing is done, whoever owns them
+        if name in desired.connectors:
+            problems.extend(error.diagnostics)
+
+    return load_ledger({name: each.info.config for name, each in found.items()}, refused)
+
+
+def _went_on(
+    found: Mapping[str, Listed], offsets: Callable[[str], Sequence[OffsetEntry] | Diagnostic]
+) -> Callable[[str, str], bool]:
+    """Of a stopped connector only offsets show it: it was stopped again if they have moved."""
+
+    def went_on(name: str, mark: str) -> bool:
+        status = found[name].status
+        if not is_passing(status) and target_of(status) is not TargetState.STOPPED:
+            return True
+        now = offsets(name)
+        return not isinstance(now, Diagnostic) and offsets_mark(now) != mark
+
+    return went_on
+
+
+def _ours(name: str, ledger: LedgerState, desired: Desired) -> bool:
+    owned = ledger.connectors.get(name)
+    return owned is not None and owned.project == desired.project
+
+
+def _offsets(client: RestClient, name: str) -> tuple[OffsetEntry, ...] | Diagnostic:
+    try:
+        found: tuple[OffsetEntry, ...] | None = client.read(
+            connector_path(name, "offsets"), shapes.offsets
+        )
+    except RequestError as error:
+        what = f"the offsets of {name} cannot be read, so effects on them are not told"
+        return Diagnostic("observe.no-offsets", what, name, error.message, severity="warning")
+    return found or ()
+
+
+def _covered(
+    said: Diagnostic,
+    name: str,
+    config: Mapping[str, str],
+    plugins: Definitions,
+    desired: Desired,
+) -> Diagnostic:
+    spec = desired.connectors.get(name)
+    sensitive = () if spec is None else spec.sensitive
+    redactor = redactor_of(name, [config], plugins, lambda name: sensitive, desired.secrets)
+    return replace(said, why=redact(said.why, redactor, config))
+
+
+def _target(found: Listed, owned: Owned | None) -> TargetState:
+    """The target state, or the likely one where the status does not show it."""
+    told = target_of(found.status)
+    if told is not None:
+        return told
+    held = owned is not None and owned.restore_to is not None
+    # Whatever is stopped has no tasks
+    return TargetState.STOPPED if held and not found.info.tasks else TargetState.RUNNING
+
+
+def _untold(name: str, found: Listed, target: TargetState) -> Diagnostic:
+    state = "none" if found.status is None else found.status.connector.state.value
+    what = f"the status of {name} is {state}: whether it is stopped or paused is not told"
+    return Diagnostic(
+        "observe.state-untold",
+        f"{what}, and it is taken for {target.value}",
+        name,
+        hint="wait until a worker has it, then plan again",
+        severity="warning",
+    )
+
+
+def _live(
+    name: str, found: Listed, target: TargetState, offsets: tuple[OffsetEntry, ...] | Diagnostic
+) -> LiveConnector:
+    status = found.status
+    return LiveConnector(
+        name=name,
+        kind=_kind(found.info.type),
+        config=found.info.config,
+        target=target,
+        offsets=Offsets(() if isinstance(offsets, Diagnostic) else offsets),
+        state=None if status is None else status.connector.state.value,
+        task_states=()
+        if status is None
+        else tuple(status.tasks[number].state.value for number in sorted(status.tasks)),
+    )
+
+
+def _traces(found: Mapping[str, Listed]) -> dict[str, str]:
+    return first_traces(
+        (name, part)
+        for name, each in found.items()
+        if each.status is not None
+        for part in (each.status.connector, *each.status.tasks.values())
+    )
+
+
+def _kind(told: str) -> Kind:
+    match told:
+        case "source" | "sink":
+            return told
+        case _:
+            return "unknown"
+
+
+def status_over_rest(target: RestTarget) -> tuple[ConfigSnapshot, StatusSnapshot]:
+    """All connectors with their statuses. Raises Unreachable, RequestError."""
+    with (
+        RestClient(target) as client,
+        ThreadPoolExecutor(_STATUSES_AT_ONCE, thread_name_prefix="status") as pool,
+    ):
+        client.about()
+        found = connectors_over_rest(client, pool)
+    configs = {
+        name: ConnectorState(
+            name,
+            each.info.config,
+            target_of(each.status) or TargetState.RUNNING,
+            task_configs=tuple({} for _ in each.info.tasks),
+            task_count=len(each.info.tasks),
+        )
+        for name, each in found.items()
+    }
+    statuses = {name: each.status for name, each in found.items() if each.status is not None}
+    return ConfigSnapshot(configs), StatusSnapshot(
+        {name: _status(each.connector) for name, each in statuses.items()},
+        {
+            TaskId(name, number): _status(task)
+            for name, each in statuses.items()
+            for number, task in each.tasks.items()
+        },
+    )
+
+
+def _status(told: InstanceStatus) -> Status:
+    return Status(told.state, told.worker_id, 0, told.trace, told.version)

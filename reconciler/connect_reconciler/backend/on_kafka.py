@@ -1,0 +1,178 @@
+"""What a backend does the same way on every cluster whose topics can be read."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+
+from connect_reconciler.backend.backend import AtOnce, Backend, Connection, Followed
+from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
+from connect_reconciler.backend.lease import Lease, acquired, check_lease_rights, taken_over
+from connect_reconciler.backend.ledger import Ledger
+from connect_reconciler.backend.observe.connector_clusters import (
+    ConnectorClusters,
+    worker_properties,
+)
+from connect_reconciler.backend.observe.kafka_view import (
+    KafkaView,
+    KeepingView,
+    TolerantView,
+    View,
+    fingerprint_key_given,
+)
+from connect_reconciler.backend.observe.observe import observe_view
+from connect_reconciler.backend.port import Cluster
+from connect_reconciler.drift.model import Seen
+from connect_reconciler.drift.topic_history import history_of
+from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
+from connect_reconciler.model.live import Live
+from connect_runtime.kafka.clients import check_reachable
+from connect_runtime.kafka.errors import is_denied
+from connect_runtime.kafka.groups import idle_groups
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.storage.config_topic import subject
+from connect_specs.desired import Desired
+from connect_specs.diagnostics import Failed, Unreachable
+from connect_specs.names import ClusterTopics
+
+
+class KafkaBackend(Backend):
+    """Reads the topics, keeps the ledger in one, and holds a lease while it applies."""
+
+    def observe(self, desired: Desired) -> Live:
+        return self._observed(desired, KeepingView(self.kafka))
+
+    def observe_with_history(self, desired: Desired) -> Seen:
+        view = TolerantView(self.kafka)
+        return seen(self._observed(desired, view), self.project.topics, self.kafka, view)
+
+    def _observed(self, desired: Desired, view: KeepingView) -> Live:
+        key = fingerprint_key_given()
+        with self.plugins() as plugins:
+            live = observe_view(
+                self.project,
+                desired,
+                view,
+                now_ms=_now_ms,
+                fingerprint_key=key,
+                plugins=plugins,
+                client=self.kafka,
+            )
+        return self._with_workers(desired, live, view)
+
+    @abstractmethod
+    def _with_workers(self, desired: Desired, live: Live, view: KeepingView) -> Live:
+        """What was read from topics, completed with what a worker reports."""
+
+    def ledger(self) -> LedgerSnapshot:
+        records = KafkaView(self.kafka).records(self.project.topics.ledger)
+        return reduce_all(LedgerSnapshot(), records)
+
+    def ensure_kafka(self, within_s: float | None = None) -> None:
+        if within_s is None:
+            check_reachable(self.kafka)
+        else:
+            check_reachable(self.kafka, within_s)
+
+    @contextmanager
+    def connection(
+        self,
+        desired: Desired,
+        by: str,
+        *,
+        lease: Lease | None = None,
+        at_once: AtOnce = nullcontext,
+    ) -> Iterator[Connection]:
+        # The cluster first, because a new one has no topics yet; then the lease; and the ledger
+        # last, because opening it ends whatever apply wrote before
+        topics = self.project.topics
+        with ExitStack() as stack:
+            with at_once():
+                check_lease_rights(self.project, self.kafka)
+                logs = KafkaLogs(self.kafka)
+                stack.callback(logs.close)
+                cluster = self._cluster_to_change(desired, logs, stack)
+                if lease is None:
+                    lease = acquired(self.project, self.kafka, logs, by)
+                    stack.callback(lease.release)
+            ledger = Ledger.open(logs, topics.ledger, self.project.group_id)
+            stack.callback(ledger.close)
+            configs = ConfigTopic(logs.reader(topics.config))
+            stack.callback(configs.close)
+            worker = worker_properties(self.project, self.kafka)
+            clusters = ConnectorClusters(self.project, worker, KafkaView(self.kafka))
+            followed = self._followed(cluster, configs, logs, stack)
+            yield Connection(cluster, ledger, lease, configs, clusters, followed)
+
+    @abstractmethod
+    def _cluster_to_change(self, desired: Desired, logs: KafkaLogs, stack: ExitStack) -> Cluster:
+        """The cluster, patiently waited for, and closed with the stack."""
+
+    def _followed(
+        self, cluster: Cluster, configs: ConfigTopic, logs: KafkaLogs, stack: ExitStack
+    ) -> Followed | None:
+        """None where no tasks run, or nobody has made the status topic that connect.yaml names."""
+        if not cluster.runs_tasks:
+            return None
+        try:
+            statuses = StatusTopic(logs.reader(self.project.topics.status))
+        except Failed as error:
+            if error.diagnostics[0].code == "topic.missing":
+                return None
+            raise
+        stack.callback(statuses.close)
+        return Followed(
+            configs, statuses, self._is_ours(cluster), lambda: self._tasks_follow(cluster)
+        )
+
+    def _is_ours(self, cluster: Cluster) -> bool:
+        """Whether our runtime runs the connectors."""
+        return True
+
+    def _tasks_follow(self, cluster: Cluster) -> bool:
+        """Whether each new config makes the workers write task configs anew."""
+        return True
+
+    def ensure_lease(self) -> None:
+        """Kafka grants one."""
+
+    def take_over(self, say: Callable[[str], None]) -> AbstractContextManager[Lease]:
+        return taken_over(self.project, self.kafka, say)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+_PREFIX = "connect-"
+
+
+def seen(live: Live, topics: ClusterTopics, client: Mapping[str, str], view: TolerantView) -> Seen:
+    """Live, since when it is so, and what nobody has any more; `view` is what it was read with."""
+    config, offsets, ledger = (
+        view.kept.get(topic) or () for topic in (topics.config, topics.offsets, topics.ledger)
+    )
+    once = {found[1] for each in config if (found := subject(each.key))}
+    left = _left_groups(once - live.connectors.keys(), client, view)
+    return Seen(live, history_of(config, offsets, ledger), left, view.groups_hidden)
+
+
+def _left_groups(gone: Set[str], client: Mapping[str, str], view: View) -> dict[str, int]:
+    """The partitions of each idle group `connect-<name>` of a connector that was here once.
+
+    Other Connect clusters on the same Kafka have groups named like that, too.
+    """
+    if not gone:
+        return {}
+    try:
+        idle = idle_groups(client)
+    except Unreachable as error:
+        if not is_denied(error):
+            raise
+        return {}
+    names = sorted(name for name in gone if _PREFIX + name in idle)
+    committed = view.group_offsets([_PREFIX + name for name in names]) if names else {}
+    counts = {name: len(committed.get(_PREFIX + name, {})) for name in names}
+    return {name: count for name, count in counts.items() if count}

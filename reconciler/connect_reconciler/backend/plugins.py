@@ -1,0 +1,191 @@
+"""Which plugins exist, which keys do they have, and is a config valid for one of them?
+
+Two sources of one shape: `RestPlugins` asks a cluster, `InstalledPlugins` this installation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import quote
+
+from connect_reconciler.backend.rest import shapes
+from connect_reconciler.backend.rest.client import RestClient
+from connect_reconciler.backend.rest.shapes import Expected
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.rest.plugins import keys_json, plugins_json
+from connect_specs.desired import Desired
+from connect_specs.plugin_definitions import (
+    CONNECTORS,
+    KeyDefinition,
+    PluginDefinition,
+    PluginSet,
+    parts_of,
+)
+
+Json: TypeAlias = Mapping[str, Any]
+
+
+_VALIDATED = Expected((200,), lambda body: shapes.maps(shapes.a_map(body)["configs"]))
+
+
+class PluginSource(Protocol):
+    """What can be asked for plugins, in the shapes of Connect's REST API."""
+
+    def listed(self) -> Sequence[Json]:
+        """Class, type and, where there is one, version of every plugin."""
+        ...
+
+    def keys(self, name: str) -> Sequence[Json] | None:
+        """The definitions of a plugin's keys, None if there is no such plugin."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyProblem:
+    """What a cluster says is wrong with a key, and the values that it would recommend."""
+
+    key: str
+    error: str
+    recommended: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """A cluster's answer about one config.
+
+    `keys` are all that it knows for such a config. `values` are the config's, references resolved
+    where the cluster could: they may be secret.
+    """
+
+    problems: tuple[KeyProblem, ...]
+    keys: Mapping[str, KeyDefinition] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class RestPlugins:
+    """The plugins of a Connect cluster. Raises what RestClient raises."""
+
+    def __init__(self, client: RestClient) -> None:
+        self._client = client
+
+    def listed(self) -> Sequence[Json]:
+        found: Sequence[Json] = self._client.must(
+            "/connector-plugins?connectorsOnly=false", shapes.maps
+        )
+        return found
+
+    def keys(self, name: str) -> Sequence[Json] | None:
+        found: Sequence[Json] | None = self._client.read(f"{_path(name)}/config", shapes.maps)
+        return found
+
+    def validate(self, config: Mapping[str, str]) -> Validation:
+        """What is wrong with a config, which names its class."""
+        path = f"{_path(config['connector.class'])}/config/validate"
+        infos = self._client.change("PUT", path, dict(config), expect=_VALIDATED)
+        definitions = (_key(info["definition"]) for info in infos if info["definition"])
+        values = (info["value"] for info in infos if info["value"])
+        return Validation(
+            tuple(_problems(infos)),
+            {key.name: key for key in definitions},
+            {each["name"]: each["value"] for each in values if each["value"] is not None},
+        )
+
+
+class InstalledPlugins:
+    """The plugins of this installation."""
+
+    def listed(self) -> Sequence[Json]:
+        return plugins_json(connectors_only=False)
+
+    def keys(self, name: str) -> Sequence[Json] | None:
+        try:
+            return keys_json(name)
+        except RequestError:
+            return None
+
+
+class SourceDefinitions:
+    """Implements `Definitions` with a source, which is asked for each plugin once."""
+
+    def __init__(self, source: PluginSource) -> None:
+        self._source = source
+        self._listed: PluginSet | None = None
+        self._asked: dict[str, PluginDefinition] = {}
+
+    def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
+        plugin = self._all().find(name, types)
+        if plugin is None:
+            return None
+        if plugin.class_name not in self._asked:
+            self._asked[plugin.class_name] = _with_keys(plugin, self._source)
+        return replace(self._asked[plugin.class_name], type=plugin.type)
+
+    def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
+        return self._all().class_names(types)
+
+    def _all(self) -> PluginSet:
+        if self._listed is None:
+            self._listed = _listed(self._source)
+        return self._listed
+
+
+def locked(source: PluginSource, desired: Desired) -> PluginSet:
+    """What a lock holds: all connectors, and the other plugins that the specs name."""
+    listed = _listed(source)
+    wanted = [plugin for plugin in listed.plugins if plugin.type in CONNECTORS]
+    for spec in desired.connectors.values():
+        for part in parts_of(spec.config):
+            plugin = listed.find(part.name, part.types)
+            if plugin is not None and plugin not in wanted:
+                wanted.append(plugin)
+    return PluginSet(tuple(_with_keys(plugin, source) for plugin in wanted))
+
+
+def _listed(source: PluginSource) -> PluginSet:
+    """Without keys. Of several versions the last counts, which is the highest."""
+    found = {
+        (each["type"], each["class"]): PluginDefinition(
+            each["class"], each["type"], each.get("version")
+        )
+        for each in source.listed()
+    }
+    return PluginSet(tuple(found.values()))
+
+
+def definition_of(
+    class_name: str, type: str, version: str | None, keys: Iterable[Json]
+) -> PluginDefinition:
+    """A plugin with its keys as REST writes them."""
+    found = map(_key, keys)
+    return PluginDefinition(class_name, type, version, {key.name: key for key in found})
+
+
+def _with_keys(plugin: PluginDefinition, source: PluginSource) -> PluginDefinition:
+    keys = source.keys(plugin.class_name) or ()
+    return definition_of(plugin.class_name, plugin.type, plugin.version, keys)
+
+
+def _key(found: Json) -> KeyDefinition:
+    return KeyDefinition(
+        found["name"],
+        found["type"],
+        required=found["required"],
+        default=found["default_value"],
+        importance=found["importance"],
+        dependents=tuple(found["dependents"]),
+    )
+
+
+def _problems(infos: Iterable[Json]) -> Iterator[KeyProblem]:
+    for info in infos:
+        value = info["value"]
+        if value is not None:
+            recommended = tuple(map(str, value["recommended_values"]))
+            for error in value["errors"]:
+                yield KeyProblem(value["name"], error, recommended)
+
+
+def _path(name: str) -> str:
+    return f"/connector-plugins/{quote(name, safe='')}"

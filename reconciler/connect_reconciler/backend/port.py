@@ -1,0 +1,113 @@
+"""The ports of an apply: the cluster, reading a connector back, the ledger and the lease.
+
+Two adapters of `Cluster` pass one contract suite: `runtime.InProcessCluster` asks the herder that
+this process leads with, `http.HttpCluster` a Connect REST API. Neither decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from connect_reconciler.ledger.journal import Ending, Journal, Step
+from connect_reconciler.model.live import LedgerState
+from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.storage.log import NewRecord
+from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import Failed
+from connect_specs.states import TargetState
+
+
+class OutcomeUnknown(Failed):
+    """A change was asked for and no answer came: it may have taken place, or may still."""
+
+
+class Cluster(Protocol):
+    """What apply can do to a cluster. All raise RequestError with Connect's status and text.
+
+    An HTTP call whose answer never came raises `OutcomeUnknown`; one that was never sent, and a
+    read without an answer, raises `Unreachable`.
+    """
+
+    @property
+    def runs_tasks(self) -> bool:
+        """Whether tasks run while this cluster is used; if not, waits for health are skipped."""
+        ...
+
+    def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None: ...
+    def update_config(self, name: str, config: Mapping[str, str]) -> None: ...
+    def config(self, name: str) -> Mapping[str, str] | None: ...
+    def status(self, name: str) -> ConnectorStatus | None: ...
+    def stop(self, name: str) -> None: ...
+    def pause(self, name: str) -> None: ...
+    def resume(self, name: str) -> None: ...
+    def restart(self, name: str) -> None:
+        """The connector and its tasks, the failed ones only."""
+        ...
+
+    def delete(self, name: str) -> None: ...
+    def offsets(self, name: str) -> Sequence[OffsetEntry]: ...
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str: ...
+    def reset_offsets(self, name: str) -> str: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A connector that is there. `tasks` is how many it has; `made`: from this very config.
+    `generation` tells one set of task configs from another."""
+
+    config: Mapping[str, str]
+    target: TargetState
+    tasks: int = 0
+    made: bool = True
+    generation: int = 0
+
+
+class ReadBack(Protocol):
+    """Reads one connector; None where there is none. Raises ConnectError."""
+
+    def __call__(self, name: str) -> Found | None: ...
+
+
+class LedgerWriter(Protocol):
+    """Where an apply records what it does; `backend.ledger.Ledger` is the one in a topic.
+
+    `records` are the ledger topic's, made for `topic`. Raises LeaseLost, NotRecorded. Called from
+    several threads at a time, from one for each connector.
+    """
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def state(self) -> LedgerState:
+        """What the ledger says, with all that was written here."""
+        ...
+
+    def begin(self, journal: Journal, *, new_fingerprint_key: bytes | None) -> None: ...
+    def started(
+        self, step: Step, records: Sequence[NewRecord] = (), *, then: Sequence[NewRecord] = ()
+    ) -> None:
+        """Returns when it is certain that whoever comes next finds the step and `records`.
+
+        `then` is what `done` is going to record: a ledger that lies in the connectors' configs is
+        written with them, or before they run.
+        """
+        ...
+
+    def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None: ...
+    def correct(self, records: Sequence[NewRecord]) -> None: ...
+    def failed(self, step: Step) -> None:
+        """The action was not done, or nobody knows: `step` says which, and why."""
+        ...
+
+    def finish(self, ending: Ending, *, exit_code: int, now_ms: int) -> None: ...
+
+
+class Holding(Protocol):
+    """The right to be the only apply; `backend.lease.Lease` is the one that Kafka grants."""
+
+    def keep(self) -> None:
+        """Raises LeaseLost if the right is gone. Asked between actions and while waiting."""
+        ...

@@ -1,0 +1,376 @@
+"""A Connect cluster's REST API as a caller sees it: what was sent, refused, or never answered.
+
+Turns what happens on the way into errors. A cluster that rebalances, or has too much to do, is
+asked again for a while.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+import orjson
+
+from connect_reconciler.backend.port import OutcomeUnknown
+from connect_reconciler.backend.rest import shapes
+from connect_reconciler.backend.rest.answers import (
+    LOGIN_HINT,
+    Asked,
+    connects_text,
+    decoded,
+    in_words,
+    is_starting,
+    not_connect,
+    refused,
+)
+from connect_reconciler.backend.rest.connection import connected, shown_url
+from connect_reconciler.backend.rest.exchange_log import exchanged
+from connect_reconciler.backend.rest.refusals import (
+    Retries,
+    is_turned_away,
+    nothing_done,
+    refusal_in,
+    retry_after_s,
+    unanswered_by_leader,
+    was_not_begun,
+)
+from connect_reconciler.backend.rest.shapes import ACCEPTED, About, Expected
+from connect_specs.desired import RestTarget
+from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
+
+_CONFLICT = 409
+
+
+class RestClient:
+    """Asks one Connect cluster. `direct`: through no proxy. `transport` replaces the network, for
+    tests."""
+
+    def __init__(
+        self,
+        target: RestTarget,
+        *,
+        retries: Retries | None = None,
+        login_hint: str = LOGIN_HINT,
+        direct: bool = False,
+        transport: httpx.BaseTransport | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._target = target
+        self._retries = retries or Retries()
+        self._login_hint = login_hint
+        self._clock = clock
+        self._sleep = sleep
+        self._shown = shown_url(target)
+        self._client = connected(target, direct=direct, transport=transport)
+
+    @classmethod
+    def checked(cls, target: RestTarget, retries: Retries | None = None) -> Self:
+        """A client of what says that it is a Connect cluster. Raises Unreachable."""
+        client = cls(target, retries=retries)
+        try:
+            client.about()
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    def healthy(self) -> bool:
+        """Whether a worker answers that has completed its start."""
+        try:
+            return self._sent(Asked(self._target, "GET", "/health")).status_code == 200
+        except (httpx.TransportError, Unreachable):
+            return False
+
+    def about(self) -> About:
+        """What answers says that it is. Raises Unreachable where that is not a Connect cluster."""
+        found: About = self.must("/", shapes.about)
+        return found
+
+    def close(self) -> None:
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def must(self, path: str, parse: Callable[[Any], Any] = shapes.as_it_is) -> Any:
+        """The answer to GET where every Connect cluster has one. Raises as `read` does, and
+        Unreachable for 404."""
+        request = Asked(self._target, "GET", path)
+        response = self._got(request, exists=False)
+        if response.status_code == 404:
+            raise not_connect(request, response)
+        return self._body(request, response, Expected((200,), parse))
+
+    def read(
+        self,
+        path: str,
+        parse: Callable[[Any], Any] = shapes.as_it_is,
+        *,
+        exists: bool = False,
+        once: bool = False,
+    ) -> Any:
+        """The answer to GET as `parse` makes it; None for 404. A read can always be asked again,
+        unless it may only be asked `once`.
+
+        `exists`: it was just created, so that 404 passes.
+
+        Raises RequestError with Connect's status and text, Unreachable for anything else.
+        """
+        request = Asked(self._target, "GET", path)
+        response = self._got(request, exists=exists, once=once)
+        if response.status_code == 404 and connects_text(response) is not None:
+            return None
+        return self._body(request, response, Expected((200,), parse))
+
+    def change(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        expect: Expected = ACCEPTED,
+        final: Callable[[], bool] = lambda: False,
+        done: Callable[[], bool] | None = None,
+        exists: bool = False,
+    ) -> Any:
+        """The status and the body of the answer to a request that changes something.
+
+        `final` tells a 409 that will not pass; with `exists` 404 does. `done` tells whether a
+        request that was turned away on its way took place all the same; the answer is None then.
+
+        Raises RequestError, Unreachable if it was never sent or what answers is not Connect,
+        OutcomeUnknown if no answer of Connect came.
+        """
+        content = None if body is None else orjson.dumps(body)
+        request = Asked(self._target, method, path, content)
+
+        def again(response: httpx.Response) -> float:
+            status = response.status_code
+            if status == 500 and _did_nothing(response):
+                return self._retries.rebalance_s
+            if exists and status == 404:
+                return self._retries.follow_s
+            if status != _CONFLICT or final():
+                return 0
+            return self._retries.rebalance_s
+
+        seen = _unasked if done is None else _told_by(done)
+        response = self._changed(request, again, seen)
+        if response is None:
+            return None
+        if _turned_away(response):
+            if _not_begun(response) or connects_text(response) is not None:
+                raise refused(request, response, self._login_hint)
+            what = f"a proxy or load balancer in front of the cluster gave up on {method} {path}"
+            why = in_words(request, response)
+            raise OutcomeUnknown(Diagnostic("cluster.no-answer", what, self._shown, why))
+        text = connects_text(response) or ""
+        if response.status_code == 500 and unanswered_by_leader(text):
+            what = f"the cluster's leader did not answer to {method} {path}: it may have done it"
+            raise OutcomeUnknown(Diagnostic("cluster.no-answer", what, self._shown, text))
+        return self._body(request, response, expect)
+
+    def _got(self, request: Asked, *, exists: bool, once: bool = False) -> httpx.Response:
+        """The last answer to a read."""
+        unanswered: list[httpx.TransportError] = []
+
+        begun, wait = self._clock(), self._retries.every_s
+        while True:
+            response: httpx.Response | None = None
+            wait_s = wait
+            try:
+                response = self._sent(request)
+                if _turned_away(response):
+                    wait_s = max(wait, retry_after_s(response.headers))
+            except httpx.TransportError as error:
+                unanswered.append(error)
+            limit = 0.0 if once else self._read_again_s(response, exists=exists)
+            if self._clock() - begun + wait_s > limit:
+                break
+            self._sleep(wait_s)
+            wait = min(2 * wait, self._retries.every_most_s)
+        if response is None:
+            raise self._unreachable(unanswered[-1]) from unanswered[-1]
+        return response
+
+    def _read_again_s(self, response: httpx.Response | None, *, exists: bool) -> float:
+        """For how long a read that was answered so is asked again."""
+        if response is None:
+            return self._retries.read_s
+        status = response.status_code
+        if _turned_away(response):
+            return self._retries.busy_s
+        if status >= 500:
+            return self._retries.read_s
+        if exists and status == 404:
+            return self._retries.follow_s
+        return self._retries.rebalance_s if status == _CONFLICT else 0
+
+    def _changed(
+        self,
+        request: Asked,
+        again: Callable[[httpx.Response], float],
+        seen: Callable[[], bool],
+    ) -> httpx.Response | None:
+        """The last answer to a change; None once it is `seen` to have taken place. It is looked
+        for before a request that may have passed is sent once more."""
+        begun, wait, unsure = self._clock(), self._retries.every_s, False
+        while True:
+            response = self._answer(request)
+            if _turned_away(response):
+                unsure = unsure or not _not_begun(response)
+                wait_s, limit = max(wait, retry_after_s(response.headers)), self._retries.busy_s
+            else:
+                # The first of two requests may be what the second one is refused for
+                if unsure and response.is_client_error and seen():
+                    return None
+                wait_s, limit = wait, again(response)
+            if self._clock() - begun + wait_s > limit:
+                return response
+            self._sleep(wait_s)
+            wait = min(2 * wait, self._retries.every_most_s)
+            if unsure and seen():
+                return None
+
+    def _answer(self, request: Asked) -> httpx.Response:
+        """What answers a change. Raises OutcomeUnknown if nobody does."""
+        try:
+            return self._sent(request)
+        except httpx.TransportError as error:
+            if _tls_refusal(error) is not None:
+                raise self._unreachable(error) from error
+            what = f"no answer came to {request.method} {request.path}: it may have taken place"
+            raise OutcomeUnknown(
+                Diagnostic("cluster.no-answer", what, self._shown, _why(error))
+            ) from error
+
+    def _sent(self, request: Asked) -> httpx.Response:
+        """What answered, as soon as anyone takes the connection. Raises Unreachable for nobody."""
+        begun, wait = self._clock(), self._retries.every_s
+        headers = {} if request.content is None else {"Content-Type": "application/json"}
+        while True:
+            try:
+                return exchanged(
+                    request,
+                    lambda: self._client.request(
+                        request.method, request.path, content=request.content, headers=headers
+                    ),
+                )
+            except httpx.DecodingError as error:
+                # Something answered, and nobody knows what
+                raise httpx.RemoteProtocolError("its answer cannot be unpacked") from error
+            except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+                late = self._clock() - begun + wait > self._retries.connect_s
+                if late or _tls_refusal(error) is not None:
+                    raise self._unreachable(error) from error
+            self._sleep(wait)
+            wait = min(2 * wait, self._retries.every_most_s)
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether the condition came true in time."""
+        begun = self._clock()
+        while not condition():
+            if self._clock() - begun > timeout_s:
+                return False
+            self._sleep(self._retries.every_s)
+        return True
+
+    def _body(self, request: Asked, response: httpx.Response, expect: Expected) -> Any:
+        """The answer's body; raises what it says is wrong."""
+        if not response.is_success:
+            raise refused(request, response, self._login_hint)
+        if response.status_code not in expect.statuses:
+            raise not_connect(request, response)
+        if expect.parse is None and not response.content:
+            return None
+        body = decoded(response)
+        if body is None:
+            raise not_connect(request, response)
+        try:
+            return body if expect.parse is None else expect.parse(body)
+        except KeyError as error:
+            raise not_connect(request, response, f"a map without {error}") from error
+        except shapes.WrongShape as error:
+            raise not_connect(request, response, str(error)) from error
+        except (TypeError, ValueError, AttributeError) as error:
+            # Its text may quote the body
+            why = "not the body that Connect answers with"
+            raise not_connect(request, response, why) from error
+
+    def _unreachable(self, error: httpx.TransportError) -> Unreachable:
+        refusal = _tls_refusal(error)
+        if refusal is not None and refusal.reason == "WRONG_VERSION_NUMBER":
+            what = "what answers there does not speak TLS"
+            hint = "if these workers listen without TLS, write http:// in the target's URL"
+            return Unreachable(Diagnostic("cluster.bad-tls", what, self._shown, hint=hint))
+        if refusal is not None:
+            what = "the Connect cluster and this side do not trust each other's certificates"
+            hint = (
+                "check the target's ca_file, or without one the system's certificate authorities"
+                " (SSL_CERT_FILE); a cluster may also want a cert_file and key_file"
+            )
+            why = refusal.reason or str(refusal)
+            return Unreachable(Diagnostic("cluster.bad-tls", what, self._shown, why, hint))
+        what = "the Connect cluster cannot be reached"
+        hint = "check the target's URL, and whether the cluster runs"
+        if isinstance(error, httpx.ProxyError):
+            hint = "check the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names, or NO_PROXY"
+        elif self._target.cert_file is None and self._shown.startswith("https"):
+            hint += " or wants a certificate of ours: cert_file and key_file"
+        return Unreachable(Diagnostic("cluster.unreachable", what, self._shown, _why(error), hint))
+
+
+def connector_path(name: str, *rest: str) -> str:
+    """Where a connector's part of the API is."""
+    return "/".join(("/connectors", quote(name, safe=""), *rest))
+
+
+def _did_nothing(response: httpx.Response) -> bool:
+    return nothing_done(connects_text(response) or "", refusal_in(response.headers))
+
+
+def _turned_away(response: httpx.Response) -> bool:
+    return is_turned_away(response.status_code) or is_starting(response)
+
+
+def _not_begun(response: httpx.Response) -> bool:
+    return was_not_begun(response.status_code) or is_starting(response)
+
+
+def _unasked() -> bool:
+    """Nothing tells whether it took place."""
+    return False
+
+
+def _told_by(done: Callable[[], bool]) -> Callable[[], bool]:
+    """A cluster that just turned a request away may turn the next one away, too."""
+
+    def asked() -> bool:
+        try:
+            return done()
+        except ConnectError:
+            return False
+
+    return asked
+
+
+def _tls_refusal(error: BaseException) -> ssl.SSLError | None:
+    """Why TLS failed, if it did; what was sent then was never looked at."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _why(error: httpx.TransportError) -> str:
+    return str(error) or type(error).__name__

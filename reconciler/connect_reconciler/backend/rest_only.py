@@ -1,0 +1,265 @@
+"""A Connect cluster that is reached by REST alone: no journal, no lease, no history.
+
+Each connector's config holds its ledger entry. REST does not report target states; they follow from
+statuses, which lag behind what was asked here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+
+from connect_reconciler.backend.backend import AtOnce, Backend, Connection, Statuses, hasty
+from connect_reconciler.backend.config_ledger import ConfigKeyLedger, NoLease
+from connect_reconciler.backend.http import HttpCluster
+from connect_reconciler.backend.lease import Lease
+from connect_reconciler.backend.observe.kafka_view import fingerprint_key_given
+from connect_reconciler.backend.observe.rest import (
+    ledger_over_rest,
+    observe_rest,
+    status_over_rest,
+)
+from connect_reconciler.backend.port import Found, OutcomeUnknown
+from connect_reconciler.backend.rest import shapes
+from connect_reconciler.backend.rest.client import RestClient, connector_path
+from connect_reconciler.backend.rest.connection import shown_url
+from connect_reconciler.backend.rest.refusals import PATIENT, Retries
+from connect_reconciler.backend.rest.shapes import FOLLOWS_S, is_passing, target_of
+from connect_reconciler.drift.model import Seen
+from connect_reconciler.ledger.topic import LedgerSnapshot
+from connect_reconciler.model.capabilities import Feature, knows
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.reserved import LEDGER_KEY, without_reserved
+from connect_reconciler.model.secrets.masked import masked_keys, same_spec, unmasked
+from connect_runtime.herder.values import ConnectorInfo
+from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
+from connect_specs.diagnostics import Diagnostic, Failed, Invalid
+from connect_specs.states import TargetState
+
+
+class RestOnlyBackend(Backend):
+    """Implements `Backend`."""
+
+    def __init__(self, project: Project, target: RestTarget) -> None:
+        super().__init__(project, {})
+        self.target = target
+
+    @property
+    def address(self) -> str:
+        return shown_url(self.target)
+
+    def observe(self, desired: Desired) -> Live:
+        key = fingerprint_key_given()
+        with self.plugins() as plugins, RestClient(self.target) as rest:
+            return observe_rest(desired, rest, now_ms=_now_ms, fingerprint_key=key, plugins=plugins)
+
+    def observe_with_history(self, desired: Desired) -> Seen:
+        # REST tells neither when things were written nor what deleted connectors left
+        return Seen(self.observe(desired))
+
+    def statuses(self) -> Statuses:
+        return Statuses(self.address, *status_over_rest(self.target))
+
+    def ledger(self) -> LedgerSnapshot:
+        return LedgerSnapshot()
+
+    def ensure_kafka(self, within_s: float | None = None) -> None:
+        """No Kafka is asked."""
+
+    def rest(self) -> RestClient:
+        return hasty(self.target)
+
+    def ensure_one_cluster(self, name: str) -> None:
+        """No topics are read that could be those of another one."""
+
+    def cluster(self, retries: Retries | None = None) -> HttpCluster:
+        return HttpCluster(RestClient.checked(self.target, retries))
+
+    @contextmanager
+    def connection(
+        self,
+        desired: Desired,
+        by: str,
+        *,
+        lease: Lease | None = None,
+        at_once: AtOnce = nullcontext,
+    ) -> Iterator[Connection]:
+        with ExitStack() as stack:
+            with at_once():
+                client = stack.enter_context(RestClient.checked(self.target, PATIENT))
+            yield connection_over_rest(client, desired, fingerprint_key_given())
+
+    def ensure_lease(self) -> None:
+        what = "over REST alone there is no lease, and no other apply is known of"
+        hint = "leave out --takeover and --lock-timeout, or add cluster.kafka to connect.yaml"
+        raise Invalid(Diagnostic("apply.no-lease", what, str(self.project.file), hint=hint))
+
+    def take_over(self, say: Callable[[str], None]) -> AbstractContextManager[Lease]:
+        self.ensure_lease()
+        raise AssertionError("there is no lease to take over")
+
+
+def connection_over_rest(
+    client: RestClient, desired: Desired, fingerprint_key: bytes | None
+) -> Connection:
+    """What an apply needs; the ledger is as the configs hold it now. The caller closes `client`."""
+
+    def unmask(name: str, config: Mapping[str, str]) -> Mapping[str, str]:
+        spec, owned = desired.connectors.get(name), ledger.state.connectors.get(name)
+        wanted = {} if spec is None else spec.config
+        recorded = {} if owned is None else owned.config
+        return unmasked(name, config, wanted, recorded, fingerprint_key)
+
+    asks = HttpCluster(client)
+    read_back = RestReadBack(asks, client, unmask)
+    state, kept = ledger_over_rest(client, fingerprint_key)
+    ledger = ConfigKeyLedger(state, RestEntryStore(asks, read_back), kept)
+    return Connection(KeyedCluster(client, ledger.entry, read_back), ledger, NoLease(), read_back)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class RestReadBack:
+    """Implements `ReadBack`. `unmask` puts known values in the place of a connector's masks.
+
+    What was asked and written here counts until the cluster says it too, and a state also where its
+    status says nothing: a worker that is not the leader may follow late.
+    """
+
+    cluster: HttpCluster
+    client: RestClient
+    unmask: Callable[[str, Mapping[str, str]], Mapping[str, str]]
+    _asked: dict[str, TargetState] = field(default_factory=dict)
+    _written: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, name: str) -> Found | None:
+        with self._lock:
+            exists, written = name in self._asked, self._written.get(name)
+        told: list[ConnectorInfo | None] = []
+
+        def followed() -> bool:
+            info: ConnectorInfo | None = self.client.read(
+                connector_path(name), shapes.connector, exists=exists
+            )
+            told.append(info)
+            return info is None or written is None or same_spec(info.config, written)
+
+        self.client.wait_for(followed, FOLLOWS_S)
+        info = told[-1]
+        if info is None:
+            return None
+        target = self.target(name) or TargetState.RUNNING
+        return Found(self.unmask(name, info.config), target, len(info.tasks))
+
+    def asked(self, name: str, target: TargetState) -> None:
+        """Takes note of what the cluster has accepted."""
+        with self._lock:
+            self._asked[name] = target
+
+    def wrote(self, name: str, config: Mapping[str, str]) -> None:
+        """Takes note of a config that the cluster has accepted."""
+        with self._lock:
+            self._written[name] = without_reserved(config)
+
+    def deleted(self, name: str) -> None:
+        """Takes note that nothing is there any more."""
+        with self._lock:
+            self._asked.pop(name, None)
+            self._written.pop(name, None)
+
+    def target(self, name: str) -> TargetState | None:
+        """The target state; None where it is unknown."""
+        with self._lock:
+            asked = self._asked.get(name)
+        told: list[TargetState | None] = []
+
+        def settled() -> bool:
+            status = self.cluster.status(name)
+            told.append(target_of(status))
+            if asked is None:
+                return not is_passing(status)
+            return told[-1] in (None, asked)
+
+        self.client.wait_for(settled, FOLLOWS_S)
+        return told[-1] or asked
+
+
+@dataclass(frozen=True, slots=True)
+class RestEntryStore:
+    """Implements `EntryStore`."""
+
+    cluster: HttpCluster
+    read_back: RestReadBack
+
+    def target(self, name: str) -> TargetState | None:
+        return self.read_back.target(name)
+
+    def offsets(self, name: str) -> Sequence[OffsetEntry]:
+        return self.cluster.offsets(name)
+
+    def write_entry(self, name: str, entry: str) -> None:
+        try:
+            self._write(name, entry)
+        except OutcomeUnknown:
+            # Asked again rather than looked for: it says the same twice
+            self._write(name, entry)
+
+    def _write(self, name: str, entry: str) -> None:
+        if knows(self.cluster.version, Feature.PATCH_CONFIG):
+            self.cluster.patch_config(name, {LEDGER_KEY: entry})
+            return
+        found = self.read_back(name)
+        config = {} if found is None else found.config
+        masked = sorted(masked_keys(config))
+        if masked:
+            what = f"the cluster masks {', '.join(masked)}, and a mask is never written"
+            hint = "put the true value into the spec, or a ${provider:…} reference"
+            raise Failed(Diagnostic("ledger.masked-config", what, name, hint=hint))
+        self.cluster.update_config(name, {**config, LEDGER_KEY: entry})
+
+
+class KeyedCluster(HttpCluster):
+    """Writes a connector's ledger entry with its config, and notes what was accepted."""
+
+    def __init__(
+        self, client: RestClient, entry: Callable[[str], str], read_back: RestReadBack
+    ) -> None:
+        super().__init__(client)
+        self._entry = entry
+        self._read_back = read_back
+
+    def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
+        super().create(name, self._keyed(name, config), state)
+        self._read_back.asked(name, state)
+        self._read_back.wrote(name, config)
+
+    def update_config(self, name: str, config: Mapping[str, str]) -> None:
+        super().update_config(name, self._keyed(name, config))
+        self._read_back.wrote(name, config)
+
+    def stop(self, name: str) -> None:
+        super().stop(name)
+        self._read_back.asked(name, TargetState.STOPPED)
+
+    def pause(self, name: str) -> None:
+        super().pause(name)
+        self._read_back.asked(name, TargetState.PAUSED)
+
+    def resume(self, name: str) -> None:
+        super().resume(name)
+        self._read_back.asked(name, TargetState.RUNNING)
+
+    def delete(self, name: str) -> None:
+        super().delete(name)
+        self._read_back.deleted(name)
+
+    def _keyed(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
+        entry, bare = self._entry(name), without_reserved(config)
+        return {**bare, LEDGER_KEY: entry} if entry else bare

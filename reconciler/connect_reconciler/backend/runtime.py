@@ -1,0 +1,271 @@
+"""Our runtime as the cluster of a project.
+
+A living leader is asked over its REST API; where nobody leads, this process does, until it has
+finished. It never leads beside another. While it leads no tasks run: a connector that is resumed
+then starts when a runtime does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TypeVar
+
+from connect_reconciler.backend.backend import Statuses, hasty
+from connect_reconciler.backend.http import HttpCluster
+from connect_reconciler.backend.lease import LeaseRefused, identity
+from connect_reconciler.backend.observe.kafka_view import KafkaView, KeepingView
+from connect_reconciler.backend.on_kafka import KafkaBackend
+from connect_reconciler.backend.port import Cluster
+from connect_reconciler.backend.rest.client import RestClient
+from connect_reconciler.backend.rest.refusals import Retries
+from connect_reconciler.model.live import Live
+from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.herder.assembly import ConnectHerder, Edges
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.herder import Herder
+from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.herder.verbs import Verbs
+from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.joining import ensure_topics
+from connect_runtime.kafka.clients import check_reachable
+from connect_runtime.kafka.election import Election, Leader, find_leader
+from connect_runtime.kafka.errors import is_denied
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.rest.password import USER, password_file, read_password
+from connect_runtime.storage import config_topic, status_topic
+from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
+from connect_runtime.validation.validate import check
+from connect_runtime.worker_config import from_project
+from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
+from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
+from connect_specs.states import TargetState
+
+# A leader that was killed is still named for 6 s; one that just won has yet to read its topics.
+_CHOOSE_S = 15.0
+_ELECTION_S = 2.0
+_ELECTED_S = 3.0
+_JOIN_S = 10.0
+_EVERY_S = 0.2
+
+
+class RuntimeBackend(KafkaBackend):
+    """Implements `Backend`."""
+
+    @property
+    def address(self) -> str:
+        return self.project.group_id
+
+    def _with_workers(self, desired: Desired, live: Live, view: KeepingView) -> Live:
+        return replace(live, ours=True)
+
+    def statuses(self) -> Statuses:
+        topics, view = self.project.topics, KafkaView(self.kafka)
+        view.cluster_id()
+        config = config_topic.reduce_all(ConfigSnapshot(), view.records(topics.config))
+        leader = find_leader(self.kafka, self.project.group_id, topics.config, _ELECTED_S)
+        status = status_topic.reduce_all(StatusSnapshot(), view.records(topics.status))
+        return Statuses(leader.identity if leader else None, config, status)
+
+    def config(self, name: str) -> Mapping[str, str] | None:
+        # Nobody has to lead for that
+        records = KafkaView(self.kafka).records(self.project.topics.config)
+        found = config_topic.reduce_all(ConfigSnapshot(), records).connectors.get(name)
+        return None if found is None else found.config
+
+    def rest(self) -> RestClient | None:
+        leader = _leader(self.project, self.kafka)
+        if leader is None or not leader.identity.startswith(("http://", "https://")):
+            return None
+        target = runtime_target(self.project, leader.identity)
+        return hasty(target, login_hint(self.project), direct=True)
+
+    def ensure_one_cluster(self, name: str) -> None:
+        check_reachable(self.kafka)
+
+    def cluster(self, retries: Retries | None = None) -> Cluster:
+        check_reachable(self.kafka)
+        deadline = time.monotonic() + _CHOOSE_S
+        while True:
+            leader = _leader(self.project, self.kafka)
+            if leader is None:
+                found: Cluster | None = _lead(self.project, self.kafka)
+            else:
+                found = _over_http(self.project, leader.identity)
+            if found is not None:
+                return found
+            if time.monotonic() > deadline:
+                raise _taken(leader, self.project.group_id)
+            time.sleep(_EVERY_S)
+
+    def _cluster_to_change(self, desired: Desired, logs: KafkaLogs, stack: ExitStack) -> Cluster:
+        cluster = self.cluster()
+        stack.callback(cluster.close)
+        return cluster
+
+
+def _leader(project: Project, client: Mapping[str, str]) -> Leader | None:
+    return find_leader(client, project.group_id, project.topics.config, _ELECTION_S)
+
+
+def _over_http(project: Project, url: str) -> HttpCluster | None:
+    """None where nobody answers at this leader's address, or it has none."""
+    if not url.startswith(("http://", "https://")):
+        return None
+    target, hint = runtime_target(project, url), login_hint(project)
+    cluster = HttpCluster(RestClient(target, login_hint=hint, direct=True))
+    if cluster.ready():
+        return cluster
+    cluster.close()
+    return None
+
+
+def _taken(leader: Leader | None, group_id: str) -> ConnectError:
+    if leader is None:
+        what = "no leader can be elected"
+        return Unreachable(Diagnostic("cluster.no-leader", what, group_id))
+    if leader.identity.startswith(("http://", "https://")):
+        what = f"the leader does not answer at {leader.identity}"
+        hint = "check that this address can be reached from here, and the runtime's log"
+        return Unreachable(Diagnostic("cluster.leader-silent", what, group_id, hint=hint))
+    what = f"another apply is running: {leader.identity}"
+    return LeaseRefused(Diagnostic("apply.leased", what, group_id, hint="wait until it has ended"))
+
+
+def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | None:
+    """Leads in this process; None if another one won the election."""
+    worker, _ = from_project(replace(project, kafka=client), None, resolve=False)
+    who = identity(time.time_ns() // 1_000_000)
+    with ExitStack() as stack:
+        logs = KafkaLogs(client)
+        stack.callback(logs.close)
+        # made only if a connector whose offsets move holds a reference
+        providers = ConfigProviders(worker.properties)
+        stack.callback(providers.close)
+        ensure_topics(worker, logs)
+        herder = ConnectHerder(
+            who,
+            WorkerSettings(project.group_id, project.topics, who, worker.properties),
+            Edges(
+                logs=logs,
+                groups=SinkGroups(),
+                election=Election(client, project.group_id, project.topics.config, who),
+                launcher=None,
+                check=lambda name, config: check(config, worker),
+                leader=lambda: None,
+                providers=providers,
+            ),
+        )
+        stack.callback(herder.stop)
+        herder.start()
+        if not _wait(lambda: _leads(herder.herder), _JOIN_S):
+            return None
+        return InProcessCluster(herder.verbs, stack.pop_all().close)
+
+
+def _leads(herder: Herder) -> bool:
+    """Raises the obstacle if it is a right that this login lacks: waiting does not help then."""
+    if herder.obstacle is not None and is_denied(herder.obstacle):
+        raise herder.obstacle
+    return herder.leading
+
+
+def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def runtime_target(project: Project, url: str) -> RestTarget:
+    """Without a login where this folder has no password."""
+    password = read_password(project.data)
+    return RestTarget(url) if password is None else RestTarget(url, USER, password)
+
+
+def login_hint(project: Project) -> str:
+    """What to do where the runtime refuses the login."""
+    return (
+        f"copy the runtime's password file to {password_file(project.data)}; on the runtime's "
+        "machine, `connect password` says where it is"
+    )
+
+
+T = TypeVar("T")
+
+
+class InProcessCluster:
+    """Implements `Cluster`. `close` ends the herder's leadership."""
+
+    def __init__(self, verbs: Verbs, close: Callable[[], None]) -> None:
+        self._verbs = verbs
+        self._close = close
+
+    @property
+    def runs_tasks(self) -> bool:
+        return False
+
+    def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
+        self._verbs.create(name, config, state)
+
+    def update_config(self, name: str, config: Mapping[str, str]) -> None:
+        self._verbs.put_config(name, config)
+
+    def config(self, name: str) -> Mapping[str, str] | None:
+        return _found(lambda: self._verbs.config(name))
+
+    def status(self, name: str) -> ConnectorStatus | None:
+        return _found(lambda: self._verbs.status(name))
+
+    def stop(self, name: str) -> None:
+        self._verbs.stop(name)
+
+    def pause(self, name: str) -> None:
+        self._verbs.pause(name)
+
+    def resume(self, name: str) -> None:
+        self._verbs.resume(name)
+
+    def restart(self, name: str) -> None:
+        self._verbs.restart(name, include_tasks=True, only_failed=True)
+
+    def delete(self, name: str) -> None:
+        self._verbs.delete(name)
+
+    def offsets(self, name: str) -> Sequence[OffsetEntry]:
+        return self._verbs.offsets(name)
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
+        return _explained(lambda: self._verbs.alter_offsets(name, offsets))
+
+    def reset_offsets(self, name: str) -> str:
+        return _explained(lambda: self._verbs.reset_offsets(name))
+
+    def close(self) -> None:
+        self._close()
+
+
+def _explained(ask: Callable[[], T]) -> T:
+    """With the right that is missing, which Connect's text leaves out."""
+    try:
+        return ask()
+    except RequestError as error:
+        cause = error.__cause__
+        if not isinstance(cause, ConnectError) or not is_denied(cause):
+            raise
+        why = f"{error.message}: {cause} ({cause.diagnostics[0].why})"
+        raise RequestError(error.status, why) from cause
+
+
+def _found(ask: Callable[[], T]) -> T | None:
+    try:
+        return ask()
+    except RequestError as error:
+        if error.status == 404:
+            return None
+        raise

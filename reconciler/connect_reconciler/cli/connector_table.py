@@ -1,0 +1,181 @@
+"""One row per connector, the same in `status` and `up`."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from connect_reconciler.backend.observe.plugin_facts import error_line
+from connect_reconciler.cli.output import table
+from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.storage.snapshots import State, TaskId
+from connect_specs.printable import one_line
+
+_UNKNOWN = "-"
+_REASON = "REASON"
+# The state of a connector that a spec names but that is not on the cluster
+MISSING = "MISSING"
+_GAP = 2
+# With less room than this, reasons stand below their row
+_REASON_LEAST = 24
+_REASON_LINES = 3
+_INDENT = "    "
+# How many tasks a reason names
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One connector. It is FAILED if one of its tasks is.
+
+    `running` is None if no runtime is up. `short` counts tasks that wait for a slot, None if
+    unknown. `why` says why it or its tasks do not run. `target` is its target state and `project`
+    its owner, where they are shown.
+    """
+
+    name: str
+    kind: str
+    state: str
+    tasks: int
+    running: int | None
+    short: int | None
+    why: tuple[str, ...] = ()
+    target: str = ""
+    project: str = ""
+
+
+def missing(name: str, why: str, *, target: str) -> Row:
+    """The row of a connector that should be on the cluster but is not."""
+    return Row(name, _UNKNOWN, MISSING, 0, None, None, (why,), target)
+
+
+def row_of(status: ConnectorStatus, waiting: Sequence[TaskId] = (), *, target: str = "") -> Row:
+    """The row of a connector whose runtime is up."""
+    return Row(
+        name=status.name,
+        kind=status.type,
+        state=state_of(status).value,
+        tasks=len(status.tasks),
+        running=sum(task.state is State.RUNNING for task in status.tasks.values()),
+        short=sum(task.connector == status.name for task in waiting),
+        why=reasons(status),
+        target=target,
+    )
+
+
+def state_of(status: ConnectorStatus) -> State:
+    """A connector's own state; FAILED as soon as one of its tasks is."""
+    failed = any(task.state is State.FAILED for task in status.tasks.values())
+    return State.FAILED if failed else status.connector.state
+
+
+def reasons(status: ConnectorStatus) -> tuple[str, ...]:
+    """Why a connector or its tasks do not run, each reason once, with the tasks that have it."""
+    found = [] if status.connector.trace is None else [error_line(status.connector.trace)]
+    tasks: dict[str, list[int]] = {}
+    for number, task in sorted(status.tasks.items()):
+        if task.trace is not None:
+            tasks.setdefault(error_line(task.trace), []).append(number)
+    for reason, numbers in tasks.items():
+        found.append(
+            reason if len(numbers) == len(status.tasks) else f"{_named(numbers)}: {reason}"
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def draw(
+    rows: Sequence[Row], rates: Mapping[str, str] | None = None, *, width: int | None = None
+) -> str:
+    """The rows as a table, each reason in its row; no wider than `width`, where names allow it."""
+    columns: dict[str, Callable[[Row], str]] = {
+        "CONNECTOR": lambda row: one_line(row.name),
+        "TYPE": lambda row: row.kind,
+        "STATE": lambda row: row.state,
+        "TASKS": _tasks,
+    }
+    if any(row.short is not None for row in rows):
+        columns["SLOTS SHORT"] = lambda row: _number(row.short)
+    if any(row.target for row in rows):
+        columns = {"CONNECTOR": columns["CONNECTOR"], "TARGET": lambda row: row.target} | columns
+    if any(row.project for row in rows):
+        columns["PROJECT"] = lambda row: one_line(row.project)
+    if rates is not None:
+        columns["RATE"] = lambda row: rates.get(row.name, _UNKNOWN)
+    head = list(columns)
+    cells = [[cell(row) for cell in columns.values()] for row in rows]
+    if not any(row.why for row in rows):
+        return table(head, cells)
+    room = _room([head, *cells], width)
+    if room is not None and room < _REASON_LEAST:
+        return _with_reasons_below(table(head, cells), rows, width or 0)
+    lines: list[list[str]] = []
+    for row, line in zip(rows, cells, strict=True):
+        first, *more = [part for why in row.why for part in _wrapped(why, room)] or [""]
+        lines.append([*line, first])
+        lines += [[*[""] * len(head), part] for part in more]
+    return table([*head, _REASON], lines)
+
+
+def short_of_slots(rows: Sequence[Row]) -> str:
+    """What to do about tasks that wait for a slot; empty if none does."""
+    short = sum(row.short or 0 for row in rows)
+    if not short:
+        return ""
+    who = "1 task waits" if short == 1 else f"{short} tasks wait"
+    return f"{who} for a slot: `connect down`, then `connect up --slots N` with a larger N"
+
+
+def changes(before: Mapping[str, Row], after: Mapping[str, Row]) -> list[str]:
+    """One line for each connector that changed."""
+    lines = []
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if new is None:
+            lines.append(f"{name}: deleted")
+        elif new != old:
+            short = f", {new.short} short of a slot" if new.short else ""
+            lines.append(f"{name}: {new.state}, tasks {_tasks(new)} running{short}")
+            lines += [f"{name}: {line}" for line in new.why if old is None or line not in old.why]
+    return lines
+
+
+def _room(lines: Sequence[Sequence[str]], width: int | None) -> int | None:
+    """The width left for a column after these; None for unlimited."""
+    if width is None:
+        return None
+    columns = zip(*lines, strict=True)
+    return width - sum(max(map(len, column)) + _GAP for column in columns)
+
+
+def _with_reasons_below(drawn: str, rows: Sequence[Row], width: int) -> str:
+    head, *lines = drawn.splitlines()
+    found = [head]
+    for row, line in zip(rows, lines, strict=True):
+        found.append(line)
+        room = max(width - len(_INDENT), _REASON_LEAST)
+        found += [f"{_INDENT}{part}" for why in row.why for part in _wrapped(why, room)]
+    return "".join(f"{line}\n" for line in found)
+
+
+def _wrapped(text: str, room: int | None) -> Iterator[str]:
+    if room is None:
+        yield text
+        return
+    yield from textwrap.wrap(text, room, max_lines=_REASON_LINES, placeholder=" …")
+
+
+def _tasks(row: Row) -> str:
+    return _UNKNOWN if row.state == MISSING else f"{_number(row.running)}/{row.tasks}"
+
+
+def _number(value: int | None) -> str:
+    return _UNKNOWN if value is None else str(value)
+
+
+def _named(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"task {numbers[0]}"
+    named = ", ".join(map(str, numbers[:_NAMED]))
+    left = len(numbers) - _NAMED
+    return f"tasks {named} and {left} more" if left > 0 else f"tasks {named}"

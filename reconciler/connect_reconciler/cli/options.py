@@ -1,0 +1,200 @@
+"""Options that several verbs share, and how their values are read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connect_reconciler.cli.shell_completion import connector_names
+from connect_reconciler.workflow.user import Choices
+from connect_specs.diagnostics import Diagnostic, Invalid
+
+if TYPE_CHECKING:
+    from connect_reconciler.plan.scope import Scope
+    from connect_specs.desired import Project
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
+_UNITS_S = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+
+
+class Warned(StrEnum):
+    """Which warnings to show: about what changes, or all."""
+
+    CHANGES = "changes"
+    ALL = "all"
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON.")]
+AsMarkdown = Annotated[
+    bool,
+    typer.Option("--markdown", help="Write Markdown, short enough for a pull request comment."),
+]
+PageFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--html", metavar="FILE", help="Also write an HTML page that folds, filters and searches."
+    ),
+]
+Warnings = Annotated[
+    Warned,
+    typer.Option("--warnings", help="Show warnings about what changes, or all of them."),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="GLOB",
+        help="Only connectors whose names match. Repeatable.",
+        autocompletion=connector_names,
+    ),
+]
+Excludes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude",
+        metavar="GLOB",
+        help="Skip connectors whose names match. Repeatable.",
+        autocompletion=connector_names,
+    ),
+]
+ExplainVars = Annotated[
+    bool,
+    typer.Option("--explain-vars", help="Show which file each value of values/ comes from."),
+]
+Every = Annotated[
+    str, typer.Option("--every", metavar="TIME", help="How often to check: 30s, 5min.")
+]
+AllowEmpty = Annotated[
+    bool,
+    typer.Option(
+        "--allow-empty", help="Allow a plan to delete every connector that the project owns."
+    ),
+]
+MaxDeletes = Annotated[
+    int | None,
+    typer.Option(
+        "--max-deletes", min=0, metavar="N", help="Refuse a plan with more than N deletes."
+    ),
+]
+
+
+def ensure_one_form(*, as_json: bool, as_markdown: bool) -> None:
+    """stdout holds one result. Raises BadParameter if both forms are asked for."""
+    if as_json and as_markdown:
+        raise typer.BadParameter("--json and --markdown cannot be used together")
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """The files for a plan, and its form on stdout. Raises BadParameter for two forms."""
+
+    out: Path | None
+    html: Path | None
+    as_markdown: bool
+    as_json: bool
+    warned: Warned = Warned.CHANGES
+
+    def __post_init__(self) -> None:
+        ensure_one_form(as_json=self.as_json, as_markdown=self.as_markdown)
+
+
+def with_delete_limits(project: Project, most: int | None, *, allow_empty: bool) -> Project:
+    """The project with the delete limits of the command line over those of connect.yaml."""
+    limits = replace(project.deletes, allow_empty=allow_empty)
+    if most is not None:
+        limits = replace(limits, most=most, where=None)
+    return replace(project, deletes=limits)
+
+
+def delete_options(most: int | None, *, allow_empty: bool) -> tuple[str, ...]:
+    """The delete limits as options on a command line."""
+    number = () if most is None else ("--max-deletes", str(most))
+    return (*(("--allow-empty",) if allow_empty else ()), *number)
+
+
+def scope_of(targets: list[str] | None, exclude: list[str] | None) -> Scope:
+    """The connectors that --target and --exclude choose."""
+    from connect_reconciler.plan.scope import Scope
+
+    return Scope(tuple(targets or ()), tuple(exclude or ()))
+
+
+def ensure_whole(scope: Scope) -> None:
+    """Raises Invalid for --target or --exclude with a saved plan."""
+    if not scope.whole:
+        what = "a saved plan is applied unchanged: --target and --exclude cannot be used with it"
+        hint = "use them with `connect plan --out`"
+        raise Invalid(Diagnostic("apply.scope-of-a-file", what, hint=hint))
+
+
+def duration(text: str | float) -> float:
+    """A duration such as `90`, `30s`, `5m` or `1h`, in seconds. Raises BadParameter."""
+    found = _DURATION.fullmatch(str(text).strip())
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is not a duration; write 90, 30s, 5m or 1h")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def duration_text(seconds: float) -> str:
+    """A duration as short as possible: `5m`."""
+    for unit, size in (("h", 3600), ("m", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g}s"
+
+
+def seconds(text: str) -> float:
+    """The interval of `--every`: `30s` as 30.0. Raises Invalid below 0.1 s."""
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = _UNITS_S.get(text[len(number) :] or "s")
+    if unit is None or not number.replace(".", "", 1).isdecimal() or float(number) * unit < 0.1:
+        hint = "write a number with s, min or h: 30s"
+        raise Invalid(
+            Diagnostic("usage", f"{text!r} is not a valid interval", "--every", hint=hint)
+        )
+    return float(number) * unit
+
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Parallelism = Annotated[
+    int, typer.Option(min=1, metavar="N", help="How many connectors to change at the same time.")
+]
+FailFast = Annotated[
+    bool, typer.Option("--fail-fast", help="Stop starting new connectors after the first failure.")
+]
+TakeOver = Annotated[
+    bool, typer.Option("--takeover", help="Take the lease over from a running apply.")
+]
+HealthTimeout = Annotated[
+    float,
+    typer.Option(min=0, metavar="S", help="Seconds to wait for connectors to become healthy."),
+]
+HealthyFor = Annotated[
+    float, typer.Option(min=0, metavar="S", help="Seconds that connectors must stay healthy.")
+]
+Settle = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        metavar="S",
+        help="REST-only targets: seconds after a change until a status counts as current.",
+    ),
+]
+LockTimeout = Annotated[
+    float,
+    typer.Option(
+        parser=duration,
+        metavar="DURATION",
+        help="How long to wait for a running apply: 90, 30s, 5m, 1h. Default: do not wait.",
+        show_default=False,
+    ),
+]
+
+
+DEFAULT = Choices()

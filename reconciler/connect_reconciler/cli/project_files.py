@@ -1,0 +1,142 @@
+"""Files that verbs write into the project: `.connect/`, specs and exports."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from connect_reconciler.cli.signals import may_change
+from connect_runtime.private_files import make_private_folder
+from connect_specs.diagnostics import Diagnostic, Invalid, Location
+
+if TYPE_CHECKING:
+    from connect_specs.desired import Project
+
+
+def make_data_folder(project: Project) -> None:
+    """Creates `.connect/`, readable only by this user, and keeps it out of git."""
+    make_private_folder(project.data)
+    ignore = project.data / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+
+
+def first_folder(project: Project) -> Path:
+    """The first existing folder in `specs` of connect.yaml, else the first that can be created.
+
+    Raises Invalid if there is none.
+    """
+    folders = [project.folder / entry for entry in project.specs]
+    for folder in folders:
+        if folder.is_dir():
+            return folder
+    for folder in folders:
+        if _may_be_created(folder):
+            return folder
+    what = "connect.yaml's 'specs' names no folder"
+    hint = "add one there, such as connectors/, or use --out"
+    raise Invalid(Diagnostic("specs.no-folder", what, str(project.file), hint=hint))
+
+
+def _may_be_created(folder: Path) -> bool:
+    is_glob = any(mark in str(folder) for mark in "*?[")
+    return not (is_glob or folder.suffix or folder.exists() or folder.is_symlink())
+
+
+def before_creating(folder: Path, project: Project) -> Project:
+    """The project without this folder in its `specs` if the folder does not exist yet.
+
+    For all other verbs, a missing folder is an error.
+    """
+    if not _may_be_created(folder):
+        return project
+    left = tuple(each for each in project.specs if project.folder / each != folder)
+    return replace(project, specs=left)
+
+
+def file_names(connectors: Mapping[str, object], ending: str) -> dict[str, str]:
+    """A file name for each connector: its own name if every system allows it."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in sorted(connectors):
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")
+        if stem != name or stem.lower() in taken or len(stem) > 200:
+            digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+            stem = f"{stem[:200]}-{digest}".lstrip("-")
+        taken.add(stem.lower())
+        found[name] = f"{stem}{ending}"
+    return found
+
+
+@contextmanager
+def written(
+    folder: Path, texts: Mapping[str, str], *, force: bool, mode: int = 0o666
+) -> Iterator[None]:
+    """Writes the files, and restores the earlier ones if the context raises. Raises Invalid.
+
+    `force` overwrites existing files. `mode`, less the umask, is who may read them.
+    """
+    there = [name for name in texts if (folder / name).exists()]
+    if there and not force:
+        what, hint = "the file already exists", "--force overwrites it"
+        raise Invalid(
+            *(
+                Diagnostic("file.exists", what, Location(str(folder / name)), hint=hint)
+                for name in there
+            )
+        )
+    before: dict[Path, bytes | None] = {}
+    created = [each for each in (folder, *folder.parents) if not each.exists()]
+    may_change()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            file = folder / name
+            content = file.read_bytes() if file.exists() else None
+            replace_file(file, text, mode=mode)
+            before[file] = content
+        yield
+    except OSError as error:
+        _restore(before, created)
+        what, why = "the file cannot be written", error.strerror or type(error).__name__
+        where = Location(str(error.filename or folder))
+        raise Invalid(Diagnostic("file.unwritable", what, where, why)) from error
+    except BaseException:
+        _restore(before, created)
+        raise
+
+
+def _restore(before: Mapping[Path, bytes | None], created: Sequence[Path]) -> None:
+    """`created` are new folders, the innermost first."""
+    for file, content in before.items():
+        if content is None:
+            file.unlink(missing_ok=True)
+        else:
+            replace_file(file, content)
+    with suppress(OSError):
+        for folder in created:
+            folder.rmdir()
+
+
+def replace_file(file: Path, content: str | bytes, *, mode: int = 0o666) -> None:
+    """Writes the whole file or none of it. `mode`, less the umask, is who may read it.
+
+    Raises OSError.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    unfinished = file.with_name(f".{file.name}.new")
+    unfinished.unlink(missing_ok=True)
+    handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
+        unfinished.replace(file)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,117 @@
+"""What a verb works on: the project, its values and its secrets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import typer
+
+from connect_specs.diagnostics import ConnectError
+from connect_specs.printable import one_line
+
+if TYPE_CHECKING:
+    from connect_specs.desired import Project
+    from connect_specs.value_origins import Origin
+
+
+_SENSITIVE = "(sensitive)"
+# The keys of a connector whose spec cannot be read: any of them may be sensitive
+_EVERYTHING = ("*",)
+_REREAD_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The folder that a verb runs in, and the environment whose values its files use.
+
+    `given` are the values of `--var`, which override those of the environment. Paths that the user
+    writes are relative to the folder.
+    """
+
+    folder: Path
+    env: str | None = None
+    given: tuple[str, ...] = field(default=(), repr=False)
+
+    def project(self) -> Project:
+        """The project of the nearest connect.yaml above. Raises Invalid."""
+        from connect_specs.project import find_project, load_project
+
+        return load_project(find_project(self.folder), self.env, given=self.given)
+
+    def in_environment(self, variables: Mapping[str, str]) -> Self:
+        """The same, with the environment of CONNECT_ENV if `--env` is not given."""
+        return replace(self, env=self.env or variables.get("CONNECT_ENV") or None)
+
+    def path(self, named: Path) -> Path:
+        """A path that the user wrote, resolved against the folder."""
+        return self.folder / named
+
+
+def invocation(context: typer.Context) -> Invocation:
+    """The invocation that the root command put into the context."""
+    found = context.obj
+    assert isinstance(found, Invocation), "the root command ran first"
+    return found
+
+
+def origins_of(project: Project) -> tuple[Origin, ...]:
+    """All values of the project; none if it has no values/. Raises Invalid."""
+    from connect_specs.value_origins import origins
+    from connect_specs.values import load_values
+
+    values = load_values(project.folder, project.env, project.given)
+    return () if values is None else tuple(origins(values))
+
+
+def origins_text(found: tuple[Origin, ...]) -> str:
+    """One line per value."""
+    lines = []
+    for each in found:
+        line = f"{each.name} = {_SENSITIVE if each.text is None else each.text}  ({each.where}"
+        if each.overrides:
+            line += f", overrides {', '.join(map(str, each.overrides))}"
+        lines.append(f"{one_line(line)})\n")
+    return "".join(lines) or "there are no values: this project has no values/\n"
+
+
+def origins_json(found: tuple[Origin, ...]) -> list[dict[str, object]]:
+    """As `--json` shows them: for secrets, `value` is null and `sensitive` true."""
+    return [
+        {
+            "name": each.name,
+            "value": each.text,
+            "sensitive": each.text is None,
+            "where": str(each.where),
+            "overrides": [str(place) for place in each.overrides],
+        }
+        for each in found
+    ]
+
+
+def sensitive_by_specs(project: Project) -> Callable[[str], Collection[str]]:
+    """The sensitive keys of each connector, from the specs; they are reread after 5 s."""
+    read: list[tuple[float, dict[str, tuple[str, ...]] | None]] = []
+
+    def sensitive(name: str) -> Collection[str]:
+        now = time.monotonic()
+        if not read or now - read[0][0] > _REREAD_S:
+            read[:] = [(now, _by_name(project))]
+        found = read[0][1]
+        return _EVERYTHING if found is None else found.get(name, ())
+
+    return sensitive
+
+
+def _by_name(project: Project) -> dict[str, tuple[str, ...]] | None:
+    from connect_specs.loader import load_specs
+
+    try:
+        connectors = load_specs(project).connectors
+    except ConnectError:
+        # Other verbs report what is wrong with specs
+        return None
+    return {name: spec.sensitive for name, spec in connectors.items()}

@@ -1,0 +1,187 @@
+"""What is wrong with a cluster? Pure; says which keys differ, never their values.
+
+What moves by itself is no difference: passing statuses, and the offsets of what runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from connect_reconciler.backend.rest.shapes import target_of
+from connect_reconciler.doctor.facts import Finding, RestSide, TopicFacts, TopicsSide
+from connect_reconciler.model.capabilities import NEWEST_TRIED, OLDEST, parse, too_old
+from connect_reconciler.model.secrets.masked import masked_keys
+from connect_runtime.storage.snapshots import State, TaskId
+from connect_specs.desired import Project
+from connect_specs.diagnostics import Diagnostic
+
+_RESTART = "restart the worker that answered, or ask another one"
+
+
+def compare(topics: TopicsSide, rest: RestSide) -> Iterator[Finding]:
+    """All differences, connector by connector."""
+    if rest.cluster_id and rest.cluster_id != topics.cluster_id:
+        what = f"the workers use the Kafka cluster {rest.cluster_id}, not {topics.cluster_id}"
+        hint = "check cluster.kafka and cluster.target: they are of two clusters"
+        yield _error("doctor.other-kafka", what, "", hint)
+        return
+    in_topics, in_rest = topics.config.connectors, rest.infos
+    if in_rest and not in_topics:
+        what = f"the config topic is empty, and the REST API tells of {len(in_rest)} connectors"
+        hint = "check cluster.group.id and cluster.topics: the workers use other topics"
+        yield _error("doctor.other-topics", what, "", hint)
+        return
+    for name in sorted(in_topics.keys() - in_rest.keys()):
+        what = f"connector {name} is in the config topic, and the REST API does not know it"
+        yield _error("doctor.only-in-topic", what, topics.places.config(name), _RESTART)
+    for name in sorted(in_rest.keys() - in_topics.keys()):
+        what = f"the REST API tells of connector {name}, and the config topic does not hold it"
+        yield _error("doctor.only-in-rest", what, name, _RESTART)
+    for name in sorted(in_topics.keys() & in_rest.keys()):
+        yield from _config(name, topics, rest)
+        yield from _target(name, topics, rest)
+        yield from _status(name, topics, rest)
+        yield from _offsets(name, topics, rest)
+
+
+def _config(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Finding]:
+    stored = {**topics.config.connectors[name].config, "name": name}
+    told = {**rest.infos[name].config, "name": name}
+    masked = masked_keys(told)
+    keys = [
+        key
+        for key in sorted(stored.keys() | told.keys())
+        if stored.get(key) != told.get(key) and key not in masked
+    ]
+    if keys:
+        what = f"the config of {name} is another one over REST: {', '.join(keys)}"
+        yield _error("doctor.config", what, topics.places.config(name), _RESTART)
+
+
+def _target(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Finding]:
+    stored, told = topics.config.connectors[name].target, target_of(rest.statuses.get(name))
+    if told is not None and told is not stored:
+        what = f"{name} was asked to be {stored.value}, and is {told.value} over REST"
+        yield _error("doctor.target", what, topics.places.target(name), _RESTART)
+
+
+def _status(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Finding]:
+    told = rest.statuses.get(name)
+    stored = topics.status.connectors.get(name)
+    if told is None or stored is None:
+        if (told is None) is not (stored is None):
+            where = "over REST" if stored is None else "in the status topic"
+            yield _error("doctor.status", f"{name} has a status {where} only", name, _RESTART)
+        return
+    parts = [("the connector", stored.state, told.connector.state)]
+    parts += [
+        (f"task {number}", found.state, part.state)
+        for number, part in sorted(told.tasks.items())
+        if (found := topics.status.tasks.get(TaskId(name, number))) is not None
+    ]
+    for who, in_topic, over_rest in parts:
+        if in_topic is not over_rest:
+            what = f"{name}: {who} is {in_topic.value} in the status topic, {over_rest.value} over"
+            yield _error("doctor.status", f"{what} REST", name, _RESTART)
+
+
+def _offsets(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Finding]:
+    if name not in topics.offsets or name not in rest.offsets:
+        return
+    stored, told = topics.offsets[name], rest.offsets[name]
+    for partition in sorted(stored.differences(told)):
+        what = f"an offset of {name} is another one over REST: {partition}"
+        yield _error("doctor.offset", what, topics.places.offset(name, partition), _RESTART)
+
+
+def unreadable(topics: TopicsSide) -> Iterator[Finding]:
+    """Offsets that could not be looked at, such as those on other Kafka clusters."""
+    for name, why in sorted(topics.unknown.items()):
+        what = f"the offsets of {name} could not be read"
+        yield Finding("warning", Diagnostic("doctor.offsets-unknown", what, name, why))
+
+
+def left_over(topics: TopicsSide) -> Iterator[Finding]:
+    """Statuses of connectors and tasks that are no more, and configs that are half written."""
+    known = topics.config.connectors
+    gone = {name for name in topics.status.connectors if name not in known}
+    gone |= {task.connector for task in topics.status.tasks if task.connector not in known}
+    for name in sorted(gone):
+        what = f"the status topic tells of connector {name}, which does not exist"
+        hint = "a rebalance removes it; it does no harm"
+        yield Finding("warning", Diagnostic("doctor.orphan-status", what, name, hint=hint))
+    for name, state in sorted(known.items()):
+        if state.inconsistent:
+            what = f"the task configs of {name} were committed, and are not all there"
+            hint = "restart the connector: its worker then writes them again"
+            yield _error("doctor.inconsistent", what, topics.places.config(name), hint)
+
+
+def failed(rest: RestSide) -> Iterator[Finding]:
+    """What the cluster itself says does not run."""
+    for name, status in sorted(rest.statuses.items()):
+        tasks = [str(n) for n, each in sorted(status.tasks.items()) if each.state is State.FAILED]
+        found = ["the connector"] if status.connector.state is State.FAILED else []
+        found += [f"task{'s' if len(tasks) > 1 else ''} {', '.join(tasks)}"] if tasks else []
+        if found:
+            what = f"{' and '.join(found)} failed"
+            hint = "`connect status` shows why, `connect restart --failed` restarts what failed"
+            yield Finding("warning", Diagnostic("doctor.failed", what, name, hint=hint))
+
+
+def _error(code: str, what: str, where: str, hint: str) -> Finding:
+    return Finding("error", Diagnostic(code, what, where or None, hint=hint))
+
+
+_ONE_PARTITION = ("config", "assignments", "ledger")
+_CONNECTS = ("config", "offsets", "status")
+
+
+def check_topics(project: Project, side: TopicsSide) -> Iterator[Finding]:
+    """Each topic that the cluster has, and Connect's own that it lacks."""
+    if project.uses_runtime and not side.topics:
+        what = "the cluster has no topics yet: the first apply or `connect up` makes them"
+        yield Finding("warning", Diagnostic("doctor.new-cluster", what, project.group_id))
+        return
+    for kind in ("config", "offsets", "status", "assignments", "ledger"):
+        name = getattr(project.topics, kind)
+        facts = side.topics.get(name)
+        if facts is not None:
+            yield from _topic(kind, facts, side.brokers)
+        elif kind in _CONNECTS:
+            what = f"there is no {kind} topic of that name"
+            hint = "check cluster.group.id and cluster.topics, or start the cluster once"
+            yield Finding("error", Diagnostic("doctor.no-topic", what, name, hint=hint))
+
+
+def _topic(kind: str, facts: TopicFacts, brokers: int) -> Iterator[Finding]:
+    if facts.policy not in (None, "compact"):
+        what = f"the {kind} topic has cleanup.policy={facts.policy}: old records are deleted"
+        hint = "set cleanup.policy=compact on it"
+        yield Finding("error", Diagnostic("doctor.not-compacted", what, facts.name, hint=hint))
+    if kind in _ONE_PARTITION and facts.partitions != 1:
+        what = f"the {kind} topic has {facts.partitions} partitions, and must have one"
+        hint = "its order is the truth: it must be made anew with one partition"
+        yield Finding("error", Diagnostic("doctor.partitions", what, facts.name, hint=hint))
+    if brokers > 1 and facts.replication < min(3, brokers):
+        copies = "one copy" if facts.replication == 1 else f"{facts.replication} copies"
+        what = f"the {kind} topic has {copies} on {brokers} brokers"
+        hint = f"raise its replication to {min(3, brokers)}"
+        yield Finding("warning", Diagnostic("doctor.replication", what, facts.name, hint=hint))
+
+
+def check_version(version: str, where: str) -> Iterator[Finding]:
+    """Whether this version of Connect is one that plans are made for."""
+    found = parse(version)
+    oldest, newest = ".".join(map(str, OLDEST)), ".".join(map(str, NEWEST_TRIED))
+    if too_old(version):
+        what = f"the cluster runs Connect {version}, which cannot alter offsets"
+        hint = f"versions from {oldest} on are supported"
+        yield Finding("error", Diagnostic("doctor.old-connect", what, where, hint=hint))
+    elif found is None:
+        what = f"the cluster says that its version is {version or 'nothing'}"
+        hint = "it is taken for a new one"
+        yield Finding("warning", Diagnostic("doctor.version", what, where, hint=hint))
+    elif found > NEWEST_TRIED:
+        what = f"the cluster runs Connect {version}; the newest tried is {newest}"
+        yield Finding("warning", Diagnostic("doctor.version", what, where))

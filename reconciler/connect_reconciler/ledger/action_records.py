@@ -1,0 +1,252 @@
+"""The ledger records to write before and after each action. Pure.
+
+Before it: what restores the connector if the process dies in the middle. After it: what was done.
+Each is written in one transaction with the journal's record of that step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from connect_reconciler.ledger.records import (
+    earlier_rename_removal,
+    owned_record,
+    pin_record,
+    rename_record,
+)
+from connect_reconciler.model.actions import (
+    Action,
+    Adopt,
+    AlterOffsets,
+    CarryOffsets,
+    Create,
+    Delete,
+    DeleteOld,
+    Forget,
+    Pause,
+    Protect,
+    ResetOffsets,
+    Restart,
+    Resume,
+    Stop,
+    StopOld,
+    UpdateConfig,
+    subject,
+)
+from connect_reconciler.model.live import AppliedPin, LedgerState, Owned, Renaming
+from connect_reconciler.model.values import Plain, Value
+from connect_reconciler.plan.renames.rename import (
+    pin_of_rename,
+    pins_of,
+    pins_once_carried,
+    pins_once_created,
+    renames_of,
+    renames_once_created,
+)
+from connect_runtime.storage.log import NewRecord
+from connect_specs.states import TargetState
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What an action's records are made from, besides the action and the ledger.
+
+    `config` is the config of the action's subject as it is, or will be once this action wrote it,
+    and `live_state` its target state; `state` and `prevent_delete` are the spec's.
+    """
+
+    topic: str
+    project: str
+    now_ms: int
+    config: Mapping[str, Value]
+    live_state: TargetState | None = None
+    state: TargetState | None = None
+    prevent_delete: bool = False
+    env: str | None = None
+
+
+def records_before(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRecord, ...]:
+    """Records that must be in the ledger when the action begins."""
+    name = subject(action)
+    match action:
+        case Create(restore_to=restore_to):
+            # A connector that is created and then not recorded would have no owner, and one that
+            # is created stopped would stay stopped
+            owned = replace(_created(context), restore_to=restore_to, applied_ms=0)
+            pins = pins_of(ledger, name)
+            renames = renames_of(ledger, name)
+            begun = renames_once_created(action, context.now_ms)
+            return (
+                *_pin_records(context.topic, name, pins, pins_once_created(pins, action)),
+                *_rename_records(ledger, context.topic, name, renames, begun),
+                owned_record(context.topic, name, owned),
+            )
+        case Stop(restore_to=restore_to) | StopOld(restore_to=restore_to):
+            owned = replace(_owned(ledger, name, context), restore_to=restore_to)
+            return (owned_record(context.topic, name, owned),)
+        case Delete():
+            # It is stopped first, and may get a spec again before it is deleted
+            known, target = ledger.connectors.get(name), context.live_state
+            if known is None or target in (None, TargetState.STOPPED):
+                return ()
+            return (owned_record(context.topic, name, replace(known, restore_to=target)),)
+        case Resume() | Pause():
+            # Its offsets may move from now on.
+            pins, renames = pins_of(ledger, name), renames_of(ledger, name)
+            let_go = {pin: replace(applied, held=False) for pin, applied in pins.items()}
+            running = {old: replace(each, held=False) for old, each in renames.items()}
+            return (
+                *_pin_records(context.topic, name, pins, let_go),
+                *_rename_records(ledger, context.topic, name, renames, running),
+            )
+        case (
+            Adopt()
+            | UpdateConfig()
+            | AlterOffsets()
+            | ResetOffsets()
+            | CarryOffsets()
+            | DeleteOld()
+            | Restart()
+            | Protect()
+            | Forget()
+        ):
+            return ()
+        case _:
+            assert_never(action)
+
+
+def records_after(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRecord, ...]:
+    """Records of what the action did."""
+    name, topic = subject(action), context.topic
+    match action:
+        case Create(restore_to=restore_to):
+            owned = replace(_created(context), restore_to=restore_to)
+            if restore_to is None:
+                owned = replace(owned, state=context.state)
+            return (owned_record(topic, name, owned),)
+        case Adopt():
+            state = context.state if context.state is context.live_state else None
+            return (owned_record(topic, name, replace(_created(context), state=state)),)
+        case UpdateConfig():
+            owned = replace(
+                _owned(ledger, name, context),
+                config=_recorded(context.config),
+                applied_ms=context.now_ms,
+                env=context.env,
+            )
+            return (owned_record(topic, name, owned),)
+        case Stop(restore_to=restore_to):
+            return () if restore_to is not None else _settled(name, ledger, context)
+        case Pause() | Resume():
+            return _settled(name, ledger, context)
+        case AlterOffsets(pin=pin, pin_hash=pin_hash, moves=moves, held=held):
+            resolved = tuple(move.entry for move in moves)
+            applied = AppliedPin(pin_hash, resolved, context.now_ms, held)
+            return (pin_record(topic, name, pin, applied),)
+        case ResetOffsets(pin=pin, pin_hash=pin_hash, held=held):
+            applied = AppliedPin(pin_hash, None, context.now_ms, held)
+            return (pin_record(topic, name, pin, applied),)
+        case Protect(prevent_delete=prevent_delete):
+            owned = replace(_owned(ledger, name, context), prevent_delete=prevent_delete)
+            return (owned_record(topic, name, owned),)
+        case CarryOffsets(old=old):
+            pins, renames = pins_of(ledger, name), renames_of(ledger, name)
+            carried = {**renames, old: Renaming("carried", context.now_ms)}
+            return (
+                *_pin_records(topic, name, pins, pins_once_carried(pins, pins_of(ledger, old))),
+                *_rename_records(ledger, topic, name, renames, carried),
+            )
+        case Delete() | Forget() | DeleteOld():
+            return _forgotten(name, ledger, topic)
+        case Restart() | StopOld():
+            return ()
+        case _:
+            assert_never(action)
+
+
+def _owned(ledger: LedgerState, name: str, context: Context) -> Owned:
+    return ledger.connectors.get(name) or _created(context)
+
+
+def _created(context: Context) -> Owned:
+    return Owned(
+        project=context.project,
+        config=_recorded(context.config),
+        state=None,
+        prevent_delete=context.prevent_delete,
+        applied_ms=context.now_ms,
+        env=context.env,
+    )
+
+
+def _settled(name: str, ledger: LedgerState, context: Context) -> tuple[NewRecord, ...]:
+    """The connector has the state of its spec, or its own from before it was stopped."""
+    owned = replace(
+        _owned(ledger, name, context),
+        state=context.state,
+        restore_to=None,
+        applied_ms=context.now_ms,
+        env=context.env,
+    )
+    return (owned_record(context.topic, name, owned),)
+
+
+def _forgotten(name: str, ledger: LedgerState, topic: str) -> tuple[NewRecord, ...]:
+    """Forgets the connector, its pins, and renames from and to it."""
+    renames: dict[str, dict[str, Renaming]] = {}
+    for new, old in ledger.renames:
+        if name in (new, old):
+            renames.setdefault(new, renames_of(ledger, new))
+    return (
+        *(pin_record(topic, of, pin, None) for of, pin in ledger.pins if of == name),
+        *(
+            record
+            for new, known in renames.items()
+            for record in _rename_records(
+                ledger,
+                topic,
+                new,
+                known,
+                {old: each for old, each in known.items() if name not in (new, old)},
+            )
+        ),
+        owned_record(topic, name, None),
+    )
+
+
+def _pin_records(
+    topic: str, name: str, old: Mapping[str, AppliedPin], new: Mapping[str, AppliedPin]
+) -> tuple[NewRecord, ...]:
+    """Records that change a connector's pins from `old` to `new`."""
+    return tuple(
+        pin_record(topic, name, pin, new.get(pin))
+        for pin in sorted(old.keys() | new.keys())
+        if old.get(pin) != new.get(pin)
+    )
+
+
+def _rename_records(
+    ledger: LedgerState,
+    topic: str,
+    name: str,
+    old: Mapping[str, Renaming],
+    new: Mapping[str, Renaming],
+) -> Iterator[NewRecord]:
+    """Records that change the renames to a connector from `old` to `new`, including those that an
+    earlier version recorded."""
+    for each in sorted(old.keys() | new.keys()):
+        if old.get(each) == new.get(each):
+            continue
+        if (name, pin_of_rename(each)) not in ledger.pins:
+            yield earlier_rename_removal(topic, name, each)
+        yield rename_record(topic, name, each, new.get(each))
+
+
+def _recorded(config: Mapping[str, Value]) -> dict[str, str]:
+    """Fingerprints in place of secrets."""
+    return {
+        key: value.text if isinstance(value, Plain) else value.fingerprint
+        for key, value in config.items()
+    }

@@ -1,0 +1,189 @@
+"""The ledger's records: keys of several parts, and JSON values with a format version.
+
+Keys are `connector/<name>`, `pin/<name>/<id>`, `rename/<name>/<old>`, `meta/fingerprint-key` and
+those of the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from connect_reconciler.model.live import AppliedPin, Owned, Renaming
+from connect_reconciler.plan.renames.rename import pin_of_rename
+from connect_runtime.storage.log import NewRecord
+from connect_specs.desired import OffsetEntry
+from connect_specs.states import TargetState
+
+FORMAT = 1
+
+CONNECTOR = "connector"
+PIN = "pin"
+RENAME = "rename"
+META = "meta"
+FINGERPRINT_KEY = "fingerprint-key"
+
+
+def key_of(*parts: str) -> bytes:
+    """In a part, `%` and `/` are written %25 and %2F, so that no name can be taken for two."""
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts).encode()
+
+
+def parts_of(key: bytes | None) -> list[str]:
+    """The parts of a key. Raises ValueError."""
+    if key is None:
+        raise ValueError("it has no key")
+    return [part.replace("%2F", "/").replace("%25", "%") for part in key.decode().split("/")]
+
+
+def encode(value: dict[str, Any]) -> bytes:
+    """A record's value as JSON, with the format version."""
+    return orjson.dumps({"v": FORMAT, **value})
+
+
+def decode(value: bytes) -> dict[str, Any]:
+    """Reads what `encode` wrote. Raises ValueError."""
+    try:
+        found = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        raise ValueError("its value is not JSON") from None
+    version = found.get("v") if isinstance(found, dict) else None
+    if version != FORMAT:
+        raise ValueError(f"its format is {version!r}, this version of connect reads {FORMAT}")
+    assert isinstance(found, dict)
+    return found
+
+
+def text(value: object) -> str:
+    """A field that must be text. Raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def flag(value: object) -> bool:
+    """A field that must be true or false: a misread `prevent_delete` would protect nothing. Raises
+    TypeError."""
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def target(value: object) -> TargetState | None:
+    """A target state, or none."""
+    return None if value is None else TargetState(text(value))
+
+
+def entries_to_json(entries: Sequence[OffsetEntry] | None) -> list[dict[str, Any]] | None:
+    """Offsets in the form of KIP-875."""
+    if entries is None:
+        return None
+    return [
+        {
+            "partition": dict(entry.partition),
+            "offset": None if entry.offset is None else dict(entry.offset),
+        }
+        for entry in entries
+    ]
+
+
+def entries_from_json(value: list[dict[str, Any]] | None) -> tuple[OffsetEntry, ...] | None:
+    """Reads what `entries_to_json` wrote."""
+    if value is None:
+        return None
+    return tuple(OffsetEntry(_map(entry["partition"]), _offset(entry["offset"])) for entry in value)
+
+
+def _map(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError
+    return value
+
+
+def _offset(value: object) -> dict[str, Any] | None:
+    return None if value is None else _map(value)
+
+
+def pin_to_json(applied: AppliedPin) -> dict[str, Any]:
+    """An applied pin."""
+    return {
+        "content_hash": applied.content_hash,
+        "resolved": entries_to_json(applied.resolved),
+        "applied_ms": applied.applied_ms,
+        "held": applied.held,
+    }
+
+
+def pin_from_json(value: dict[str, Any]) -> AppliedPin:
+    """Reads what `pin_to_json` wrote."""
+    return AppliedPin(
+        content_hash=text(value["content_hash"]),
+        resolved=entries_from_json(value["resolved"]),
+        applied_ms=int(value["applied_ms"]),
+        held=flag(value["held"]),
+    )
+
+
+def rename_to_json(renaming: Renaming) -> dict[str, Any]:
+    """An unfinished rename."""
+    return {
+        "stage": renaming.stage,
+        "applied_ms": renaming.applied_ms,
+        "held": renaming.held,
+    }
+
+
+def rename_from_json(value: dict[str, Any]) -> Renaming:
+    """Reads what `rename_to_json` wrote. Raises ValueError."""
+    stage = value["stage"]
+    if stage not in ("begun", "carried"):
+        raise ValueError(f"its stage is {stage!r}, this version of connect knows begun and carried")
+    return Renaming(stage, int(value["applied_ms"]), flag(value["held"]))
+
+
+# --- records of connectors, pins and renames ---
+
+
+def owned_record(topic: str, name: str, owned: Owned | None) -> NewRecord:
+    """Records who owns a connector and what was applied; None: nobody owns it."""
+    value = None
+    if owned is not None:
+        value = encode(
+            {
+                "project": owned.project,
+                "config": dict(owned.config),
+                "state": owned.state,
+                "prevent_delete": owned.prevent_delete,
+                "held_from": owned.restore_to,
+                "applied_ms": owned.applied_ms,
+                "env": owned.env,
+            }
+        )
+    return NewRecord(topic, key_of(CONNECTOR, name), value)
+
+
+def pin_record(topic: str, name: str, pin: str, applied: AppliedPin | None) -> NewRecord:
+    """Records that a pin was applied; None forgets it."""
+    value = None
+    if applied is not None:
+        value = encode(pin_to_json(applied))
+    return NewRecord(topic, key_of(PIN, name, pin), value)
+
+
+def rename_record(topic: str, name: str, old: str, renaming: Renaming | None) -> NewRecord:
+    """Records how far the rename from `old` is; None forgets it."""
+    value = None if renaming is None else encode(rename_to_json(renaming))
+    return NewRecord(topic, key_of(RENAME, name, old), value)
+
+
+def earlier_rename_removal(topic: str, name: str, old: str) -> NewRecord:
+    """Forgets the rename where an earlier version recorded it. Comes before the one that this
+    version writes."""
+    return NewRecord(topic, key_of(PIN, name, pin_of_rename(old)), None)
+
+
+def fingerprint_key_record(topic: str, key: bytes) -> NewRecord:
+    """Records the key of the fingerprints."""
+    return NewRecord(topic, key_of(META, FINGERPRINT_KEY), encode({"key": key.hex()}))

@@ -1,0 +1,141 @@
+"""Redacts secret config values: in configs, in the ledger and in texts that quote them. Pure.
+
+`connect_specs.secret_values` decides which values are secret. In their place this module gives
+fingerprints, keyed per project, and bound to connector and config key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from connect_reconciler.model.values import Plain, Secret, Value
+from connect_specs.diagnostics import Diagnostic, Stale
+from connect_specs.redaction import Redactor, secrets_in
+from connect_specs.secret_parts import secret_parts
+from connect_specs.secret_values import is_sensitive
+
+SENSITIVE = "(sensitive)"
+HIDDEN = "(hidden)"
+
+# What others show in a secret's place: Connect itself, hosted clusters, and we
+_MASK = re.compile(r"\*{3,}|•{3,}|[\[(<](hidden|redacted|masked|sensitive)[\])>]", re.IGNORECASE)
+# Empty where there was no key to make one with
+_FINGERPRINT = re.compile("[0-9a-f]{64}|")
+
+
+def is_mask(value: str) -> bool:
+    """Whether this stands in a secret's place, as all or as its secret part, and is none itself."""
+    return all(map(_MASK.fullmatch, secret_parts(value) or (value.strip(),)))
+
+
+def fingerprint(key: bytes | None, connector: str, config_key: str, value: str) -> str:
+    """HMAC-SHA256 in hex, or nothing without a key: a bare hash of a short secret can be guessed.
+
+    Bound to connector and config key, so that equal secrets cannot be told from each other's.
+    """
+    if key is None:
+        return ""
+    return _hmac(key, ["value", connector, config_key, value])
+
+
+def recorded_secrets(config: Mapping[str, str]) -> frozenset[str]:
+    """The keys of a config in the ledger that holds fingerprints in place of secrets."""
+    return frozenset(key for key, text in config.items() if _FINGERPRINT.fullmatch(text))
+
+
+def key_id(key: bytes | None) -> str:
+    """Tells whether two plans were made with the same key; empty without one."""
+    return "" if key is None else _hmac(key, ["key"])[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRedactor:
+    """Redacts one connector's secrets: with the project's key, the config keys known to be
+    sensitive, and texts that are secret wherever they are quoted."""
+
+    connector: str
+    key: bytes | None = field(repr=False)
+    named: frozenset[str] = frozenset()
+    texts: tuple[str, ...] = field(default=(), repr=False)
+
+    def value(self, config_key: str, text: str) -> Value:
+        """The value as a plan may hold it."""
+        if is_sensitive(config_key, text, self.named):
+            return Secret(fingerprint(self.key, self.connector, config_key, text))
+        return Plain(text)
+
+    def shown(self, config: Mapping[str, str]) -> dict[str, str]:
+        """The config as text, with a placeholder for each secret."""
+        return {
+            key: SENSITIVE if is_sensitive(key, text, self.named) else text
+            for key, text in config.items()
+        }
+
+
+def redacted(config: Mapping[str, str], redactor: ConfigRedactor) -> dict[str, Value]:
+    """The config as a plan may hold it."""
+    return {key: redactor.value(key, text) for key, text in config.items()}
+
+
+def redact(text: str, redactor: ConfigRedactor, *configs: Mapping[str, str]) -> str:
+    """`text`, such as an error or a trace, without the secrets of these configs."""
+    secrets = (secret for config in configs for secret in secrets_in(config, redactor.named))
+    return Redactor((*redactor.texts, *secrets), mask=HIDDEN, shortest=1).redact(text)
+
+
+def config_fingerprint(
+    config: Mapping[str, Value],
+    *,
+    connector: str,
+    key: bytes | None,
+    leaving_out: Collection[str] = (),
+) -> str:
+    """One fingerprint over a whole config, the same whichever of its values count as secret."""
+    marks = {
+        name: _mark(key, connector, name, value)
+        for name, value in config.items()
+        if name not in leaving_out
+    }
+    return _hmac(key or b"", ["config", connector, marks])
+
+
+def reveal(
+    config: Mapping[str, Value], texts: Mapping[str, str], *, connector: str, key: bytes | None
+) -> dict[str, str]:
+    """The config with its secrets filled in from `texts`, as `diff.written_config` gives them.
+
+    Raises Stale if one of them is missing, or is not the value that the plan was made with. A
+    secret without a fingerprint is taken as it is: only a plan that never left the process has one.
+    """
+    found: dict[str, str] = {}
+    problems: list[Diagnostic] = []
+    for name, value in config.items():
+        if isinstance(value, Plain):
+            found[name] = value.text
+            continue
+        text = texts.get(name)
+        known = None if text is None else fingerprint(key, connector, name, text)
+        if text is None or (value.fingerprint and known != value.fingerprint):
+            what = f"the value of {name} is not the one that the plan was made with"
+            problems.append(Diagnostic("stale.secret", what, connector, hint="make the plan again"))
+        else:
+            found[name] = text
+    if problems:
+        raise Stale(*problems)
+    return found
+
+
+def _mark(key: bytes | None, connector: str, config_key: str, value: Value) -> str:
+    if isinstance(value, Secret):
+        return value.fingerprint
+    return fingerprint(key or b"", connector, config_key, value.text)
+
+
+def _hmac(key: bytes, content: object) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,226 @@
+"""Can the offsets of a spec's pin be set, and would they have an effect? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from connect_reconciler.model.live import Kind, Live
+from connect_reconciler.model.offsets import sink_offset, sink_partition
+from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_reconciler.model.topic_logs import TopicLogs
+from connect_reconciler.plan.checks.context import Context
+from connect_reconciler.plan.diff import ConnectorDiff, PinChange
+from connect_reconciler.plan.offsets.measures import offsets
+from connect_reconciler.plan.offsets.sink_positions import may_read, position_problem
+from connect_reconciler.plan.renames.rename import recorded_pin
+from connect_specs.desired import OffsetEntry, Partition, Pin
+from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.partitions import content_hash, is_sink_partition, partition_key
+
+_SHAPE = "plan.pin-shape"
+
+
+def reused_id(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """A pin that was applied keeps its offsets."""
+    spec = changes.spec
+    if spec is None or spec.pin is None:
+        return
+    applied = recorded_pin(spec, context.live)
+    if applied is not None and applied.content_hash != content_hash(spec.pin):
+        yield Diagnostic(
+            "plan.pin-reused",
+            f"pin {spec.pin.id} of {changes.name} was applied before with other offsets",
+            spec.pin.where or changes.name,
+            why="a pin is applied once, and its id says which one it was",
+            hint="give the new offsets a new id",
+            blocks="offsets",
+        )
+
+
+def unknown_kind(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """Only a known source or sink has offsets that can be set."""
+    if changes.pin is None or changes.kind != "unknown":
+        return
+    name = changes.redactor.shown(changes.written or {}).get("connector.class", "(none)")
+    yield Diagnostic(
+        "plan.unknown-kind",
+        f"whether {changes.name} is a source or a sink is not known, so its offsets are not",
+        _place(changes),
+        why=f"no class {name} is known here",
+        hint="check connector.class, or make the plan where the plugin is installed",
+        blocks="offsets",
+    )
+
+
+def wrong_offsets(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """The offsets must be of the connector's kind, and a sink's must exist in the topics."""
+    pin = changes.spec.pin if changes.spec else None
+    if pin is None or changes.pin is None or changes.kind == "unknown":
+        return
+    for problem in _problems(changes, changes.pin, pin, context.live):
+        what = f"pin {pin.id} of {changes.name}: {problem.what}"
+        yield replace(problem, what=what, where=_place(changes))
+
+
+def perhaps_applied(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """A warning where nothing tells whether the pin of a live connector was applied before."""
+    connector = changes.live
+    if changes.pin is None or changes.existence != "adopt" or connector is None:
+        return
+    why = "the ledger does not know the connector: it was never applied, or the ledger was lost"
+    if LEDGER_KEY in connector.config:
+        why = f"what its config says under {LEDGER_KEY} cannot be read, or is of another connector"
+    elif context.live.rest_alone:
+        why = "whoever writes the whole config takes the ledger in it away"
+    yield Diagnostic(
+        "plan.pin-perhaps-applied",
+        f"pin {changes.pin.pin} of {changes.name} is applied once more if it was before: no ledger"
+        " says",
+        _place(changes),
+        why=why,
+        hint="take the pin out of the spec if it was applied",
+        severity="warning",
+    )
+
+
+def other_type(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """A warning of a source's partition that differs from one it has only in a value's type."""
+    if changes.kind != "source" or changes.pin is None:
+        return
+    for text, there in _mistyped_partitions(changes.pin.entries or (), changes.offsets):
+        yield Diagnostic(
+            "plan.pin-other-type",
+            f"pin {changes.pin.pin} of {changes.name}: it has no offset of partition {text}, but"
+            f" one of {there}, which stays as it is",
+            _place(changes),
+            why="Connect compares partitions with the types of their values",
+            hint="write the partition as `connect offsets list` shows it",
+            severity="warning",
+        )
+
+
+def without_effect(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """A warning of a sink's offsets whose records are gone, or whose topic it does not read."""
+    spec = changes.spec
+    if spec is None or spec.pin is None or changes.pin is None or changes.kind != "sink":
+        return
+    logs = context.live.logs_of(changes.name).ranges
+    unread = set(unread_topics(spec.pin, changes.written or {}))
+    for entry in changes.pin.entries or ():
+        partition, wanted = sink_partition(entry.partition), sink_offset(entry.offset)
+        if partition is None:
+            continue
+        label, log = f"{partition[0]}-{partition[1]}", logs.get(partition)
+        if log is not None and wanted is not None and wanted < log.earliest:
+            gone = log.earliest - wanted
+            yield Diagnostic(
+                "plan.below-start",
+                f"pin {changes.pin.pin} of {changes.name}: {label} starts at {log.earliest} by now,"
+                f" so {offsets(gone)} that the pin asks for {'are' if gone != 1 else 'is'} gone",
+                _place(changes),
+                severity="warning",
+            )
+        if partition[0] in unread:
+            what = f"pin {changes.pin.pin} of {changes.name}: the sink does not read topic"
+            what += f" {partition[0]}"
+            yield Diagnostic("plan.pin-not-read", what, _place(changes), severity="warning")
+
+
+# --- without a cluster ---
+
+
+def shape_problem(pin: Pin, kind: Kind) -> Diagnostic | None:
+    """Why the pin does not fit this kind of connector. A spec mixes no shapes."""
+    if kind == "unknown":
+        return None
+    if pin.to is not None and kind == "source":
+        what = "'to' names a place in topics, and a source has offsets of its own"
+        hint = "write set: as `connect offsets list` shows them, or reset: true"
+        return _problem(_SHAPE, what, hint)
+    if all(is_sink_partition(entry.partition) is (kind == "sink") for entry in pin.set):
+        return None
+    if kind == "sink":
+        hint = "write partition: {kafka_topic, kafka_partition}, offset: {kafka_offset}"
+        return _problem(_SHAPE, "a sink's offsets are those of topic partitions", hint)
+    hint = "write partition and offset as `connect offsets list` shows them"
+    return _problem(_SHAPE, "a source has offsets of its own, not those of topics", hint)
+
+
+def unread_topics(pin: Pin, config: Mapping[str, str]) -> Iterator[str]:
+    """The topics that the pin names and a sink of this config does not read, each once."""
+    named = dict.fromkeys(str(entry.partition.get("kafka_topic")) for entry in pin.set)
+    yield from (topic for topic in named if not may_read(config, topic))
+
+
+# --- details ---
+
+
+def _problems(
+    changes: ConnectorDiff, change: PinChange, pin: Pin, live: Live
+) -> Iterator[Diagnostic]:
+    misfit = shape_problem(pin, changes.kind)
+    if misfit is not None:
+        yield misfit
+        return
+    if pin.to is not None and not change.again:
+        written = changes.written or {}
+        shown = changes.redactor.shown(written)
+        problem = position_problem(pin.to, written, live, changes.name)
+        if any(shown.get(key) != written.get(key) for key in ("topics", "topics.regex")):
+            what = "the sink's topics are sensitive, and the offsets of 'to' would name them"
+            hint = "take them out of 'sensitive', or reset: true"
+            problem = _problem("plan.hidden-topics", what, hint)
+        if problem is not None:
+            yield problem
+            return
+    logs = live.logs_of(changes.name)
+    for entry in change.entries or ():
+        problem = _log_error(entry, logs) if changes.kind == "sink" else None
+        if problem is not None:
+            yield problem
+
+
+def _log_error(entry: OffsetEntry, logs: TopicLogs) -> Diagnostic | None:
+    partition = sink_partition(entry.partition)
+    log = None if partition is None else logs.ranges.get(partition)
+    if partition is None or (log is None and logs.complete):
+        topic, number = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
+        what = f"{topic}-{number} does not exist"
+        return _problem("plan.no-partition", what, "check topic and partition")
+    wanted = sink_offset(entry.offset)
+    label = f"{partition[0]}-{partition[1]}"
+    if entry.offset is not None and (wanted is None or wanted < 0):
+        return _problem("plan.bad-offset", f"{label} needs a whole number of at least 0 as offset")
+    if log is not None and wanted is not None and wanted > log.latest:
+        what = f"{label} ends at {log.latest}, and {wanted} lies {wanted - log.latest} beyond"
+        hint = f"write {log.latest} to jump over everything in the log"
+        return _problem("plan.beyond-end", what, hint)
+    return None
+
+
+def _problem(code: str, what: str, hint: str = "") -> Diagnostic:
+    return Diagnostic(code, what, hint=hint, blocks="offsets")
+
+
+def _mistyped_partitions(
+    entries: Iterable[OffsetEntry], held: Iterable[OffsetEntry]
+) -> Iterator[tuple[str, str]]:
+    """The partitions among `entries` that a source has only with values of other types, each with
+    the one that it has, as JSON."""
+    there = {partition_key(each.partition): each.partition for each in held if each.offset}
+    alike = {_untyped(partition): text for text, partition in there.items()}
+    for entry in entries:
+        text, other = partition_key(entry.partition), alike.get(_untyped(entry.partition))
+        if other is not None and text not in there:
+            yield text, other
+
+
+def _untyped(partition: Partition) -> str:
+    texts = {key: str(value).lower().removesuffix(".0") for key, value in partition.items()}
+    return partition_key(texts)
+
+
+def _place(changes: ConnectorDiff) -> Location | str:
+    pin = changes.spec.pin if changes.spec else None
+    return changes.name if pin is None or pin.where is None else pin.where

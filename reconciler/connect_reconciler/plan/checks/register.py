@@ -1,0 +1,108 @@
+"""The register of checks: what makes a plan, or a connector's part of it, impossible or doubtful.
+
+To add a check, write a function that yields diagnostics, and add its name to one of the lists here.
+Diagnostics say themselves whether they are errors or warnings, and what an error blocks. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from connect_reconciler.model.actions import Action
+from connect_reconciler.plan.checks import (
+    groups,
+    ownership,
+    pins,
+    renames,
+    unfinished,
+    unsupported,
+)
+from connect_reconciler.plan.checks.context import Context
+from connect_reconciler.plan.diff import ConnectorDiff
+from connect_specs.diagnostics import Diagnostic
+
+PlanCheck: TypeAlias = Callable[[Context, tuple[Action, ...]], Iterator[Diagnostic]]
+ConnectorCheck: TypeAlias = Callable[[ConnectorDiff, Context], Iterator[Diagnostic]]
+
+# Run once, with the actions of the plan. Diagnostics are shown in this order.
+PLAN_CHECKS: Final[tuple[PlanCheck, ...]] = (
+    unsupported.by_target,
+    unsupported.masked_values,
+    ownership.no_specs_left,
+    ownership.too_many_deletes,
+    unfinished.interrupted_applies,
+    unfinished.failed_connectors,
+)
+# Run for each connector that differs or may differ. If an error blocks the connector, checks after
+# it are not run, and nothing else is reported of the connector.
+CONNECTOR_CHECKS: Final[tuple[ConnectorCheck, ...]] = (
+    ownership.owned_by_other,
+    ownership.protected,
+    unsupported.name_not_addressable,
+    ownership.other_environment,
+    renames.not_possible,
+    renames.into_group,
+    groups.lease_group,
+    groups.carried_offsets_in_use,
+    renames.nothing_to_rename,
+    renames.taken_back,
+    groups.shared_records,
+    pins.reused_id,
+    pins.unknown_kind,
+    pins.wrong_offsets,
+    groups.pinned_offsets_in_use,
+)
+# Run for each connector with a pin to apply, unless an error blocks its offsets.
+PIN_CHECKS: Final[tuple[ConnectorCheck, ...]] = (
+    pins.perhaps_applied,
+    pins.other_type,
+    pins.without_effect,
+    groups.moves_of_others,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the checks of connectors found. The plan has no actions for `blocked` connectors, and
+    for `unpinned` ones none that set offsets."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    blocked: frozenset[str]
+    unpinned: frozenset[str]
+
+
+def check_whole(context: Context, actions: tuple[Action, ...]) -> tuple[Diagnostic, ...]:
+    """What there is to say of the plan as a whole."""
+    return tuple(each for check in PLAN_CHECKS for each in check(context, actions))
+
+
+def check_connectors(context: Context) -> Checked:
+    """What there is to say of each connector, by name."""
+    diagnostics: list[Diagnostic] = []
+    blocked, unpinned = set(), set()
+    for name, changes in context.changes.items():
+        found = _until_blocked(changes, context)
+        if _blocks(found, "connector"):
+            blocked.add(name)
+        elif _blocks(found, "offsets"):
+            unpinned.add(name)
+        elif changes.pin is not None:
+            found += [each for check in PIN_CHECKS for each in check(changes, context)]
+        diagnostics += found
+    return Checked(tuple(diagnostics), frozenset(blocked), frozenset(unpinned))
+
+
+def _until_blocked(changes: ConnectorDiff, context: Context) -> list[Diagnostic]:
+    found: list[Diagnostic] = []
+    for check in CONNECTOR_CHECKS:
+        told = list(check(changes, context))
+        if _blocks(told, "connector"):
+            return told
+        found += told
+    return found
+
+
+def _blocks(diagnostics: Iterable[Diagnostic], what: str) -> bool:
+    return any(each.severity == "error" and each.blocks == what for each in diagnostics)

@@ -1,0 +1,169 @@
+"""What can this cluster not do, by its version or because only its REST API is known? Pure.
+
+Over REST alone the ledger lies in the connectors' configs, which are written only together with a
+config change or while the connector is stopped: what needs the ledger alone is put off until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Final
+
+from connect_reconciler.model.actions import Action, Adopt, Protect
+from connect_reconciler.model.capabilities import Feature, knows, parse, too_old
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.secrets.masked import masked_keys
+from connect_reconciler.plan.checks.context import Context, place_of
+from connect_reconciler.plan.diff import ConnectorDiff
+from connect_specs.diagnostics import Diagnostic
+from connect_specs.states import TargetState
+
+_STOPPED: Final = TargetState.STOPPED
+
+# Names that REST cannot address. Tried on workers of 3.6, 4.1 and 4.3: those of 4.x, whose server
+# is Jetty 12, create what they never find again; all take braces for a template, answer 500 and
+# have created it all the same. Spaces at the ends, control characters, `.` and `..` are no names
+# of specs at all.
+_STRICT_SINCE: Final = (4, 0)
+# Refused in a path, however they are encoded
+_IN_PATHS: Final = "/\\%"
+# Refused when the answer to a creation is made
+_WHEN_CREATED: Final = "{}"
+_OURS_WHEN_CREATED: Final = "/"
+
+
+def without_put_off(actions: Iterable[Action], live: Live) -> tuple[Action, ...]:
+    """The actions without those that only tell the ledger something, where that has to wait. A
+    connector that is gone has no config to wait for."""
+    kept: list[Action] = []
+    for name, each in groupby(actions, key=lambda action: action.connector):
+        group = tuple(each)
+        waits = all(isinstance(action, Adopt | Protect) for action in group)
+        if not (live.rest_alone and waits and not _is_stopped(name, live)):
+            kept.extend(group)
+    return tuple(kept)
+
+
+def by_target(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
+    """Warnings of what is done differently on this target, or later, or not at all."""
+    live = context.live
+    if live.rest_alone:
+        what = "over REST alone there is no lease, no journal and no rollback"
+        hint = "see that one apply runs at a time, or add cluster.kafka to connect.yaml"
+        yield Diagnostic("plan.rest-alone", what, hint=hint, severity="warning")
+    if too_old(live.version):
+        what = f"the cluster runs Connect {live.version}, which cannot alter offsets"
+        hint = "versions from 3.6 on are supported"
+        yield Diagnostic("plan.old-connect", what, hint=hint, severity="warning")
+    for each in context.changes.values():
+        if each.existence == "create" and not knows(live.version, Feature.INITIAL_STATE):
+            yield from _created_idle(each, live.version)
+        if live.rest_alone and each.prevent_delete is not None and not _is_written(each):
+            verb = "kept" if each.prevent_delete else "lifted"
+            yield Diagnostic(
+                "plan.guard-put-off",
+                f"{each.name}: its protection is {verb} with its next config change",
+                place_of(each),
+                why="over REST alone it lies in the config, and writing that restarts the tasks",
+                hint="it is also written while the connector is stopped",
+                severity="warning",
+            )
+
+
+def masked_values(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
+    """A mask that the cluster shows in a secret's place is never written."""
+    for each in context.changes.values():
+        if each.written is not None and (each.config or each.existence == "create"):
+            for key in sorted(masked_keys(each.written)):
+                yield _masked(each, key)
+
+
+def name_not_addressable(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """A connector that the REST API cannot address is not changed, under either of its names."""
+    rename, live = changes.rename, context.live
+    refused = _refused_in_names(live, creates=changes.existence == "create")
+    if _asks_the_cluster(changes) and any(each in changes.name for each in refused):
+        yield _not_addressable(changes, changes.name, refused, live)
+    elif rename is not None and rename.live is not None:
+        refused = _refused_in_names(live, creates=False)
+        if any(each in rename.old for each in refused):
+            yield _not_addressable(changes, rename.old, refused, live)
+
+
+def _masked(changes: ConnectorDiff, key: str) -> Diagnostic:
+    spec = changes.spec
+    where = None if spec is None else spec.key_locations.get(key)
+    kept = spec is not None and key not in spec.config
+    hint = "put the true value into the spec, or a ${provider:…} reference"
+    if kept:
+        hint = f"stop ignoring {key} and put its true value into the spec, or a reference"
+    return Diagnostic(
+        "plan.masked-value",
+        f"{changes.name}: {key} holds a mask, not a value, and a mask is never written",
+        where or place_of(changes),
+        why="the cluster masks its secrets, and the key is ignored" if kept else "",
+        hint=hint,
+    )
+
+
+def _created_idle(changes: ConnectorDiff, version: str) -> Iterator[Diagnostic]:
+    if changes.goal is TargetState.RUNNING and not changes.moves_offsets:
+        return
+    paused = changes.goal is TargetState.PAUSED and not changes.moves_offsets
+    state = "paused" if paused else "stopped"
+    yield Diagnostic(
+        "plan.created-idle",
+        f"{changes.name}: it is created with a converter that fails its tasks, {state}, and given"
+        " its own config then; it reads and writes nothing before",
+        place_of(changes),
+        why=f"Connect {version} cannot create a connector {state}; 3.7 and later can",
+        severity="warning",
+    )
+
+
+def _is_written(changes: ConnectorDiff) -> bool:
+    """Whether the plan writes its config, or has it stopped."""
+    if changes.existence not in ("adopt", "keep") or changes.live is None:
+        return True
+    stops = changes.moves_offsets or changes.goal is _STOPPED or changes.live.target is _STOPPED
+    return bool(changes.config) or stops
+
+
+def _is_stopped(name: str, live: Live) -> bool:
+    connector = live.connectors.get(name)
+    return connector is not None and connector.target is _STOPPED
+
+
+def _refused_in_names(live: Live, *, creates: bool) -> str:
+    if live.ours:
+        return _OURS_WHEN_CREATED if creates else ""
+    version = parse(live.version)
+    strict = version is None or version >= _STRICT_SINCE
+    return (_IN_PATHS if strict else "") + (_WHEN_CREATED if creates else "")
+
+
+def _asks_the_cluster(changes: ConnectorDiff) -> bool:
+    """What is there as its spec says may stay, and so may what only the ledger holds."""
+    if changes.existence == "keep":
+        now = None if changes.live is None else changes.live.target
+        return bool(changes.config) or changes.moves_offsets or changes.goal is not now
+    return changes.existence != "forget"
+
+
+def _not_addressable(changes: ConnectorDiff, name: str, refused: str, live: Live) -> Diagnostic:
+    found = " and ".join(f"'{each}'" for each in refused if each in name)
+    whose = "our runtime's" if live.ours else "the workers'"
+    hint = "choose another name"
+    if name != changes.name or changes.existence == "adopt":
+        hint = "remove its spec" if name == changes.name else "leave out renamed_from"
+        hint += f"; {name} can be changed and deleted by who writes the config topic only"
+    elif changes.existence != "create":
+        hint = "leave it as it is, with its spec; only who writes the config topic can change it"
+    return Diagnostic(
+        "plan.name-not-addressable",
+        f"the name {name} holds {found}, which {whose} REST API cannot address",
+        place_of(changes),
+        hint=hint,
+        blocks="connector",
+    )

@@ -1,0 +1,315 @@
+"""What moving a source's offset does, in units of its shape where that is known.
+
+The shapes are a table: to teach one, add a row. A row counts only where partition and offsets have
+exactly the keys that it names. Whatever no row knows is opaque: only the connector can tell what
+comes before what.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from connect_reconciler.model.actions import Counts, Direction
+from connect_reconciler.model.effects import Effect, EffectCode, effect
+from connect_reconciler.model.offsets import same_offset
+from connect_reconciler.plan.offsets.measures import (
+    Measure,
+    Step,
+    count,
+    jdbc_time,
+    lsn_text,
+    moment,
+    mysql_binlog,
+    mysql_gtids,
+    number,
+    postgres_lsn,
+    sized,
+    sql_server_lsn,
+)
+from connect_specs.desired import Offset, Partition
+
+# Counts are None where nobody can tell
+Moved: TypeAlias = tuple[Effect, Direction, Counts | None]
+
+_OPAQUE = effect("only-the-connector-knows")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Offsets that have all of `fields`, and beside them only what matches `beside`.
+
+    `measures` are asked in order, and the first that sees a difference decides. Where a field of
+    `unless` is set, the position does not mean what it says. `partitions` are sets of keys; `label`
+    names the key that a reader knows a partition by. `back`, `ahead` and `start` are its effects.
+    """
+
+    partitions: tuple[frozenset[str], ...]
+    fields: frozenset[str]
+    measures: tuple[Measure, ...]
+    beside: str = ""
+    unless: frozenset[str] = frozenset()
+    label: str = ""
+    back: EffectCode = "source-goes-back"
+    ahead: EffectCode = "source-skips"
+    start: EffectCode = "source-begins-anew"
+
+    def fits(self, partition: Partition, offset: Offset) -> bool:
+        """Whether this is such an offset of such a partition."""
+        if partition.keys() not in self.partitions or not self.fields <= offset.keys():
+            return False
+        rest = offset.keys() - self.fields - self.unless
+        return all(re.fullmatch(self.beside, key) for key in rest)
+
+    def counts(self, offset: Offset) -> bool:
+        """Whether its position can be compared with another."""
+        return not any(_is_set(offset.get(key)) for key in self.unless)
+
+
+def _keys(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SERVER = (_keys("server"),)
+_TABLE = (_keys("table"), _keys("protocol table"), _keys("query"))
+_DEBEZIUM = (
+    r"ts_usec|ts_sec|transaction_id|transaction_data_collection_order_.*|incremental_snapshot_.*"
+)
+_SNAPSHOT = _keys("snapshot last_snapshot_record snapshot_completed")
+_BY_NUMBER = sized("rows-of", count("incrementing", "id"))
+_BY_TIME = sized("rows-of", jdbc_time)
+
+SHAPES: Sequence[Shape] = (
+    # FileStreamSource
+    Shape(
+        partitions=(_keys("filename"),),
+        fields=_keys("position"),
+        measures=(count("position", "byte"),),
+        label="filename",
+        back="source-reads-again",
+        start="source-reads-from-start",
+    ),
+    # MirrorMaker's MirrorSourceConnector
+    Shape(
+        partitions=(_keys("cluster topic partition"),),
+        fields=_keys("offset"),
+        measures=(count("offset", "offset"),),
+        label="topic",
+        back="source-reads-again",
+        start="source-reads-from-start",
+    ),
+    # JDBC sources of Confluent and Aiven: by a number, by a time, by both
+    Shape(
+        partitions=_TABLE,
+        fields=_keys("incrementing"),
+        measures=(_BY_NUMBER,),
+        back="source-reads-again",
+    ),
+    Shape(
+        partitions=_TABLE,
+        fields=_keys("timestamp"),
+        measures=(_BY_TIME,),
+        beside="timestamp_nanos",
+        back="source-reads-again",
+    ),
+    Shape(
+        partitions=_TABLE,
+        fields=_keys("timestamp incrementing"),
+        measures=(_BY_TIME, _BY_NUMBER),
+        beside="timestamp_nanos",
+        back="source-reads-again",
+    ),
+    # Debezium for PostgreSQL; reading begins at one of its three positions
+    Shape(
+        partitions=_SERVER,
+        fields=_keys("lsn"),
+        measures=(postgres_lsn("lsn", "lsn_proc", "lsn_commit"),),
+        beside=rf"lsn_proc|lsn_commit|txId|xmin|messageType|{_DEBEZIUM}",
+        unless=_SNAPSHOT,
+        label="server",
+        back="source-goes-back-in-slot",
+    ),
+    # Debezium for MySQL and MariaDB: by GTIDs where the server has them, else by file and position
+    Shape(
+        partitions=_SERVER,
+        fields=_keys("file pos gtids"),
+        measures=(mysql_gtids,),
+        beside=rf"row|event|server_id|{_DEBEZIUM}",
+        unless=_SNAPSHOT,
+        label="server",
+        back="source-goes-back-in-binlog",
+    ),
+    Shape(
+        partitions=_SERVER,
+        fields=_keys("file pos"),
+        measures=(mysql_binlog,),
+        beside=rf"row|event|server_id|{_DEBEZIUM}",
+        unless=_SNAPSHOT,
+        label="server",
+        back="source-goes-back-in-binlog",
+    ),
+    # Debezium for SQL Server
+    Shape(
+        partitions=(_keys("server database"),),
+        fields=_keys("commit_lsn"),
+        measures=(sql_server_lsn("commit_lsn"), sql_server_lsn("change_lsn")),
+        beside=rf"change_lsn|event_serial_no|{_DEBEZIUM}",
+        unless=_SNAPSHOT,
+        label="database",
+    ),
+)
+
+_UNKNOWN = Shape((), frozenset(), ())
+
+
+def partition_label(partition: Partition) -> str:
+    """A short name of a source partition."""
+    known = label_of(partition)
+    return known or ", ".join(f"{key}={_text(partition[key])}" for key in sorted(partition))
+
+
+def source_move(
+    partition: Partition, old: Offset | None, new: Offset | None, *, reads_on: bool = False
+) -> Moved:
+    """What happens between two offsets of one source partition. If it `reads_on`, the old one is
+    further by the time that it is stopped."""
+    label = partition_label(partition)
+    if new is None:
+        if old is None:
+            return effect("no-offset", partition=label), "same", Counts(exact=not reads_on)
+        start = effect((shape_of(partition, old) or _UNKNOWN).start)
+        return _told(label, old, None, start), "forgotten", None
+    if old is None:
+        return _told(label, None, new, effect("starts-there")), "start", None
+    if same_offset(old, new):
+        same = stays(label, offset_text(new), reads_on=reads_on)
+        return same, "same", Counts(exact=not reads_on)
+    shape = shape_of(partition, old, new)
+    if shape is not None:
+        step = _first(shape, old, new)
+        what = None if step is None else _in_shape(shape, step, reads_on=reads_on)
+    else:
+        step, what = _in_one_field(old, new, reads_on=reads_on)
+    if step is None or what is None:
+        return _told(label, old, new, _OPAQUE), "unclear", None
+    return _told(label, old, new, what), step.direction, _counts(step, reads_on=reads_on)
+
+
+def stays(label: str, offset: str, *, reads_on: bool) -> Effect:
+    """A move to the offset that the connector has."""
+    until = effect("and-until-stopped") if reads_on else None
+    return effect("stays", partition=label, offset=offset, until=until)
+
+
+def _told(label: str, old: Offset | None, new: Offset | None, what: Effect) -> Effect:
+    none = effect("none")
+    return effect(
+        "moved",
+        partition=label,
+        old=none if old is None else offset_text(old),
+        new=none if new is None else offset_text(new),
+        what=what,
+        gone=None,
+        unread=None,
+    )
+
+
+def offset_text(offset: Offset) -> str:
+    """`position 6`, or several of them."""
+    return ", ".join(f"{key} {_text(offset[key])}" for key in sorted(offset)) or "{}"
+
+
+def _first(shape: Shape, old: Offset, new: Offset) -> Step | None:
+    """The first difference; None where a measure cannot tell before one was found."""
+    if not (shape.counts(old) and shape.counts(new)):
+        return None
+    for measure in shape.measures:
+        step = measure(old, new)
+        if step is None or step.direction != "same":
+            return step
+    return None
+
+
+def _in_shape(shape: Shape, step: Step, *, reads_on: bool) -> Effect:
+    size = _size(step, reads_on=reads_on)
+    if size is None:
+        return _goes(step, reads_on=reads_on)
+    back = step.direction == "back"
+    place = effect("from-place" if back else "up-to-place", place=step.place)
+    code = shape.back if back else shape.ahead
+    return effect(code, size=size, place=place if step.place else None)
+
+
+def _in_one_field(old: Offset, new: Offset, *, reads_on: bool) -> tuple[Step | None, Effect | None]:
+    """Of offsets of which nothing is known, but that they differ in one field."""
+    changed = [key for key in new if old.get(key) != new[key]]
+    if old.keys() != new.keys() or len(changed) != 1:
+        return None, None
+    for measure in measures_of(changed[0]):
+        step = measure(old, new)
+        if step is not None and step.direction != "same":
+            goes = _goes(step, reads_on=reads_on)
+            return step, effect("field-goes", field=changed[0], goes=goes)
+    return None, None
+
+
+def _goes(step: Step, *, reads_on: bool) -> Effect:
+    """Of a position of which no more is known."""
+    size = _size(step, reads_on=reads_on)
+    return effect(
+        "goes-back" if step.direction == "back" else "goes-ahead",
+        by=None if size is None else effect("by", size=size),
+        to=effect("to-place", place=step.place) if step.place else None,
+    )
+
+
+def _size(step: Step, *, reads_on: bool) -> Effect | None:
+    """How much lies between, a bound where it reads on; None where that cannot be told."""
+    size = step.size
+    # A part of a second has no number that could bound it
+    if size is None or (reads_on and not step.count):
+        return None
+    if reads_on:
+        size = effect("at-least" if step.direction == "back" else "at-most", size=size)
+    return size if step.of is None else effect(step.of, size=size, file=step.file)
+
+
+def _counts(step: Step, *, reads_on: bool) -> Counts | None:
+    if step.unit is None:
+        return None
+    again, skipped = (step.count, 0) if step.direction == "back" else (0, step.count)
+    return Counts(again, skipped, unit=step.unit, exact=not reads_on)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value).lower().replace("none", "null")
+    return str(value)
+
+
+def shape_of(partition: Partition, *offsets: Offset) -> Shape | None:
+    """The first shape that all of these offsets of the partition fit, if there is one."""
+    for shape in SHAPES:
+        if all(shape.fits(partition, offset) for offset in offsets):
+            return shape
+    return None
+
+
+def label_of(partition: Partition) -> str | None:
+    """The value that names such a partition, such as its file or its table."""
+    for shape in SHAPES:
+        if partition.keys() in shape.partitions and shape.label in partition:
+            label, part = str(partition[shape.label]), partition.get("partition")
+            return label if part is None else f"{label}-{part}"
+    return None
+
+
+def measures_of(field: str) -> tuple[Measure, ...]:
+    """The measures to try on a field of unknown meaning, by its name and values."""
+    return (lsn_text(field), moment(field), number(field))
+
+
+def _is_set(value: object) -> bool:
+    return value not in (None, False, "false", "")

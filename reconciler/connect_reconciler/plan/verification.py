@@ -1,0 +1,354 @@
+"""Verifies that a saved plan is what the specs give on this cluster now. Pure.
+
+Anybody can write a plan file, so nothing in it is trusted: the plan is computed again from the
+specs and the cluster, for the same connectors, and applied if it does the same. Only the offsets
+that a pin's `to` stood for come from the file, and only if they lie between the sink's offsets and
+those that `to` stands for now.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
+from itertools import groupby
+
+from connect_reconciler.model.actions import (
+    Action,
+    AlterOffsets,
+    CarryOffsets,
+    ConfigAction,
+    Create,
+    Delete,
+    DeleteOld,
+    Forget,
+    OffsetMove,
+    ResetOffsets,
+    Restart,
+    StopOld,
+    UpdateConfig,
+    verb,
+)
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.offsets import (
+    TopicPartition,
+    same_offset,
+    sink_offset,
+    sink_partition,
+)
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.reasons import NO_REASON
+from connect_reconciler.model.secrets.sensitive import fingerprint
+from connect_reconciler.model.topic_logs import TopicLogs
+from connect_reconciler.model.values import Plain, Secret, Value
+from connect_reconciler.plan.consequences.rule import sink_start
+from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.plan.scope import PARTIAL, Scope
+from connect_specs.desired import DeleteLimits, Desired, Offset, OffsetEntry
+from connect_specs.diagnostics import Diagnostic, Stale
+from connect_specs.partitions import PartitionKey, partition_key
+
+_HINT = (
+    "give the --env and --var that it was planned with,"
+    " or plan again from these specs and have that plan approved"
+)
+_REST_HINT = "`connect plan` shows what is left to do, and `connect apply` without a file does it"
+
+
+def scope_of_saved(saved: Plan, desired: Desired, live: Live) -> Scope:
+    """The plan's connectors. Raises Stale for one that does not belong to the project."""
+    names = tuple(dict.fromkeys(action.connector for action in saved.actions))
+    owned = {
+        name for name, each in live.ledger.connectors.items() if each.project == desired.project
+    }
+    strangers = [name for name in names if name not in desired.connectors and name not in owned]
+    if strangers:
+        what = "the plan changes it, and neither a spec nor the ledger has it in this project"
+        raise Stale(*(Diagnostic("stale.specs", what, name, hint=_HINT) for name in strangers))
+    return Scope(tuple(glob.escape(name) for name in names))
+
+
+def planned_again(
+    saved: Plan,
+    desired: Desired,
+    live: Live,
+    worker: Mapping[str, str] | None = None,
+    agrees: Callable[[Plan, Plan, Live], None] | None = None,
+    deletes: DeleteLimits | None = None,
+) -> Plan:
+    """The plan that the specs give for the saved plan's connectors; it may have errors.
+
+    `deletes` limits how much it may delete now; None: no limit. Raises Stale where it differs from
+    the saved plan, by `agrees`: `ensure_same`, or `ensure_rest` for a plan whose apply ended early.
+    """
+    if not saved.actions:
+        return replace(saved, warnings=())
+    scope = scope_of_saved(saved, desired, live)
+
+    def made(wanted: Desired) -> Plan:
+        plan = make_plan(
+            wanted,
+            live,
+            group_id=saved.group_id,
+            worker=worker,
+            scope=scope,
+            env=saved.env,
+            deletes=deletes or DeleteLimits(allow_empty=True),
+        )
+        # The saved plan says which connectors it is about: no warning of a targeted plan
+        told = tuple(each for each in plan.warnings if each.code != PARTIAL)
+        return replace(plan, warnings=told)
+
+    now = with_numbers_of(saved, desired, live, worker or {}, made)
+    if not now.errors:
+        (agrees or ensure_same)(saved, now, live)
+    return now
+
+
+def ensure_same(
+    saved: Plan, now: Plan, live: Live, *, source: str = "the specs", hint: str = _HINT
+) -> None:
+    """Raises Stale unless both plans do the same to every connector."""
+    then, found = _groups(saved), _groups(now)
+    problems = []
+    for name in dict.fromkeys((*then, *found)):
+        actions = then.get(name, ()), found.get(name, ())
+        difference = _difference(*actions, live.ledger.fingerprint_key)
+        if difference:
+            what = f"{source} and the cluster do not give this plan: {difference}"
+            problems.append(Diagnostic("stale.specs", what, name, hint=hint))
+    if problems:
+        raise Stale(*problems)
+
+
+def ensure_rest(saved: Plan, now: Plan, live: Live) -> None:
+    """Raises Stale unless `now` is what is left of the saved plan: for every connector some of its
+    actions, in its order."""
+    then, key, problems = _groups(saved), live.ledger.fingerprint_key, []
+    for name, actions in _groups(now).items():
+        whole = then.get(name, ())
+        left = iter(whole)
+        if not all(any(_is_left(one, action, key) for one in left) for action in actions):
+            what = (
+                "what is to be done is not what is left of this plan, of which a part was done:"
+                f" it is `{_names(actions)}`, and the plan does `{_names(whole)}`"
+            )
+            problems.append(Diagnostic("stale.specs", what, name, hint=_REST_HINT))
+    if problems:
+        raise Stale(*problems)
+
+
+def ensure_changes_shown(shown: Plan, now: Plan) -> None:
+    """Raises Stale where `now` changes config keys that `shown` does not, or from other values:
+    somebody changed that config since, and the user has not seen that it is overwritten."""
+    seen = {each.connector: each for each in shown.actions if isinstance(each, UpdateConfig)}
+    problems = []
+    for action in now.actions:
+        if not isinstance(action, UpdateConfig):
+            continue
+        before = seen.get(action.connector)
+        then = {} if before is None else {each.key: each for each in before.changes}
+        keys = [
+            each.key
+            for each in action.changes
+            if each.key not in then
+            or not _same_value(then[each.key].old, each.old)
+            or not _same_value(then[each.key].new, each.new)
+        ]
+        if keys:
+            what = f"its config was changed since the plan was shown: {', '.join(keys)}"
+            problems.append(Diagnostic("stale.config", what, action.connector))
+    if problems:
+        raise Stale(*problems)
+
+
+def _same_value(then: Value | None, now: Value | None) -> bool:
+    """Whether both are the same. A secret from before the project had a key may be any secret."""
+    if isinstance(then, Secret) and isinstance(now, Secret) and not then.fingerprint:
+        return True
+    return then == now
+
+
+def still_known(saved: Plan, desired: Desired, live: Live) -> Plan:
+    """The plan without connectors that neither specs nor ledger know: they were deleted."""
+    known = desired.connectors.keys() | live.ledger.connectors.keys()
+    return replace(saved, actions=tuple(a for a in saved.actions if a.connector in known))
+
+
+def _is_left(then: Action, now: Action, key: bytes | None) -> bool:
+    """Whether `now` does `then`, or the part of it that a killed apply had not done yet."""
+    if isinstance(now, Forget):
+        return isinstance(then, Delete)
+    if type(then) is not type(now):
+        return False
+    if isinstance(then, StopOld) and isinstance(now, StopOld):
+        return then.old == now.old
+    if isinstance(then, DeleteOld) and isinstance(now, DeleteOld):
+        return then.old == now.old and (then.reset or not now.reset)
+    return not list(_fields(then, _marked_as(then, now), key))
+
+
+def _marked_as(then: Action, now: Action) -> Action:
+    """`now` without fingerprints where `then` has none: its apply created the first key."""
+    if not isinstance(then, ConfigAction) or not isinstance(now, ConfigAction):
+        return now
+    unmarked = {key: then.config[key] for key in then.config if then.config[key] == Secret("")}
+    same = {
+        key: value for key, value in unmarked.items() if isinstance(now.config.get(key), Secret)
+    }
+    return replace(now, config={**now.config, **same})
+
+
+def _groups(plan: Plan) -> dict[str, tuple[Action, ...]]:
+    """Each connector's actions, reduced to what they do. Restarts are left out: whether a connector
+    has failed changes all the time."""
+    lasting = (action for action in plan.actions if not isinstance(action, Restart))
+    found: dict[str, tuple[Action, ...]] = {}
+    for name, actions in groupby(lasting, key=lambda action: action.connector):
+        found[name] = (*found.get(name, ()), *map(_essence, actions))
+    return found
+
+
+def _essence(action: Action) -> Action:
+    """The action without fields that only explain it."""
+    bare = replace(action, reason=NO_REASON, effects=(), requires=())
+    if isinstance(bare, UpdateConfig):
+        return replace(bare, changes=())
+    if isinstance(bare, Create):
+        return replace(bare, changes=tuple(replace(each, effects=()) for each in bare.changes))
+    if isinstance(bare, ResetOffsets | CarryOffsets):
+        return replace(bare, moves=())
+    if isinstance(bare, AlterOffsets):
+        places = sorted((m.entry for m in bare.moves), key=lambda e: partition_key(e.partition))
+        return replace(bare, moves=tuple(OffsetMove(entry, None) for entry in places))
+    return bare
+
+
+def _difference(then: tuple[Action, ...], now: tuple[Action, ...], key: bytes | None) -> str:
+    """A text on what differs; empty if nothing does."""
+    if [*map(type, then)] != [*map(type, now)]:
+        return f"they give `{_names(now)}`, and it does `{_names(then)}`"
+    for one, other in zip(then, now, strict=True):
+        differing = list(_fields(one, other, key))
+        if differing:
+            return f"in `{_names((one,))}` it has another {', '.join(differing)}"
+    return ""
+
+
+def _fields(then: Action, now: Action, key: bytes | None) -> Iterator[str]:
+    for each in fields(then):
+        one, other = getattr(then, each.name), getattr(now, each.name)
+        if each.name == "config":
+            yield from _config_keys(then.connector, one, other, key)
+        elif each.name == "moves":
+            yield from _partitions(one, other)
+        elif one != other:
+            yield each.name.replace("_", " ")
+
+
+def _config_keys(
+    name: str, then: Mapping[str, Value], now: Mapping[str, Value], key: bytes | None
+) -> Iterator[str]:
+    for config_key in sorted(then.keys() | now.keys()):
+        one, other = then.get(config_key), now.get(config_key)
+        # The plan may be from before it was known that this is a secret
+        match one, other:
+            case (Plain(text=text), Secret(fingerprint=mark)) | (
+                Secret(fingerprint=mark),
+                Plain(text=text),
+            ):
+                same = bool(mark) and fingerprint(key, name, config_key, text) == mark
+            case _:
+                same = one == other
+        if not same:
+            yield config_key
+
+
+def _partitions(then: tuple[OffsetMove, ...], now: tuple[OffsetMove, ...]) -> Iterator[str]:
+    one, other = _offsets(then), _offsets(now)
+    for partition in sorted(one.keys() | other.keys()):
+        there = (partition in one) is (partition in other)
+        if not there or not same_offset(one.get(partition), other.get(partition)):
+            yield f"offset of {partition}"
+
+
+def _offsets(moves: tuple[OffsetMove, ...]) -> dict[PartitionKey, Offset | None]:
+    return {partition_key(each.entry.partition): each.entry.offset for each in moves}
+
+
+def _names(actions: tuple[Action, ...]) -> str:
+    return ", ".join(map(verb, actions)) or "nothing"
+
+
+# --- the offsets that `to` stands for ---
+
+
+def with_numbers_of(
+    then: Plan,
+    desired: Desired,
+    live: Live,
+    worker: Mapping[str, str],
+    made: Callable[[Desired], Plan],
+) -> Plan:
+    """The plan that is `made` of the specs, with the offsets that an earlier plan computed for
+    `to`, as long as they lie in between."""
+    now = made(desired)
+    numbered = _with_numbers(desired, then, now, live, worker)
+    return now if numbered is desired else made(numbered)
+
+
+def _with_numbers(
+    desired: Desired, saved: Plan, now: Plan, live: Live, worker: Mapping[str, str]
+) -> Desired:
+    """The specs, with the offsets that the saved plan computed for `to`."""
+    specs = dict(desired.connectors)
+    asked = {each.connector: each for each in now.actions if isinstance(each, AlterOffsets)}
+    for then in saved.actions:
+        spec, new = specs.get(then.connector), asked.get(then.connector)
+        if spec is None or spec.pin is None or spec.pin.to is None or new is None:
+            continue
+        if not isinstance(then, AlterOffsets) or (then.pin, then.pin_hash) != (
+            new.pin,
+            new.pin_hash,
+        ):
+            continue
+        start = sink_start(spec.config, worker)
+        entries = tuple(move.entry for move in then.moves)
+        if entries == tuple(move.entry for move in new.moves):
+            continue
+        if _on_the_way(entries, new.moves, live.logs_of(spec.name), start):
+            specs[spec.name] = replace(spec, pin=replace(spec.pin, set=entries))
+    return desired if specs == desired.connectors else replace(desired, connectors=specs)
+
+
+def _on_the_way(
+    entries: tuple[OffsetEntry, ...], moves: tuple[OffsetMove, ...], logs: TopicLogs, start: str
+) -> bool:
+    """Whether each offset lies between the sink's and the one that `to` stands for now: no more is
+    read again or jumped over than the spec asks for."""
+    asked = {sink_partition(each.entry.partition): each for each in moves}
+    given = {sink_partition(each.partition): sink_offset(each.offset) for each in entries}
+    if len(given) != len(entries) or given.keys() != asked.keys():
+        return False
+    return all(
+        tp is not None
+        and offset is not None
+        and _between(offset, sink_offset(asked[tp].entry.offset), _here(asked[tp], tp, logs, start))
+        for tp, offset in given.items()
+    )
+
+
+def _here(move: OffsetMove, tp: TopicPartition, logs: TopicLogs, start: str) -> int | None:
+    if move.before is not None:
+        return sink_offset(move.before.offset)
+    log = logs.ranges.get(tp)
+    if log is None or start not in ("earliest", "latest"):
+        return None
+    return log.earliest if start == "earliest" else log.latest
+
+
+def _between(offset: int, there: int | None, here: int | None) -> bool:
+    if there is None:
+        return False
+    ends = sorted((there, there if here is None else here))
+    return ends[0] <= offset <= ends[1]

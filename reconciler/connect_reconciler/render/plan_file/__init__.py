@@ -1,0 +1,1 @@
+"""A plan as a JSON file, and back; files of all older versions load."""

@@ -1,0 +1,214 @@
+"""What is said of configs that are to be written: errors and warnings, without secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Final
+
+from connect_reconciler.backend.observe.plugin_facts import passwords
+from connect_reconciler.backend.plugins import KeyProblem, Validation
+from connect_reconciler.backend.rest.refusals import class_not_found, follows_from_another
+from connect_reconciler.model.secrets.sensitive import ConfigRedactor, redact
+from connect_reconciler.validation.judges import (
+    ClusterAnswers,
+    first_verdict,
+    kind_by_class,
+    local_judges,
+)
+from connect_reconciler.validation.keys import sensitive_slips, slips, unknown_keys
+from connect_runtime.config_providers.references import holds_reference
+from connect_runtime.plugins import PLUGIN_MODULES, listed_modules, unlisted_module
+from connect_runtime.validation.without_effect import without_effect
+from connect_specs.desired import DesiredConnector, Project
+from connect_specs.diagnostics import Diagnostic, Location, by_place
+from connect_specs.plugin_definitions import (
+    CLASS_KEY,
+    CONNECTORS,
+    Definitions,
+    keys_of,
+    nearest_class,
+    parts_of,
+)
+
+_SHOWN_MOST: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A config that is to be written, and the redactor of its secrets."""
+
+    spec: DesiredConnector
+    config: Mapping[str, str]
+    redactor: ConfigRedactor
+
+    @classmethod
+    def of(
+        cls, spec: DesiredConnector, config: Mapping[str, str], passwords: frozenset[str]
+    ) -> Written:
+        """With the secrets that the spec names, and these keys of passwords."""
+        redactor = ConfigRedactor(
+            spec.name, None, frozenset(spec.sensitive) | passwords, spec.secrets
+        )
+        return cls(spec, config, redactor)
+
+    def place(self, key: str) -> Location:
+        """Where the spec has the key; of a missing one, where it names the class."""
+        places = self.spec.key_locations
+        return places.get(key) or places.get(CLASS_KEY) or self.spec.where
+
+
+def findings(
+    project: Project, written: Iterable[Written], answers: ClusterAnswers, plugins: Definitions
+) -> Iterator[Diagnostic]:
+    """All that is said of these configs: errors by place, then warnings by connector."""
+    ours = project.uses_runtime
+    judges = (answers, *local_judges(project, plugins))
+    errors: list[Diagnostic] = []
+    warnings: list[Diagnostic] = []
+    unchecked: list[str] = []
+    unknown: dict[str, Written] = {}
+    for each in written:
+        unlisted = _unlisted(project, each) if ours else None
+        if unlisted is not None:
+            errors.append(unlisted)
+            continue
+        name, class_name = each.spec.name, each.config[CLASS_KEY]
+        answered = answers.verdict(name, each.config) is not None
+        if not answered and plugins.find(class_name, CONNECTORS) is None:
+            unknown.setdefault(class_name, each)
+        verdict = first_verdict(judges, name, each.config)
+        # Our runtime's leader runs the connector, so a reference that it cannot resolve is an error
+        resolved = ours and answered
+        errors += _refusals(each, verdict, plugins, resolved=resolved)
+        slipped = tuple(_slips(each, verdict, plugins))
+        told = {slip.where for slip in slipped}
+        warnings += slipped
+        warnings += [warn for warn in _unread(each, verdict, plugins) if warn.where not in told]
+        if ours:
+            warnings += _without_effect(each, project.worker)
+        references = [key for key, value in each.config.items() if holds_reference(value)]
+        if references and not resolved:
+            unchecked.append(f"{name} ({', '.join(sorted(references))})")
+    warnings += [_unknown_class(project, name, each, plugins) for name, each in unknown.items()]
+    if unchecked:
+        warnings.append(_not_checkable(unchecked))
+    yield from by_place(errors)
+    yield from warnings
+
+
+def _refusals(
+    each: Written, verdict: Validation, plugins: Definitions, *, resolved: bool
+) -> Iterator[Diagnostic]:
+    """Each text once. What is wrong with a reference is not known before it is `resolved`."""
+    texts: set[str] = set()
+    keys: set[str] = set()
+    for problem in verdict.problems:
+        value = each.config.get(problem.key, "")
+        follows = problem.key in keys and follows_from_another(problem.error)
+        unknown = not resolved and any(map(holds_reference, (value, problem.error)))
+        if follows or unknown or problem.error in texts:
+            continue
+        texts.add(problem.error)
+        keys.add(problem.key)
+        what = _hidden(each, verdict, problem.error)
+        hint = _class_meant(each, problem, plugins) or _recommendation(value, problem.recommended)
+        hint = hint or f"correct {problem.key} in the spec's config"
+        hint = _hidden(each, verdict, hint)
+        place = each.place(problem.key)
+        yield Diagnostic("config.refused", f"{each.spec.name}: {what}", place, hint=hint)
+
+
+def _hidden(each: Written, verdict: Validation, text: str) -> str:
+    named = each.redactor.named | passwords(verdict.keys.values())
+    text = redact(text, replace(each.redactor, named=named), each.config)
+    # What the cluster put in the place of references is secret, whatever the key
+    resolved = {
+        key: value
+        for key, value in verdict.values.items()
+        if holds_reference(each.config.get(key, "")) and value != each.config[key]
+    }
+    if not resolved:
+        return text
+    return redact(text, replace(each.redactor, named=frozenset(resolved)), resolved)
+
+
+def _recommendation(value: str, recommended: tuple[str, ...]) -> str:
+    shown = recommended
+    if len(recommended) > _SHOWN_MOST:
+        shown = tuple(get_close_matches(value, recommended, 3))
+    return f"recommended: {', '.join(shown)}" if shown else ""
+
+
+def _class_meant(each: Written, problem: KeyProblem, plugins: Definitions) -> str:
+    """Which class a name may mean that no plugin has."""
+    types = {part.key: part.types for part in parts_of(each.config)} | {CLASS_KEY: CONNECTORS}
+    if problem.key not in types or not class_not_found(problem.error):
+        return ""
+    wanted, name = types[problem.key], each.config.get(problem.key, "")
+    near = nearest_class(name, plugins.class_names(wanted), wanted)
+    return f"did you mean {near}?" if near else ""
+
+
+def _unread(each: Written, verdict: Validation, plugins: Definitions) -> Iterator[Diagnostic]:
+    keys = keys_of(each.config, plugins)
+    if verdict.keys:
+        keys = {**(keys or {}), **verdict.keys}
+    for found in () if keys is None else unknown_keys(each.config, keys):
+        what = f"{each.spec.name}: {found.what}"
+        yield _warning("config.unknown-key", what, each.place(found.key), hint=found.hint)
+
+
+def _slips(each: Written, verdict: Validation, plugins: Definitions) -> Iterator[Diagnostic]:
+    is_sink = kind_by_class(each.config, plugins) == "sink"
+    for found in slips(each.config, is_sink=is_sink):
+        what = _hidden(each, verdict, f"{each.spec.name}: {found.what}")
+        hint = found.hint or f"correct {found.key}, or remove it"
+        yield _warning("config.slip", what, each.place(found.key), hint=hint)
+    for glob, near in sensitive_slips(each.spec.sensitive, each.config):
+        what = f"{each.spec.name}: 'sensitive' names {glob!r}, which the config has not"
+        yield _warning("config.slip", what, each.spec.where, hint=f"did you mean {near!r}?")
+
+
+def _without_effect(each: Written, worker: Mapping[str, str]) -> Iterator[Diagnostic]:
+    """What our runtime takes, and does not act on."""
+    for what in without_effect(each.config, worker):
+        place = each.place(what.partition(" ")[0])
+        what, hint = f"{each.spec.name}: {what}", "remove it, or run where it is followed"
+        yield _warning("config.without-effect", what, place, hint=hint)
+
+
+def _unlisted(project: Project, each: Written) -> Diagnostic | None:
+    """Nothing else can be said of a config whose class may not be imported."""
+    name = each.config[CLASS_KEY]
+    module = unlisted_module(name)
+    if module is None:
+        return None
+    listed = ",".join([*listed_modules(project.worker.get(PLUGIN_MODULES, "")), module])
+    what = f"{each.spec.name}: {name} is in a module that connect.yaml does not list"
+    why = "importing a module runs its code, so only listed modules are imported"
+    hint = f'add `{PLUGIN_MODULES}: "{listed}"` to connect.yaml, under cluster: worker:'
+    return Diagnostic("config.unlisted-module", what, each.place(CLASS_KEY), why, hint)
+
+
+def _unknown_class(project: Project, name: str, each: Written, plugins: Definitions) -> Diagnostic:
+    what = f"{each.spec.name}: no class {name} is known here, so its config is not checked"
+    why = "its secrets can only be guessed from names and values; `sensitive` in a spec adds keys"
+    near = nearest_class(name, plugins.class_names(CONNECTORS), CONNECTORS)
+    hint = "install it here" if project.uses_runtime else "run `connect plugins lock`"
+    hint = f"did you mean {near}? Else {hint}" if near else hint
+    return _warning("config.unknown-class", what, each.place(CLASS_KEY), why, hint)
+
+
+def _not_checkable(unchecked: list[str]) -> Diagnostic:
+    what = f"references are not resolved here, so not checked: {'; '.join(unchecked[:_SHOWN_MOST])}"
+    if len(unchecked) > _SHOWN_MOST:
+        what += f" and {len(unchecked) - _SHOWN_MOST} more connectors"
+    return _warning("config.not-checkable", what)
+
+
+def _warning(
+    code: str, what: str, where: Location | None = None, why: str = "", hint: str = ""
+) -> Diagnostic:
+    return Diagnostic(code, what, where, why, hint, severity="warning")

@@ -1,0 +1,189 @@
+"""Who judges whether a config would work? The cluster, the rules of installed classes, or the lock.
+
+Each implements `Judge`; the first that knows the connector's class counts. Only the cluster is
+asked over the network: several configs at once, for a limited time. A cluster that does not answer
+is no failure: the plan is made without it, and says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeAlias
+
+from connect_reconciler.backend.known_plugins import InstalledDefinitions
+from connect_reconciler.backend.plugins import KeyProblem, RestPlugins, Validation
+from connect_reconciler.backend.rest.refusals import is_unlisted, no_such_class
+from connect_reconciler.model.live import Kind, kind_of
+from connect_reconciler.validation.keys import wrong_values
+from connect_runtime.herder.errors import RequestError
+from connect_runtime.plugins import PLUGIN_MODULES
+from connect_runtime.validation.validate import check_common, validate
+from connect_runtime.worker_config import WorkerConfig, from_project
+from connect_specs.desired import Project
+from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Unreachable
+from connect_specs.plugin_definitions import CLASS_KEY, CONNECTORS, SINK, Definitions, keys_of
+
+Config: TypeAlias = Mapping[str, str]
+
+# For rules that need to know a Kafka; nothing connects to it
+NO_KAFKA: Final = "localhost:9092"
+
+_AT_ONCE: Final = 8
+_ALL_S: Final = 30.0
+_NAMED_MOST: Final = 5
+
+
+class Judge(Protocol):
+    """Says what is wrong with a connector's config."""
+
+    def verdict(self, name: str, config: Config) -> Validation | None:
+        """What is wrong with the config; None if the judge does not know."""
+        ...
+
+
+def local_judges(project: Project, plugins: Definitions) -> tuple[Judge, ...]:
+    """Those that need no cluster, in the order in which they count. One of them always knows."""
+    definitions = KnownDefinitions(plugins, project.group_id)
+    worker = _worker(project) if project.uses_runtime else None
+    return (definitions,) if worker is None else (InstalledRules(worker), definitions)
+
+
+def kind_by_class(config: Config, plugins: Definitions) -> Kind:
+    """Whether the config is of a source or a sink, as its class says."""
+    plugin = plugins.find(config.get(CLASS_KEY, ""), CONNECTORS)
+    told: dict[str, Kind] = {}
+    if plugin is not None:
+        told[config[CLASS_KEY]] = "sink" if plugin.type == SINK else "source"
+    return kind_of(config, None, told)
+
+
+class InstalledRules:
+    """Implements `Judge` with the classes of this installation, which our runtime would run."""
+
+    def __init__(self, worker: WorkerConfig) -> None:
+        self._worker = worker
+
+    def verdict(self, name: str, config: Config) -> Validation | None:
+        if InstalledDefinitions().find(config[CLASS_KEY], CONNECTORS) is None:
+            return None
+        try:
+            infos = validate(config, self._worker)
+        except RequestError as error:
+            return Validation((KeyProblem(CLASS_KEY, error.message),))
+        values = [info.value for info in infos.configs if info.value is not None]
+        return Validation(
+            tuple(
+                KeyProblem(value.name, error, value.recommended)
+                for value in values
+                for error in value.errors
+            )
+        )
+
+
+class KnownDefinitions:
+    """Implements `Judge` with definitions of keys, such as the lock's. Of a class that nobody
+    knows, it judges only Connect's own keys."""
+
+    def __init__(self, plugins: Definitions, worker_group: str) -> None:
+        self._plugins = plugins
+        self._worker_group = worker_group
+
+    def verdict(self, name: str, config: Config) -> Validation | None:
+        is_sink = kind_by_class(config, self._plugins) == "sink"
+        common = check_common(config, is_sink=is_sink, worker_group=self._worker_group)
+        keys = keys_of(config, self._plugins) or {}
+        own = ((found.key, found.what) for found in wrong_values(config, keys))
+        return Validation(tuple(KeyProblem(key, what) for key, what in (*own, *common)))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAnswers:
+    """Implements `Judge` with what the cluster said of each connector's config. `silences` has the
+    reason for each config that it did not judge."""
+
+    validations: Mapping[str, Validation] = field(default_factory=dict)
+    silences: Mapping[str, str] = field(default_factory=dict)
+
+    def verdict(self, name: str, config: Config) -> Validation | None:
+        return self.validations.get(name)
+
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """One for each reason of a silence."""
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in self.silences.items():
+            by_reason.setdefault(reason, []).append(name)
+        return tuple(_not_validated(names, reason) for reason, names in sorted(by_reason.items()))
+
+
+def ask_cluster(
+    plugins: RestPlugins,
+    configs: Mapping[str, Config],
+    clock: Callable[[], float] = time.monotonic,
+) -> ClusterAnswers:
+    """Has the cluster validate each config; by connector."""
+    deadline = clock() + _ALL_S
+    unreachable: list[str] = []
+
+    def ask(config: Config) -> Validation | str:
+        if unreachable:
+            return unreachable[0]
+        if clock() > deadline:
+            return f"its validation did not end within {_ALL_S:.0f} s"
+        try:
+            return plugins.validate(config)
+        except RequestError as error:
+            return _refused(error, config)
+        except ConnectError as error:
+            first = error.diagnostics[0]
+            reason = f"{first.what}: {first.why}" if first.why else first.what
+            if isinstance(error, Unreachable):
+                unreachable.append(reason)
+            return reason
+        except (KeyError, TypeError, ValueError):
+            return "its answer is not one of Connect's"
+
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="validate") as pool:
+        found = dict(zip(configs, pool.map(ask, configs.values()), strict=True))
+    return ClusterAnswers(
+        {name: each for name, each in found.items() if isinstance(each, Validation)},
+        {name: each for name, each in found.items() if isinstance(each, str)},
+    )
+
+
+def first_verdict(judges: Iterable[Judge], name: str, config: Config) -> Validation:
+    """The verdict of the first judge that knows."""
+    verdicts = (judge.verdict(name, config) for judge in judges)
+    return next((each for each in verdicts if each is not None), Validation(()))
+
+
+def _worker(project: Project) -> WorkerConfig | None:
+    """None if connect.yaml sets it up wrongly, which `check_project` says."""
+    try:
+        bootstrap = NO_KAFKA if project.kafka is None else None
+        worker, _ = from_project(project, bootstrap, resolve=False)
+    except Invalid:
+        return None
+    return worker
+
+
+def _refused(error: RequestError, config: Config) -> Validation | str:
+    if no_such_class(error.message):
+        what = f"the cluster has no connector class {config[CLASS_KEY]}"
+        return Validation((KeyProblem(CLASS_KEY, what),))
+    if is_unlisted(error.message):
+        what = f"the cluster's workers do not list the module of {config[CLASS_KEY]}"
+        return Validation(
+            (KeyProblem(CLASS_KEY, f"{what} in {PLUGIN_MODULES}; they read it when they start"),)
+        )
+    # Its text may hold the whole config
+    return f"its validation ended with status {error.status}"
+
+
+def _not_validated(names: list[str], reason: str) -> Diagnostic:
+    shown = ", ".join(names[:_NAMED_MOST])
+    more = f" and {len(names) - _NAMED_MOST} more" if len(names) > _NAMED_MOST else ""
+    what = f"not validated by the cluster: {shown}{more}"
+    return Diagnostic("config.not-validated", what, why=reason, severity="warning")

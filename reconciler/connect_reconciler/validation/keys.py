@@ -1,0 +1,229 @@
+"""What can be said of a config's keys and values without the plugin's code? Pure.
+
+Wrong types, missing keys and unknown ones, as definitions tell; and slips, which no definition
+forbids and nobody can have meant. Values that hold a reference are not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Final
+
+from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_runtime.api.configdef import ConfigType, parse_value
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.config_providers.references import holds_reference
+from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
+from connect_specs.fields import slip_of
+from connect_specs.names import is_topic_name
+from connect_specs.plugin_definitions import (
+    CLASS_KEY,
+    KeyDefinition,
+    Keys,
+    elements,
+)
+
+_CHECKED: Final = (
+    ConfigType.BOOLEAN,
+    ConfigType.INT,
+    ConfigType.SHORT,
+    ConfigType.LONG,
+    ConfigType.DOUBLE,
+)
+_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_CHAINS: Final = {"transforms": "transformation", "predicates": "predicate"}
+_OF_A_PART: Final = ("type", "predicate", "negate", "plugin.version")
+# Connectors pass whole families of keys on, to a driver or a client, and tell nobody. To add a
+# connector's, add a line: a pattern of its class, and how those keys begin.
+_EVERYWHERE: Final = ("producer.override.", "consumer.override.", "admin.override.")
+_PASSED_ON: Final[Mapping[str, tuple[str, ...]]] = {
+    "io.debezium.*": (
+        "custom.metric.",
+        "database.",
+        "driver.",
+        "internal.",
+        "mongodb.",
+        "notification.",
+        "offset.",
+        "openlineage.",
+        "schema.history.internal.",
+        "signal.",
+        "snapshot.",
+        "topic.",
+    ),
+    "io.confluent.*": ("confluent.", "connection.", "hadoop.", "kafka.", "reporter.", "store."),
+    "io.aiven.*": ("aws.", "connection.", "gcs."),
+    "com.mongodb.*": ("topic.override.",),
+    "org.apache.kafka.connect.mirror.*": (
+        "admin.",
+        "config.property.filter.",
+        "consumer.",
+        "group.filter.",
+        "producer.",
+        "replication.policy.",
+        "source.",
+        "target.",
+        "topic.filter.",
+    ),
+}
+_ALIAS: Final = re.compile(r"[\w-]+")
+_HAVE_RULES: Final = ("transforms", "predicates")
+_TOPICS_OF_SINKS: Final = ("topics", "errors.deadletterqueue.topic.name")
+_OPEN_REFERENCE: Final = re.compile(r"\$\{[\w-]+:[^{}]*\Z")
+_CLIENTS: Final = ("admin", "consumer", "producer")
+_OVERRIDE: Final = "override"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What there is to say of a key."""
+
+    key: str
+    what: str
+    hint: str = ""
+
+
+def wrong_values(config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
+    """Values of the wrong type and keys that are missing, in Connect's words."""
+    for key in keys.values():
+        if key.name not in config:
+            if key.required:
+                yield Finding(key.name, _missing(key.name))
+        elif not holds_reference(config[key.name]):
+            error = _type_error(key, config[key.name])
+            if error:
+                yield Finding(key.name, error)
+    for chain in _CHAINS:
+        for alias in elements(config.get(chain, "")):
+            name = f"{chain}.{alias}.type"
+            if name not in config and name not in keys and not holds_reference(config[chain]):
+                yield Finding(name, _missing(name))
+
+
+def unknown_keys(config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
+    """Keys that nothing reads, as far as definitions tell, each with what may be meant."""
+    dynamic = _dynamic_prefixes(config.get(CLASS_KEY, ""), config)
+    for key in config:
+        if key in keys or key in (CLASS_KEY, "name", LEDGER_KEY) or key.startswith(dynamic):
+            continue
+        owner = next((each for each in (*_CONVERTERS, *_CHAINS) if key.startswith(f"{each}.")), "")
+        if owner in _CONVERTERS:
+            yield from _of_converter(key, owner, config, keys)
+        elif owner:
+            yield from _of_chain(key, owner, config, keys)
+        else:
+            what = f"{config.get(CLASS_KEY, 'the connector')} defines no key {key}"
+            hint = _near(key, keys) or "remove it, unless the connector passes it on"
+            yield Finding(key, what, hint)
+
+
+def slips(config: Mapping[str, str], *, is_sink: bool) -> Iterator[Finding]:
+    """All of a config, by key."""
+    for key, value in config.items():
+        yield from _override(key)
+        if _OPEN_REFERENCE.search(value):
+            yield Finding(key, f"the reference in {key} is not closed", "end it with '}'")
+        elif is_sink and key in _TOPICS_OF_SINKS and not holds_reference(value):
+            yield from _topics(key, value)
+
+
+def sensitive_slips(globs: Iterable[str], config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Entries of `sensitive` that are no key, each with the key that it nearly is."""
+    for glob in globs:
+        near = slip_of(glob, config) if glob not in config else None
+        if near and not re.search(r"[*?\[]", glob):
+            yield glob, near
+
+
+def _dynamic_prefixes(class_name: str, config: Mapping[str, str]) -> tuple[str, ...]:
+    """How keys may begin in a config of this class without being defined."""
+    found = [*_EVERYWHERE, "topic.creation.default."]
+    for group in elements(config.get("topic.creation.groups", "")):
+        found.append(f"topic.creation.{group}.")
+    for pattern, prefixes in _PASSED_ON.items():
+        if fnmatchcase(class_name, pattern):
+            found.extend(prefixes)
+    found.extend(_aliases(config))
+    return tuple(found)
+
+
+def _aliases(config: Mapping[str, str]) -> Iterator[str]:
+    """`converters: isbn` makes room for `isbn.type`: many connectors name parts in this way."""
+    for key, value in config.items():
+        if key not in _HAVE_RULES:
+            for alias in elements(value):
+                if _ALIAS.fullmatch(alias) and alias not in _HAVE_RULES:
+                    yield f"{alias}."
+
+
+def _of_converter(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
+    """A converter takes more than it defines, such as a client's keys: only slips are told."""
+    hint = _near(key, keys, f"{owner}.")
+    if owner not in config:
+        what = f"{key} has no effect: the worker's converter is used, with the worker's settings"
+        yield Finding(key, what, f"set {owner} here as well")
+    elif hint and not key.endswith("plugin.version"):
+        yield Finding(key, f"{config[owner]} defines no key {key}", hint)
+
+
+def _of_chain(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
+    alias, _, rest = key.removeprefix(f"{owner}.").partition(".")
+    if holds_reference(config.get(owner, "")):
+        return
+    aliases = elements(config.get(owner, ""))
+    if alias not in aliases:
+        near = next(iter(get_close_matches(alias, aliases, 1)), None)
+        what = f"{key} has no effect: '{owner}' names no {_CHAINS[owner]} {alias}"
+        yield Finding(key, what, f"did you mean {near}?" if near else f"add {alias} to '{owner}'")
+        return
+    hint = _near(key, keys, f"{owner}.{alias}.")
+    if hint and rest not in _OF_A_PART:
+        yield Finding(key, f"{config.get(f'{owner}.{alias}.type')} defines no key {rest}", hint)
+
+
+def _near(key: str, keys: Keys, prefix: str = "") -> str:
+    beside = [each.removeprefix(prefix) for each in keys if each.startswith(prefix)]
+    near = slip_of(key.removeprefix(prefix), beside)
+    return f"did you mean {prefix}{near}?" if near else ""
+
+
+def _missing(key: str) -> str:
+    return f'Missing required configuration "{key}" which has no default value.'
+
+
+def _type_error(key: KeyDefinition, value: str) -> str:
+    kind = next((each for each in _CHECKED if each.value == key.type), None)
+    if kind is None:
+        return ""
+    try:
+        parse_value(key.name, value, kind)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def _override(key: str) -> Iterator[Finding]:
+    client, _, rest = key.partition(".")
+    word, _, name = rest.partition(".")
+    if client not in _CLIENTS or not name:
+        return
+    what = f"Kafka's clients have no property {name}"
+    if word != _OVERRIDE:
+        if slip_of(word, (_OVERRIDE,)):
+            meant = f"{client}.{_OVERRIDE}.{name}"
+            yield Finding(key, f"{key} overrides nothing", f"did you mean {meant}?")
+    elif name not in CLIENT_PROPERTIES:
+        near = near_client_property(name)
+        if near:
+            yield Finding(key, what, f"did you mean {client}.{_OVERRIDE}.{near}?")
+
+
+def _topics(key: str, value: str) -> Iterator[Finding]:
+    for topic in elements(value):
+        if not is_topic_name(topic):
+            what = f"{key} names {topic!r}, which is no name that Kafka allows for a topic"
+            yield Finding(key, what, "letters, digits, '.', '_' and '-', at most 249")

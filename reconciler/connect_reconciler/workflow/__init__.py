@@ -1,0 +1,1 @@
+"""What a verb does, without a terminal: plan, apply, rollback, import, drift."""

@@ -1,0 +1,236 @@
+"""From a plan to a cluster: shown, agreed to, applied under the lease, reported, and rolled back
+where that is wanted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+
+from connect_reconciler.apply.edges import Edges, Limits, Settings, edges_over
+from connect_reconciler.apply.preconditions import ensure_fresh, rights_to_move
+from connect_reconciler.apply.report import (
+    ApplyReport,
+    Outcome,
+    Progress,
+)
+from connect_reconciler.apply.scheduler import apply_plan
+from connect_reconciler.backend.backend import AtOnce, Backend
+from connect_reconciler.backend.lease import Lease, LeaseRefused, who
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.plan.scope import Scope
+from connect_reconciler.policies.policy import Policy
+from connect_reconciler.workflow.planning import judged
+from connect_reconciler.workflow.replanning import Moved, Replan, left_of
+from connect_reconciler.workflow.rollback import find_rollback
+from connect_reconciler.workflow.user import Choices, Stop, User
+from connect_runtime.kafka.rights import check_rights
+from connect_specs.desired import Desired
+from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
+
+_COMMITS, _COMMITS_MS = "offset.flush.interval.ms", "60000"
+_AGAIN_S = 1.0
+_MOVED = "the cluster changed since the plan was shown; this is what there is to do now"
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """The plan that rolls a failed apply back, and its report; what prevented it, if anything."""
+
+    plan: Plan | None = None
+    report: ApplyReport | None = None
+    errors: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended, and the plan that was shown last. `declined`: the user did not agree."""
+
+    plan: Plan
+    exit_code: ExitCode
+    report: ApplyReport | None = None
+    undone: Undone | None = None
+    declined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRun:
+    """One run of `apply` or `rollback`. `lease` is one that was taken over for it. With `replan`
+    the plan is made again once nobody else can apply. `rollback_policies` judge the rollback of an
+    apply that failed; None: it is not rolled back."""
+
+    backend: Backend
+    user: User
+    choices: Choices
+    lease: Lease | None = None
+    replan: Replan | None = None
+    rollback_policies: tuple[Policy, ...] | None = None
+
+    def run(self, plan: Plan, desired: Desired, live: Live) -> Ended:
+        """Shows the plan, asks, and applies it. What is new once nobody else can apply is shown and
+        asked for, too. The exit code of a run that is rolled back stays that of the failure.
+
+        Raises Stale where the plan is out of date, or the user cannot be asked about a newer one.
+        """
+        while True:
+            ended = self._shown(plan, desired, live)
+            if ended is not None:
+                return ended
+            try:
+                report = self._execute(plan, desired, live, self.replan)
+            except Moved as moved:
+                if not self.user.can_be_asked:
+                    self.user.show(moved.plan)
+                    raise moved.stale() from None
+                plan, live = moved.plan, moved.live
+                self.user.say(_MOVED)
+            else:
+                return self._reported(plan, desired, report)
+
+    def _shown(self, plan: Plan, desired: Desired, live: Live) -> Ended | None:
+        """Shows the plan and asks; None where it is to be applied."""
+        self.user.show(plan)
+        # A killed apply may have left an open journal and no change: it is closed then.
+        if plan.errors or (plan.empty and not live.ledger.unfinished):
+            return Ended(plan, ExitCode.INVALID if plan.errors else ExitCode.OK)
+        if plan.actions:
+            self.user.ensure_agreement()
+        # Before anything is opened: leading a new cluster already creates its topics.
+        ensure_fresh(plan, desired, self.backend.project, live)
+        if plan.actions and not self.user.agrees(plan):
+            self.user.say("not applied: nothing was changed")
+            return Ended(plan, ExitCode.FAILED, declined=True)
+        return None
+
+    def _reported(self, plan: Plan, desired: Desired, report: ApplyReport) -> Ended:
+        """Reports the apply, and rolls it back where that is wanted."""
+        policies = self.rollback_policies if to_be_rolled_back(report) else None
+        self.user.report(report, rollback_follows=policies is not None)
+        if policies is None:
+            return Ended(plan, report.exit_code, report)
+        undone = self._roll_back(report.apply_id, desired, policies)
+        return Ended(plan, report.exit_code, report, undone)
+
+    def _execute(
+        self, plan: Plan, desired: Desired, live: Live, replan: Replan | None
+    ) -> ApplyReport:
+        """Applies the plan, or what is left of it. Raises LeaseRefused, Stale, Moved; nothing was
+        touched then."""
+        backend, user = self.backend, self.user
+        with user.stopping() as stop, self._edges_once_free(desired, stop) as edges:
+            now: Live | None = None
+            # Nothing has begun that is to be completed
+            with user.at_once():
+                if stop.is_set():
+                    raise KeyboardInterrupt
+                if replan is not None:
+                    plan, now = left_of(plan, live, replan)
+                if not edges.cluster.runs_tasks:
+                    topics, groups = rights_to_move(plan, desired, live, backend.project)
+                    check_rights(backend.kafka, topics=topics, groups=groups)
+            user.may_change()
+            return apply_plan(
+                plan,
+                desired,
+                backend.project,
+                edges,
+                observe=lambda: now or backend.observe(desired),
+            )
+
+    @contextmanager
+    def _edges_once_free(self, desired: Desired, stop: Stop) -> Iterator[Edges]:
+        """The edges, as soon as no other apply runs. Raises LeaseRefused after the lock timeout,
+        KeyboardInterrupt where the user stops waiting."""
+        limit_s, user = self.choices.lock_timeout, self.user
+        deadline, told = time.monotonic() + limit_s, False
+        with ExitStack() as stack:
+            found: Edges | None = None
+            while found is None:
+                try:
+                    found = stack.enter_context(
+                        edges_for(
+                            self.backend,
+                            desired,
+                            self.choices,
+                            stop=stop.is_set,
+                            lease=self.lease,
+                            at_once=user.at_once,
+                            progress=user.progress,
+                        )
+                    )
+                except LeaseRefused as refused:
+                    if stop.is_set():
+                        raise KeyboardInterrupt from None
+                    if time.monotonic() >= deadline:
+                        raise
+                    if not told:
+                        user.waits(refused.diagnostics[0].what, limit_s)
+                    told = True
+                    if stop.wait(_AGAIN_S):
+                        raise KeyboardInterrupt from None
+            yield found
+
+    def _roll_back(self, apply_id: str, desired: Desired, policies: tuple[Policy, ...]) -> Undone:
+        """Rolls that apply back. Raises no error that prevents it: the report of the apply itself
+        must not be lost over it."""
+        self.user.say(f"rolling back: apply {apply_id} failed")
+        try:
+            found = find_rollback(self.backend, apply_id, Scope(), desired)
+            plan = judged(found.plan(self.backend.project), policies, found.live)
+            if plan.errors:
+                return Undone(plan, errors=plan.errors)
+            wanted, live = found.rollback.desired, found.live
+            ensure_fresh(plan, wanted, self.backend.project, live)
+            report = self._execute(plan, wanted, live, None)
+        except ConnectError as error:
+            return Undone(errors=error.diagnostics)
+        return Undone(plan, report, report.ended_by)
+
+
+def to_be_rolled_back(report: ApplyReport) -> bool:
+    """Whether something failed, and something can be undone. An apply that was ended from outside
+    is not rolled back: the user is there, or another apply."""
+    from_outside = bool(report.ended_by) or report.told_to_stop
+    failed = report.exit_code == ExitCode.FAILED and not from_outside
+    return failed and bool(report.counts[Outcome.DONE] + report.counts[Outcome.UNKNOWN])
+
+
+def _silent() -> AbstractContextManager[Progress]:
+    return nullcontext(lambda event: None)
+
+
+@contextmanager
+def edges_for(
+    backend: Backend,
+    desired: Desired,
+    choices: Choices,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    lease: Lease | None = None,
+    at_once: AtOnce = nullcontext,
+    progress: Callable[[], AbstractContextManager[Progress]] = _silent,
+) -> Iterator[Edges]:
+    """The edges of one apply; `lease` is one that was taken over for it.
+
+    Raises LeaseRefused while another apply runs.
+    """
+    worker = backend.project.worker
+    settings = Settings(
+        by=who(),
+        stop=stop,
+        parallelism=choices.parallelism,
+        fail_fast=choices.fail_fast,
+        limits=Limits(
+            health_s=choices.health_timeout,
+            healthy_s=choices.healthy_for,
+            settle_s=choices.settle,
+            commits_s=int(worker.get(_COMMITS, _COMMITS_MS)) / 1000,
+        ),
+    )
+    with (
+        backend.connection(desired, settings.by, lease=lease, at_once=at_once) as connection,
+        progress() as told,
+    ):
+        yield edges_over(connection, replace(settings, progress=told), worker)

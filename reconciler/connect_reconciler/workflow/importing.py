@@ -1,0 +1,188 @@
+"""Live connectors as specs, which are then adopted: the ledger says that this project owns them.
+
+A secret is not written down: its key is left to the cluster, under `lifecycle.ignore`, so that the
+next plan is empty and the value stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from glob import escape
+
+from connect_reconciler.apply.report import ApplyReport
+from connect_reconciler.apply.scheduler import apply_plan
+from connect_reconciler.backend.backend import Backend
+from connect_reconciler.model.actions import Adopt
+from connect_reconciler.model.live import Live, LiveConnector
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.reserved import without_reserved
+from connect_reconciler.model.secrets.sensitive import is_mask
+from connect_reconciler.workflow.apply import edges_for
+from connect_reconciler.workflow.planning import observed, planned, policies_of
+from connect_reconciler.workflow.user import Choices, User
+from connect_specs.desired import Desired, DesiredConnector, Project
+from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid, Location
+from connect_specs.loader import load_specs
+from connect_specs.secret_values import is_sensitive
+from connect_specs.states import TargetState
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A spec from live, and the keys of secrets that it leaves to the cluster."""
+
+    spec: DesiredConnector
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the file should know."""
+        if not self.left_out:
+            return ()
+        return (
+            "Secrets are not written here: the keys below lifecycle.ignore stay as they are on the"
+            " cluster.\nTo manage one, write it under config as a reference, ${provider:path:key},"
+            " and end ignoring it.",
+        )
+
+
+def importable(live: Live, desired: Desired) -> tuple[str, ...]:
+    """The connectors of no spec and no project."""
+    known = live.ledger.connectors.keys() | desired.connectors.keys()
+    return tuple(sorted(live.connectors.keys() - known))
+
+
+def choose(
+    names: Iterable[str], live: Live, desired: Desired, *, again: bool
+) -> tuple[LiveConnector, ...]:
+    """The live connectors of these names. Raises Invalid with every name that cannot be imported.
+
+    `again`: also those that this project has a spec of.
+    """
+    wanted = sorted(set(names))
+    problems = tuple(_problems(wanted, live, desired, again=again))
+    if problems:
+        raise Invalid(*problems)
+    return tuple(live.connectors[name] for name in wanted)
+
+
+def spec_of(
+    connector: LiveConnector,
+    live: Live,
+    before: DesiredConnector | None = None,
+    *,
+    with_secrets: bool = False,
+) -> Imported:
+    """The connector's spec. Its state is managed only if it is to do something else than run.
+
+    What its spec from `before` calls sensitive stays so, and whether it is well without tasks.
+    """
+    sensitive = () if before is None else before.sensitive
+    config = {**without_reserved(connector.config), "name": connector.name}
+    named = live.password_keys.get(connector.name, frozenset()).union(sensitive)
+    owned = live.ledger.connectors.get(connector.name)
+    left_out = tuple(
+        sorted(
+            key
+            for key, text in config.items()
+            if not with_secrets and (is_sensitive(key, text, named) or is_mask(text))
+        )
+    )
+    spec = DesiredConnector(
+        name=connector.name,
+        config={key: text for key, text in config.items() if key not in left_out},
+        where=Location(""),
+        state=None if connector.target is TargetState.RUNNING else connector.target,
+        prevent_delete=owned is not None and owned.prevent_delete,
+        ignore=tuple(f"config.{escape(key)}" for key in left_out),
+        sensitive=sensitive,
+        allow_zero_tasks=before is not None and before.allow_zero_tasks,
+    )
+    return Imported(spec, left_out)
+
+
+def _problems(
+    names: Iterable[str], live: Live, desired: Desired, *, again: bool
+) -> Iterator[Diagnostic]:
+    for name in names:
+        owned, spec = live.ledger.connectors.get(name), desired.connectors.get(name)
+        if name not in live.connectors:
+            hint = "`connect status` lists those that are"
+            yield Diagnostic(
+                "import.missing", "no such connector is on the cluster", name, hint=hint
+            )
+        elif owned is not None and owned.project != desired.project:
+            what = f"the connector belongs to project {owned.project}"
+            yield Diagnostic("import.other-project", what, name)
+        elif spec is not None and not again:
+            what = f"the connector {name!r} has a spec already"
+            hint = "--force writes it again, as it is on the cluster"
+            yield Diagnostic("import.has-spec", what, spec.where, hint=hint)
+
+
+def read_back(project: Project, before: Desired, found: Mapping[str, Imported]) -> Desired:
+    """The specs just written, as every later plan will read them. Raises Invalid."""
+    desired = load_specs(project)
+    lost = before.connectors.keys() - desired.connectors.keys()
+    problems = [
+        Diagnostic("import.lost", "its spec was in a file that would be overwritten", name)
+        for name in sorted(lost)
+    ]
+    for name, each in found.items():
+        spec = desired.connectors.get(name)
+        if spec is None:
+            what, hint = "that folder is not in 'specs' of connect.yaml", "add it, or leave --out"
+            problems.append(Diagnostic("import.not-read", what, name, hint=hint))
+        elif replace(spec, where=Location(""), key_locations={}) != each.spec:
+            what = "the connector's config cannot be written as a spec"
+            problems.append(Diagnostic("import.not-the-same", what, name))
+    if problems:
+        raise Invalid(*problems)
+    return replace(desired, connectors={name: desired.connectors[name] for name in found})
+
+
+def adoption(backend: Backend, desired: Desired) -> Plan:
+    """The plan for these connectors alone, which only adopts. Raises Invalid."""
+    project = backend.project
+    live = observed(backend, desired)
+    owners = {name: live.ledger.connectors.get(name) for name in desired.connectors}
+    ledger = replace(live.ledger, connectors={n: owned for n, owned in owners.items() if owned})
+    plan = planned(project, desired, replace(live, ledger=ledger), policies_of(project))
+    if plan.errors:
+        raise Invalid(*plan.errors)
+    more = {each.connector for each in plan.actions if not isinstance(each, Adopt)}
+    if more:
+        what = "an apply would change more than its owner"
+        hint = "an earlier apply did not finish: run `connect apply` first"
+        found = (Diagnostic("import.not-empty", what, name, hint=hint) for name in sorted(more))
+        raise Invalid(*found)
+    return plan
+
+
+def adopt(plan: Plan, backend: Backend, desired: Desired, user: User) -> ApplyReport:
+    """Records that the connectors are this project's. Raises Failed."""
+    with (
+        user.stopping() as stop,
+        edges_for(
+            backend,
+            desired,
+            Choices(),
+            stop=stop.is_set,
+            at_once=user.at_once,
+            progress=user.progress,
+        ) as edges,
+    ):
+        report = apply_plan(
+            plan,
+            desired,
+            backend.project,
+            edges,
+            observe=lambda: observed(backend, desired),
+        )
+    if report.exit_code is not ExitCode.OK:
+        what = "the specs are written, but not all of their connectors could be adopted"
+        details = (each.detail for found in report.connectors for each in found.results)
+        why, hint = "; ".join(filter(None, details)), "`connect apply` adopts the rest"
+        raise Failed(Diagnostic("import.not-adopted", what, None, why, hint), *report.ended_by)
+    return report

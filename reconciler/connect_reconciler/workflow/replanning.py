@@ -1,0 +1,201 @@
+"""What is left to do of a plan that was shown or saved, once nobody else can change anything.
+
+Between the plan and the lease a request of a killed apply may still take effect, or another apply
+may end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from connect_reconciler.apply.preconditions import ensure_fresh
+from connect_reconciler.backend.backend import Backend
+from connect_reconciler.ledger.journal import Journal
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.plan import Plan, target_of
+from connect_reconciler.model.secrets.sensitive import key_id
+from connect_reconciler.plan.scope import Scope, narrowed
+from connect_reconciler.plan.verification import (
+    ensure_changes_shown,
+    ensure_rest,
+    ensure_same,
+    planned_again,
+    scope_of_saved,
+    still_known,
+    with_numbers_of,
+)
+from connect_reconciler.policies.policy import Policy
+from connect_reconciler.render.plan_file.file import check_saved, plan_hash
+from connect_reconciler.validation.configs import checked
+from connect_reconciler.workflow.planning import judged, observed, planned
+from connect_specs.desired import Desired
+from connect_specs.diagnostics import Diagnostic, Invalid, Stale
+
+# Makes a plan again, given the one that was shown. Raises Stale where that is out of date.
+Replan: TypeAlias = Callable[[Plan], tuple[Plan, Live]]
+
+
+class Moved(Exception):
+    """There is more to do now than the plan that was shown says, or something else."""
+
+    def __init__(self, plan: Plan, live: Live) -> None:
+        super().__init__()
+        self.plan = plan
+        self.live = live
+
+    def stale(self) -> Stale:
+        """The same for whoever cannot be asked again."""
+        what = "the cluster changed since the plan was shown, and there is more to do than it said"
+        hint = "run this again: it begins with the plan of now"
+        return Stale(Diagnostic("stale.moved", what, hint=hint))
+
+
+@dataclass(frozen=True, slots=True)
+class FromSpecs:
+    """Plans from the specs, as the plan that was shown was made."""
+
+    backend: Backend
+    desired: Desired
+    policies: tuple[Policy, ...]
+    scope: Scope
+
+    def __call__(self, shown: Plan) -> tuple[Plan, Live]:
+        """The plan that was shown, as long as it is what the specs give."""
+        project = self.backend.project
+
+        def made(live: Live) -> Plan:
+            return with_numbers_of(
+                shown,
+                self.desired,
+                live,
+                project.worker,
+                lambda wanted: planned(project, wanted, live, self.policies, self.scope),
+            )
+
+        live = self.backend.observe(self.desired)
+        try:
+            ensure_fresh(shown, self.desired, project, live)
+            # The cluster validated these very configs before
+            ensure_same(shown, made(live), live)
+            return shown, live
+        except Stale:
+            live = observed(self.backend, self.desired, self.scope)
+            return made(live), live
+
+
+@dataclass(frozen=True, slots=True)
+class FromFile:
+    """Plans as a saved plan says: what the specs give has to be that, or what is left of it."""
+
+    saved: Plan
+    backend: Backend
+    desired: Desired
+    policies: tuple[Policy, ...]
+
+    def __call__(self, shown: Plan) -> tuple[Plan, Live]:
+        """What was shown before does not matter. Raises Stale."""
+        return planned_as_saved(self.saved, self.backend, self.desired, self.policies)
+
+
+def left_of(shown: Plan, before: Live, replan: Replan) -> tuple[Plan, Live]:
+    """What is left to do, and the cluster as it is now; `before` is what the plan was made from.
+
+    Raises Moved where that is not some of what was shown, Stale.
+    """
+    now, live = replan(shown)
+    try:
+        ensure_rest(shown, now, live)
+        ensure_changes_shown(shown, now)
+    except Stale:
+        raise Moved(now, live) from None
+    if now.errors:
+        raise Moved(now, live)
+    # What the cluster said of secrets when it validated the configs
+    names = live.password_keys.keys() | before.password_keys.keys()
+    none: frozenset[str] = frozenset()
+    known = {
+        name: live.password_keys.get(name, none) | before.password_keys.get(name, none)
+        for name in names
+    }
+    return now, replace(live, password_keys=known)
+
+
+def planned_as_saved(
+    saved: Plan, backend: Backend, desired: Desired, policies: tuple[Policy, ...]
+) -> tuple[Plan, Live]:
+    """The plan to apply, judged by the policies of now, and the cluster that it was made for.
+
+    Of a plan that an apply of ours began and did not end, what is left. Raises Stale where the
+    cluster moved otherwise, or where the specs do not give the saved plan; Invalid for secrets
+    without fingerprints, but in the first apply of all on this cluster.
+    """
+    if saved.rolls_back is not None:
+        what = f"this plan rolls apply {saved.rolls_back} back: no specs give it"
+        hint = f"`connect rollback {saved.rolls_back} FILE` applies it"
+        raise Invalid(Diagnostic("apply.rolls-back", what, hint=hint))
+    project = backend.project
+    live = backend.observe(desired)
+    begun = None
+    try:
+        # First what it relies on: that says best what moved
+        ensure_fresh(saved, desired, project, live)
+        again, live = _made_again(saved, backend, desired, live, ensure_same)
+    except Stale:
+        begun = begun_by(saved, backend)
+        if begun is None:
+            raise
+        ensure_fresh(without_actions(saved, live), desired, project, live)
+        rest = still_known(saved, desired, live)
+        again, live = _made_again(rest, backend, desired, live, ensure_rest)
+    if begun is None:
+        ensure_secrets_can_be_told_apart(saved, live)
+    made = replace(as_saved(again, saved, begun), target=target_of(project))
+    return judged(made, policies, live), live
+
+
+def begun_by(saved: Plan, backend: Backend) -> Journal | None:
+    """The project's newest apply, if it carried out this very plan and did not end it."""
+    return backend.ledger().begun(backend.project.name, plan_hash(saved))
+
+
+def without_actions(saved: Plan, live: Live) -> Plan:
+    """The plan with what it relies on besides its actions. An apply may have made the project's
+    first key since."""
+    known = saved.key_id or key_id(live.ledger.fingerprint_key)
+    return replace(saved, actions=(), key_id=known)
+
+
+def as_saved(again: Plan, saved: Plan, begun: Journal | None) -> Plan:
+    """The plan that was made anew, as the one in the file, or as what is left of it."""
+    again = replace(again, saved_as=plan_hash(saved))
+    if begun is None:
+        return again
+    left, whole = len(again.actions), len(saved.actions)
+    what = f"apply {begun.id} did not end this plan: {left} of its {whole} actions are left to do"
+    goes_on = Diagnostic("apply.goes-on", what, severity="warning")
+    return replace(again, warnings=(goes_on, *again.warnings))
+
+
+def _made_again(
+    saved: Plan,
+    backend: Backend,
+    desired: Desired,
+    live: Live,
+    agrees: Callable[[Plan, Plan, Live], None],
+) -> tuple[Plan, Live]:
+    """What the specs give for the plan's connectors. Raises Stale."""
+    project = backend.project
+    if saved.actions:
+        part = narrowed(desired, live, scope_of_saved(saved, desired, live))[0]
+        live = checked(live, part, backend)
+    again = planned_again(saved, desired, live, project.worker, agrees, project.deletes)
+    return again, live
+
+
+def ensure_secrets_can_be_told_apart(plan: Plan, live: Live) -> None:
+    """Raises Invalid for a plan whose file could not, though the project has applied before."""
+    problems = check_saved(plan, key_comes=live.key_comes)
+    if problems:
+        raise Invalid(*problems)

@@ -1,0 +1,149 @@
+"""Rolls an apply back: finds its snapshots in the ledger, and plans for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from connect_reconciler.apply.preconditions import ensure_fresh
+from connect_reconciler.backend.backend import Backend
+from connect_reconciler.ledger.journal import Journal
+from connect_reconciler.ledger.topic import LedgerSnapshot
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.plan import Plan, target_of
+from connect_reconciler.plan.rollback.rollback import (
+    Rollback,
+    in_scope,
+    rollback_of,
+    rollback_plan,
+    specs_to_observe,
+)
+from connect_reconciler.plan.scope import Scope
+from connect_reconciler.plan.verification import ensure_rest, ensure_same
+from connect_reconciler.policies.policy import Policy
+from connect_reconciler.validation.configs import checked
+from connect_reconciler.workflow.planning import judged
+from connect_reconciler.workflow.replanning import (
+    as_saved,
+    begun_by,
+    ensure_secrets_can_be_told_apart,
+    without_actions,
+)
+from connect_specs.desired import Desired, Project
+from connect_specs.diagnostics import Diagnostic, Invalid, Stale
+from connect_specs.loader import load_specs
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What to plan for, and the cluster as it is now."""
+
+    rollback: Rollback
+    live: Live
+
+    def plan(self, project: Project) -> Plan:
+        """The plan for it; policies have not judged it yet."""
+        made = rollback_plan(
+            self.rollback,
+            self.live,
+            group_id=project.group_id,
+            env=project.env,
+            worker=project.worker,
+        )
+        return replace(made, target=target_of(project))
+
+
+def find_rollback(backend: Backend, apply_id: str, scope: Scope, files: Desired) -> Found:
+    """The rollback of one of the project's applies, given by its id or the beginning of it. `files`
+    are the specs of now, for secrets.
+
+    Raises Invalid for an unknown apply.
+    """
+    project = backend.project
+    ledger = ledger_of(backend)
+    apply_id = journal_of(ledger, project, apply_id).id
+    snapshots = in_scope(ledger.snapshots(apply_id), scope)
+    live = backend.observe(specs_to_observe(apply_id, snapshots, project.name))
+    times = ledger.rolled_back(apply_id)
+    rollback = rollback_of(apply_id, snapshots, ledger.later(apply_id), files, live, times=times)
+    return Found(rollback, checked(live, rollback.desired, backend))
+
+
+def specs_if_readable(project: Project, say: Callable[[str], None]) -> Desired:
+    """The specs of now, for their secrets: a rollback works with broken specs, too."""
+    try:
+        return load_specs(project)
+    except Invalid:
+        say("the specs cannot be read; secrets are looked for on the cluster alone")
+        return Desired(project.name, {})
+
+
+@dataclass(frozen=True, slots=True)
+class FromSnapshots:
+    """Plans the rollback of an apply; with a `saved` plan, that plan or what is left of it."""
+
+    backend: Backend
+    apply_id: str
+    scope: Scope
+    files: Desired
+    policies: tuple[Policy, ...]
+    saved: Plan | None = None
+
+    def planned(self) -> tuple[Plan, Found]:
+        """The plan now, judged by the policies. Raises Stale."""
+        found = find_rollback(self.backend, self.apply_id, self.scope, self.files)
+        made = found.plan(self.backend.project)
+        if self.saved is not None and not made.errors:
+            made = _as_saved(made, self.saved, found, self.backend)
+        return judged(made, self.policies, found.live), found
+
+    def __call__(self, shown: Plan) -> tuple[Plan, Live]:
+        """The same as a `Replan`: what was shown before does not matter. Raises Stale."""
+        plan, found = self.planned()
+        return plan, found.live
+
+
+def _as_saved(made: Plan, saved: Plan, found: Found, backend: Backend) -> Plan:
+    """The plan, if it is the saved one, or what is left of it. Raises Stale."""
+    project = backend.project
+    desired, live, begun = found.rollback.desired, found.live, None
+    try:
+        ensure_fresh(saved, desired, project, live)
+        ensure_same(saved, made, live, source="the ledger", hint="make the plan again")
+    except Stale:
+        begun = begun_by(saved, backend)
+        if begun is None:
+            raise
+        ensure_fresh(without_actions(saved, live), desired, project, live)
+        ensure_rest(saved, made, live)
+    if begun is None:
+        ensure_secrets_can_be_told_apart(saved, live)
+    return as_saved(made, saved, begun)
+
+
+def ledger_of(backend: Backend) -> LedgerSnapshot:
+    """The ledger with its journals. Raises Invalid where there are none."""
+    ensure_journal(backend.project)
+    backend.ensure_kafka()
+    return backend.ledger()
+
+
+def ensure_journal(project: Project) -> None:
+    """Raises Invalid where applies are not written down."""
+    if project.rest_only:
+        what = "over REST alone there is no journal: nothing is known of earlier applies"
+        hint = "add cluster.kafka with its bootstrap.servers, and apply again"
+        raise Invalid(Diagnostic("history.no-journal", what, str(project.file), hint=hint))
+
+
+def journal_of(ledger: LedgerSnapshot, project: Project, begins: str) -> Journal:
+    """The project's apply of that id, or the only one whose id begins so. Raises Invalid."""
+    known = {each.id: each for each in ledger.of_project(project.name)}
+    if begins in known:
+        return known[begins]
+    found = [each for each in known if begins and each.startswith(begins)]
+    if len(found) == 1:
+        return known[found[0]]
+    what = f"{len(found)} applies begin with {begins}" if found else f"no apply {begins} is known"
+    hint = "`connect history` lists those that are"
+    raise Invalid(Diagnostic("history.unknown-apply", what, project.name, hint=hint))

@@ -1,0 +1,79 @@
+"""Who runs an apply: what they choose, and how they are shown, asked and told.
+
+`cli.applying.terminal` is the user at a terminal.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from connect_reconciler.apply.report import (
+        ApplyReport,
+        Progress,
+    )
+    from connect_reconciler.model.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """`health_timeout`, `healthy_for`, `settle` and `lock_timeout` are in seconds."""
+
+    parallelism: int = 8
+    fail_fast: bool = False
+    health_timeout: float = 60.0
+    healthy_for: float = 2.0
+    settle: float = 10.0
+    lock_timeout: float = 0.0
+
+
+class Stop(Protocol):
+    """Whether the user wants the apply to end."""
+
+    def is_set(self) -> bool: ...
+    def wait(self, timeout_s: float) -> bool:
+        """Whether the user wants that by then."""
+        ...
+
+
+class User(Protocol):
+    """Sees a plan, agrees to it, watches it being applied, and may stop it."""
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether a question would be answered by now, and has not been answered beforehand."""
+        ...
+
+    def ensure_agreement(self) -> None:
+        """Raises Invalid where the user neither agreed beforehand nor can be asked."""
+        ...
+
+    def agrees(self, plan: Plan) -> bool:
+        """Whether the plan may be applied."""
+        ...
+
+    def show(self, plan: Plan) -> None: ...
+    def say(self, text: str) -> None:
+        """What is happening now."""
+        ...
+
+    def waits(self, what: str, limit_s: float) -> None:
+        """Another apply has the lease, and is waited for up to this limit."""
+        ...
+
+    def report(self, report: ApplyReport, *, rollback_follows: bool) -> None: ...
+
+    def stopping(self) -> AbstractContextManager[Stop]:
+        """In this context the user does not end the apply, but says that it is to end."""
+        ...
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """In this context the user ends whatever waits, also within `stopping`."""
+        ...
+
+    def progress(self) -> AbstractContextManager[Progress]: ...
+    def may_change(self) -> None:
+        """From here on nobody can promise that nothing was changed."""
+        ...

@@ -1,0 +1,401 @@
+"""Alters and resets offsets as KIP-875 describes: only while stopped, and after fencing zombies.
+
+The connector's `alter_offsets` is asked before any offset moves. It runs on the caller's thread,
+between two steps on the herder's; meanwhile the connector accepts no other change. The leader's own
+transaction writes source offsets, so a replaced leader cannot move them. For offsets on another
+cluster, or with another login, the producer of the connector's task 0 writes (docs/decisions).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from connect_runtime import plugins
+from connect_runtime.api import (
+    ConfigError,
+    ConnectorError,
+    SinkConnector,
+    SourceConnector,
+    TopicPartition,
+)
+from connect_runtime.client_overrides import Kind
+from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.config_providers.resolved import Resolved
+from connect_runtime.connector_clients import ConnectorClients
+from connect_runtime.herder import requests
+from connect_runtime.herder.calls import within
+from connect_runtime.herder.errors import Refusal, RequestError
+from connect_runtime.herder.herder import Herder
+from connect_runtime.herder.offsets_body import parse_sink_offsets, parse_source_offsets
+from connect_runtime.herder.reads import NOT_FOUND
+from connect_runtime.herder.source_offsets import SourceOffsets
+from connect_runtime.herder.succession import still_writing
+from connect_runtime.kafka.groups import GroupActive
+from connect_runtime.plugins import Plugin
+from connect_runtime.storage import config_topic
+from connect_runtime.storage.layered_offsets import OffsetWrites
+from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.snapshots import ConnectorState
+from connect_runtime.traces import trace_text
+from connect_specs.desired import Offset, OffsetEntry, Partition
+from connect_specs.diagnostics import ConnectError
+from connect_specs.names import ClusterTopics
+from connect_specs.partitions import sink_entry
+
+_log = logging.getLogger(__name__)
+
+# As long as a request may take
+_HOOK_S = 90
+
+Group = Mapping[tuple[str, int], int]
+
+
+class Groups(Protocol):
+    """The consumer groups of sinks, on the clusters that they read from. Moving offsets raises
+    GroupActive while a group has members."""
+
+    def offsets(self, sink: ConnectorClients) -> Group: ...
+    def alter(self, sink: ConnectorClients, offsets: Group) -> None: ...
+    def forget(self, sink: ConnectorClients, partitions: Sequence[tuple[str, int]]) -> None: ...
+    def delete(self, sink: ConnectorClients) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a connector's offsets. `entries` None resets all of them."""
+
+    verb: str
+    name: str
+    entries: Sequence[OffsetEntry] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Fencing:
+    """Producers to fence: of tasks 0..`tasks`-1, by the leader of `term`. `pending`: the fencing
+    must still be recorded."""
+
+    term: int
+    tasks: int
+    pending: bool
+
+
+class ConnectorOffsets:
+    """Lists and changes the offsets of source and sink connectors."""
+
+    def __init__(
+        self,
+        herder: Herder,
+        topics: ClusterTopics,
+        sources: SourceOffsets,
+        groups: Groups,
+        providers: ConfigProviders,
+    ) -> None:
+        self._herder = herder
+        self._topics = topics
+        self._sources = sources
+        self._groups = groups
+        self._providers = providers
+        self._busy: set[str] = set()
+
+    def busy(self, name: str) -> bool:
+        """Whether the connector's offsets are being changed now."""
+        return name in self._busy
+
+    def list(self, name: str) -> Sequence[OffsetEntry]:
+        """Lists offsets (GET offsets): in any state, on any runtime."""
+        state = requests.known(self._herder.view.config, name, NOT_FOUND)
+        clients = self._clients(state, _kind(state))
+        if clients.kind == "sink":
+            try:
+                found = self._groups.offsets(clients)
+            except ConnectError as error:
+                text = f"Failed to retrieve consumer group offsets for sink connector {name}"
+                raise RequestError(500, text) from error
+            return [sink_entry(key, offset) for key, offset in sorted(found.items())]
+        try:
+            sources = self._sources.read(clients).merged.connectors.get(name, {})
+        except ConnectError as error:
+            text = f"Failed to retrieve offsets for source connector {name}"
+            raise RequestError(500, text) from error
+        return [OffsetEntry(found.partition, found.offset) for found in sources.values()]
+
+    def change(self, name: str, entries: Sequence[OffsetEntry] | None) -> str:
+        """Alters offsets by `entries`, or resets them; returns Connect's success text."""
+        change = Change("reset" if entries is None else "alter", name, entries)
+        if entries is not None and not entries:
+            raise RequestError(
+                400, "Partitions / offsets need to be provided for an alter offsets request"
+            )
+        state = self._herder.ask(lambda: self._begin(change))
+        try:
+            resolved = self._resolved(state.config)
+            plugin = _plugin(resolved.config)
+            clients = self._clients(state, "sink" if plugin.kind == "sink" else "source")
+            if clients.kind == "sink":
+                handled = self._change_sink(change, clients, resolved, plugin)
+            else:
+                handled = self._change_source(change, clients, resolved, plugin)
+        finally:
+            # also if the herder no longer answers: the connector must not stay busy
+            self._busy.discard(name)
+        done = "reset" if entries is None else "altered"
+        if handled:
+            return f"The offsets for this connector have been {done} successfully"
+        return (
+            f"The Connect framework-managed offsets for this connector have been {done} "
+            "successfully. However, if this connector manages offsets externally, they will need "
+            f"to be manually {done} in the system that the connector uses."
+        )
+
+    # --- on the herder's thread ---
+
+    def _begin(self, change: Change) -> ConnectorState:
+        if self.busy(change.name):
+            raise RequestError(
+                409, "Cannot complete request because of a conflicting operation on this connector"
+            )
+        state = self._checked(change)
+        self._busy.add(change.name)
+        return state
+
+    def _checked(self, change: Change) -> ConnectorState:
+        self._herder.must_lead()
+        state = requests.known(self._herder.view.config, change.name, NOT_FOUND)
+        requests.stopped(state)
+        view = self._herder.view
+        tasks = {t for t in (*view.runs, *view.status.tasks) if t.connector == change.name}
+        why = still_writing(view, state, sorted(tasks))
+        if why is not None:
+            raise RequestError(500, why)
+        return state
+
+    def _fencing(self, change: Change) -> _Fencing:
+        """Returns which producers may still be alive (KIP-618); none if they are not
+        transactional."""
+        state = self._checked(change)
+        if not self._herder.view.exactly_once:
+            return _Fencing(self._herder.view.term, 0, pending=False)
+        tasks = state.task_count_record if state.pending_fencing else None
+        return _Fencing(self._herder.view.term, tasks or 0, state.pending_fencing)
+
+    def _write(self, change: Change, fenced: _Fencing, records: Sequence[NewRecord]) -> None:
+        """Writes the records, unless another leader ran the connector meanwhile: its tasks are not
+        fenced."""
+        self._checked(change)
+        if self._herder.view.term != fenced.term:
+            raise RequestError(
+                409,
+                "Failed to complete zombie fencing because a new set of task configs was generated",
+            )
+        self._herder.write(records)
+
+    # --- on the caller's thread ---
+
+    def _clients(self, state: ConnectorState, kind: Kind) -> ConnectorClients:
+        """Returns the connector's clients. Raises RequestError if an override is now forbidden."""
+        try:
+            clients = self._sources.clients(state.name, state.config, kind)
+            clients.check()
+            return clients
+        except ConnectorError as error:
+            raise RequestError(500, str(error)) from error
+
+    def _change_source(
+        self, change: Change, clients: ConnectorClients, resolved: Resolved, plugin: Plugin
+    ) -> bool:
+        fenced = self._fence(change, clients)
+        try:
+            stored = self._sources.read(clients)
+        except ConnectError as error:
+            text = (
+                "Timed out while trying to read to the end of the offsets topic prior to modifying "
+                f"offsets for source connector {change.name}"
+            )
+            raise RequestError(500, text, Refusal.NOT_READ) from error
+        wanted: Sequence[tuple[Partition, Offset | None]]
+        if change.entries is None:
+            known = stored.merged.connectors.get(change.name, {})
+            wanted = [(found.partition, None) for found in known.values()]
+        else:
+            wanted = parse_source_offsets(change.entries)
+        connector = cast(SourceConnector, plugin.cls())
+        config = dict(resolved.config)
+        handled = self._ask_hook(
+            change, lambda: connector.alter_offsets(config, wanted), "source", resolved
+        )
+        writes = stored.writes(wanted)
+        if clients.leader_writes_offsets:
+            due = (self._fenced_record(change.name),) if fenced.pending else ()
+            records = [*due, *writes.all]
+            if records:
+                self._prepare(clients, writes)
+                self._herder.ask(lambda: self._write(change, fenced, records))
+        elif writes.own:
+            self._write_elsewhere(change, clients, fenced, writes)
+        return handled
+
+    def _fence(self, change: Change, clients: ConnectorClients) -> _Fencing:
+        """Fences the producers; the fencing record is written together with the offsets."""
+        fencing = self._herder.ask(lambda: self._fencing(change))
+        try:
+            self._sources.fence(clients, fencing.tasks)
+        except ConnectError as error:
+            text = (
+                "Failed to perform zombie fencing for source connector prior to modifying offsets"
+            )
+            raise RequestError(500, text) from error
+        return fencing
+
+    def _fenced_record(self, name: str) -> NewRecord:
+        return config_topic.fencing_record(self._topics.config, name, 0)
+
+    def _prepare(self, clients: ConnectorClients, writes: OffsetWrites) -> None:
+        if not writes.own:
+            return
+        try:
+            self._sources.prepare(clients)
+        except ConnectError as error:
+            raise RequestError(500, f"The offsets topic cannot be used: {error}") from error
+
+    def _write_elsewhere(
+        self, change: Change, clients: ConnectorClients, fenced: _Fencing, writes: OffsetWrites
+    ) -> None:
+        """Writes with task 0's producer where the leader's transaction cannot reach.
+
+        The producer is opened before the leader's own write proves that this process still leads
+        and the connector is stopped: if another leader starts a task 0 after that, it fences this
+        producer.
+        """
+        first = [self._fenced_record(change.name), *writes.removed]
+        try:
+            self._prepare(clients, writes)
+            with self._sources.logs.of(clients) as theirs:
+                writer = theirs.logs.writer(clients.transactional_id(0))
+                try:
+                    self._herder.ask(lambda: self._write(change, fenced, first))
+                    writer.write(writes.own)
+                finally:
+                    writer.close()
+        except RequestError:
+            raise
+        except ConnectError as error:
+            text = f"Failed to modify offsets for source connector {change.name}"
+            raise RequestError(500, text) from error
+        if writes.copies:
+            try:
+                self._herder.ask(lambda: self._write(change, fenced, writes.copies))
+            except (RequestError, ConnectError) as error:
+                _log.warning("The offsets of %s are not copied: %s", change.name, error)
+
+    def _change_sink(
+        self, change: Change, clients: ConnectorClients, resolved: Resolved, plugin: Plugin
+    ) -> bool:
+        wanted: Mapping[tuple[str, int], int | None]
+        if change.entries is None:
+            wanted = dict.fromkeys(self._offsets_before_reset(change, clients))
+        else:
+            wanted = parse_sink_offsets(change.entries)
+        connector = cast(SinkConnector, plugin.cls())
+        config = dict(resolved.config)
+        named = {TopicPartition(*key): offset for key, offset in wanted.items()}
+        handled = self._ask_hook(
+            change, lambda: connector.alter_offsets(config, named), "sink", resolved
+        )
+        if any(offset is not None and offset < 0 for offset in wanted.values()):
+            raise RequestError(500, f"Failed to modify offsets for sink connector {change.name}")
+        self._herder.ask(lambda: self._checked(change))
+        try:
+            self._move_group(clients, None if change.entries is None else wanted)
+        except GroupActive as error:
+            raise RequestError(500, _still_active(change), Refusal.GROUP_ACTIVE) from error
+        except ConnectError as error:
+            what = "alter" if change.entries is not None else "reset"
+            kind = "" if change.entries is not None else "sink "
+            text = f"Failed to {what} consumer group offsets for {kind}connector {change.name}"
+            raise RequestError(500, text) from error
+        return handled
+
+    def _resolved(self, config: Mapping[str, str]) -> Resolved:
+        """Returns the config that the connector's own code gets. Raises RequestError."""
+        try:
+            return self._providers.resolve(config)
+        except ConfigError as error:
+            raise RequestError(500, str(error)) from error
+
+    def _ask_hook(
+        self, change: Change, hook: Callable[[], bool], kind: str, resolved: Resolved
+    ) -> bool:
+        """Asks the connector and turns its refusals into Connect's answers, with secrets
+        redacted."""
+        try:
+            return bool(within(_HOOK_S, hook))
+        except TimeoutError:
+            text = f"alterOffsets of connector {change.name} has not returned in {_HOOK_S} s"
+            raise RequestError(500, text) from None
+        except NotImplementedError:
+            text = (
+                f"Failed to modify offsets for connector {change.name} because it doesn't support "
+                "external modification of offsets"
+            )
+            raise RequestError(500, text) from None
+        except ConnectorError as error:
+            text = self._providers.redactor(resolved).redact(str(error))
+            raise RequestError(500, text) from None
+        except Exception as error:
+            trace = trace_text(error, self._providers.redactor(resolved))
+            _log.error("The alter_offsets method of connector %s threw: %s", change.name, trace)
+            text = f"Failed to modify offsets for {kind} connector {change.name}"
+            raise RequestError(500, text) from None
+
+    def _offsets_before_reset(self, change: Change, clients: ConnectorClients) -> Group:
+        try:
+            return self._groups.offsets(clients)
+        except ConnectError as error:
+            text = (
+                "Failed to list offsets prior to resetting offsets for sink connector "
+                f"{change.name}"
+            )
+            raise RequestError(500, text) from error
+
+    def _move_group(
+        self, clients: ConnectorClients, wanted: Mapping[tuple[str, int], int | None] | None
+    ) -> None:
+        if wanted is None:
+            self._groups.delete(clients)
+            return
+        given = {key: offset for key, offset in wanted.items() if offset is not None}
+        if given:
+            self._groups.alter(clients, given)
+        forgotten = [key for key, offset in wanted.items() if offset is None]
+        if forgotten:
+            self._groups.forget(clients, forgotten)
+
+
+def _plugin(config: Mapping[str, str]) -> Plugin:
+    return plugins.connector(config.get("connector.class", ""))
+
+
+def _kind(state: ConnectorState) -> Kind:
+    """Returns the plugin's kind; if unknown, a connector that names topics to read is a sink."""
+    try:
+        return "sink" if _plugin(state.config).kind == "sink" else "source"
+    except ConnectorError:
+        return "sink" if {"topics", "topics.regex"} & state.config.keys() else "source"
+
+
+def _still_active(change: Change) -> str:
+    what, request = (
+        ("reset consumer group offsets", "reset")
+        if change.entries is None
+        else ("alter consumer group offsets", "alter")
+    )
+    return (
+        f"Failed to {what} for connector {change.name} either because its tasks haven't stopped "
+        f"completely yet or the connector was resumed before the request to {request} its offsets "
+        "could be successfully completed. If the connector is in a stopped state, this operation "
+        "can be safely retried. If it doesn't eventually succeed, the Connect cluster may need to "
+        "be restarted to get rid of the zombie sink tasks."
+    )

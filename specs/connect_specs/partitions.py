@@ -1,0 +1,53 @@
+"""How partitions and pins are compared: as JSON that no order of keys or entries can change."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import NewType
+
+from connect_specs.desired import OffsetEntry, Partition, Pin
+
+# A partition as JSON with sorted keys; see `partition_key`
+PartitionKey = NewType("PartitionKey", str)
+
+# What ledgers and plan files call a rename, and the offsets of a rollback: no pin of a spec
+RENAME_PIN, ROLLBACK_PIN = "renamed_from:", "rollback"
+RESERVED_PINS = (RENAME_PIN, ROLLBACK_PIN)
+
+SINK_PARTITION_KEYS = frozenset({"kafka_topic", "kafka_partition"})
+
+
+def partition_key(partition: Partition) -> PartitionKey:
+    """The key of equal partitions: JSON with sorted keys. `1`, `1.0`, `"1"` and true differ, as
+    they do in Connect's offset keys."""
+    return PartitionKey(_canonical(dict(partition)))
+
+
+def is_sink_partition(partition: Partition) -> bool:
+    """Whether this is a partition of a topic, as KIP-875 writes them for sinks."""
+    return partition.keys() >= SINK_PARTITION_KEYS
+
+
+def sink_entry(at: tuple[str, int], offset: int) -> OffsetEntry:
+    """A sink's offset in a partition of a topic, as KIP-875 writes it."""
+    return OffsetEntry({"kafka_topic": at[0], "kafka_partition": at[1]}, {"kafka_offset": offset})
+
+
+def content_hash(pin: Pin) -> str:
+    """SHA-256, in hex, over what the pin asks for; its id and place do not count."""
+    if pin.reset:
+        return sha256(_canonical({"reset": True}).encode()).hexdigest()
+    if pin.to is not None:
+        return sha256(_canonical({"to": pin.to}).encode()).hexdigest()
+    entries = [
+        {"partition": dict(e.partition), "offset": None if e.offset is None else dict(e.offset)}
+        for e in sorted(pin.set, key=lambda entry: partition_key(entry.partition))
+    ]
+    return sha256(_canonical({"set": entries}).encode()).hexdigest()
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )

@@ -1,0 +1,51 @@
+"""What is written where: results, then what happened to files; long explanations on terminals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connect_reconciler.cli import plan_output
+from connect_reconciler.cli.options import Forms
+from connect_reconciler.cli.output import with_hanging_indent
+from connect_reconciler.cli.session import Invocation
+from connect_reconciler.model.live import Live
+from support.plans import plan_with_everything
+
+EFFECT = "    → its offsets stay: a new connector continues from them\n"
+PAINTED = "    \x1b[2m→ its offsets stay: a new connector continues from them\x1b[0m\n"
+
+
+@pytest.mark.parametrize("line", [EFFECT, PAINTED])
+def test_an_explanation_is_broken_under_its_own_text(line: str) -> None:
+    lines = with_hanging_indent(line, 40).splitlines()
+    assert len(lines) == 2
+    assert lines[0].lstrip("\x1b[2m ").startswith("→ its offsets stay: a new")
+    assert lines[1].startswith("      continues from them")
+
+
+@pytest.mark.parametrize(
+    ("line", "width"),
+    [
+        (EFFECT, None),
+        (EFFECT, 80),
+        (PAINTED, len(EFFECT) - 1),
+        ('    ~ config: "a value that is to be copied as it is" → "another"\n', 20),
+        ("    → averylongwordthatfitsnowhere\n", 10),
+    ],
+)
+def test_other_lines_stay_as_they_are(line: str, width: int | None) -> None:
+    assert with_hanging_indent(line, width) == line
+
+
+def test_a_plan_is_shown_before_its_files_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(plan_output, "result", lambda text: said.append("the plan"))
+    monkeypatch.setattr(plan_output, "progress", said.append)
+    page = tmp_path / "plan.html"
+    forms = Forms(None, page, as_markdown=False, as_json=False)
+    plan_output.show_and_save(plan_with_everything(), Invocation(tmp_path), forms, Live({}))
+    assert said == ["the plan", f"page written to {page}"]

@@ -1,0 +1,193 @@
+"""Topics against REST: each kind of difference is found once, and what moves by itself is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from connect_reconciler.doctor.checks import (
+    check_topics,
+    check_version,
+    compare,
+    failed,
+    left_over,
+    unreadable,
+)
+from connect_reconciler.doctor.facts import Places, RestSide, TopicFacts, TopicsSide
+from connect_reconciler.model.offsets import Offsets
+from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, InstanceStatus
+from connect_runtime.storage import config_topic
+from connect_runtime.storage.log import LogRecord
+from connect_runtime.storage.snapshots import (
+    ConfigSnapshot,
+    ConnectorState,
+    State,
+    Status,
+    StatusSnapshot,
+    TaskId,
+)
+from connect_specs.desired import OffsetEntry, RestTarget
+from connect_specs.states import TargetState
+from support.applying import PROJECT
+
+CONFIG = {"name": "a", "connector.class": "X", "db.password": "hunter2"}
+AT = OffsetEntry({"p": 1}, {"o": 7})
+RECORD = config_topic.connector_record("configs", "a", CONFIG)
+PLACES = Places.index([LogRecord("configs", 0, 17, 0, RECORD.key, RECORD.value)], [])
+
+TOPICS = TopicsSide(
+    cluster_id="k",
+    brokers=1,
+    topics={},
+    config=ConfigSnapshot({"a": ConnectorState("a", CONFIG, TargetState.STOPPED)}),
+    status=StatusSnapshot({"a": Status(State.STOPPED, "w", 1)}),
+    offsets={"a": Offsets((AT,))},
+    places=PLACES,
+)
+REST = RestSide(
+    version="4.1.0",
+    cluster_id="k",
+    infos={"a": ConnectorInfo("a", CONFIG, (), "source")},
+    statuses={"a": ConnectorStatus("a", InstanceStatus(State.STOPPED, "w"), {}, "source")},
+    offsets={"a": Offsets((AT,))},
+)
+
+
+def info(**config: str) -> dict[str, ConnectorInfo]:
+    return {"a": ConnectorInfo("a", CONFIG | config, (), "source")}
+
+
+def status(connector: State, *tasks: State) -> dict[str, ConnectorStatus]:
+    parts = {number: InstanceStatus(state, "w") for number, state in enumerate(tasks)}
+    return {"a": ConnectorStatus("a", InstanceStatus(connector, "w"), parts, "source")}
+
+
+def codes(topics: TopicsSide, rest: RestSide) -> list[str]:
+    return [finding.diagnostic.code for finding in compare(topics, rest)]
+
+
+def test_two_sides_that_agree() -> None:
+    assert codes(TOPICS, REST) == []
+
+
+@pytest.mark.parametrize(
+    ("rest", "found"),
+    [
+        (replace(REST, cluster_id="other"), ["doctor.other-kafka"]),
+        (replace(REST, infos={}), ["doctor.only-in-topic"]),
+        (replace(REST, infos=info(topic="t")), ["doctor.config"]),
+        (replace(REST, infos=info(**{"db.password": "****"})), []),
+        (replace(REST, statuses={}), ["doctor.status"]),
+        (replace(REST, statuses=status(State.RUNNING)), ["doctor.target", "doctor.status"]),
+        (replace(REST, statuses=status(State.FAILED)), ["doctor.status"]),
+        (replace(REST, offsets={"a": Offsets()}), ["doctor.offset"]),
+        (replace(REST, offsets={}), []),
+    ],
+)
+def test_each_difference(rest: RestSide, found: list[str]) -> None:
+    """What topics and REST say of one thing, cross-checked."""
+    assert codes(TOPICS, rest) == found
+
+
+def test_what_only_rest_tells_of() -> None:
+    other = replace(TOPICS, config=ConfigSnapshot({"b": ConnectorState("b", {"name": "b"})}))
+    assert codes(other, REST) == ["doctor.only-in-topic", "doctor.only-in-rest"]
+    assert codes(replace(TOPICS, config=ConfigSnapshot()), REST) == ["doctor.other-topics"]
+
+
+def test_a_task_that_is_another_one() -> None:
+    tasks = {TaskId("a", 0): Status(State.RUNNING, "w", 1)}
+    topics = replace(
+        TOPICS,
+        config=ConfigSnapshot({"a": ConnectorState("a", CONFIG)}),
+        status=StatusSnapshot({"a": Status(State.RUNNING, "w", 1)}, tasks),
+    )
+    rest = replace(REST, statuses=status(State.RUNNING, State.FAILED))
+    assert codes(topics, rest) == ["doctor.status"]
+    assert codes(topics, replace(REST, statuses=status(State.RUNNING, State.RUNNING))) == []
+    (finding,) = failed(rest)
+    assert (finding.level, finding.diagnostic.code) == ("warning", "doctor.failed")
+    assert finding.diagnostic.what == "task 0 failed"
+
+
+def test_a_difference_names_its_record_and_no_value() -> None:
+    (finding,) = compare(TOPICS, replace(REST, infos=info(**{"db.password": "other"})))
+    assert finding.diagnostic.where == "configs-0, offset 17"
+    assert "db.password" in finding.diagnostic.what
+    assert "hunter2" not in repr(finding) and "other'" not in repr(finding)
+
+
+def test_statuses_that_are_left_over() -> None:
+    state = ConnectorState("a", CONFIG, inconsistent=True)
+    tasks = {TaskId("gone", 0): Status(State.RUNNING, "w", 1)}
+    side = replace(TOPICS, config=ConfigSnapshot({"a": state}), status=StatusSnapshot(tasks=tasks))
+    assert [(each.level, each.diagnostic.code) for each in left_over(side)] == [
+        ("warning", "doctor.orphan-status"),
+        ("error", "doctor.inconsistent"),
+    ]
+
+
+def test_offsets_that_could_not_be_read_are_a_warning_with_the_reason() -> None:
+    (finding,) = unreadable(replace(TOPICS, unknown={"b": "Connection refused"}))
+    said = finding.diagnostic
+    assert (finding.level, said.code) == ("warning", "doctor.offsets-unknown")
+    assert (said.what, said.why) == ("the offsets of b could not be read", "Connection refused")
+    assert list(unreadable(TOPICS)) == []
+
+
+LEDGER = (PROJECT.topics.ledger, TopicFacts(PROJECT.topics.ledger, 1, 1, "compact"))
+
+
+def facts(kind: str, **changes: object) -> Callable[[], TopicsSide]:
+    def made() -> TopicsSide:
+        names = PROJECT.topics
+        good = {
+            each: TopicFacts(each, 1, 3, "compact")
+            for each in (names.config, names.offsets, names.status)
+        }
+        name = getattr(names, kind)
+        good[name] = replace(good.get(name, TopicFacts(name, 1, 3, "compact")), **changes)
+        return replace(TOPICS, brokers=3, topics=good)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("side", "found"),
+    [
+        (facts("config"), []),
+        (facts("config", policy=None), []),
+        (facts("status", policy="delete"), ["doctor.not-compacted"]),
+        (facts("config", policy="compact,delete"), ["doctor.not-compacted"]),
+        (facts("config", partitions=2), ["doctor.partitions"]),
+        (facts("offsets", partitions=25), []),
+        (facts("ledger", partitions=2), ["doctor.partitions"]),
+        (facts("offsets", replication=1), ["doctor.replication"]),
+        (lambda: replace(TOPICS, topics={}), ["doctor.new-cluster"]),
+        (lambda: replace(TOPICS, topics=dict([LEDGER])), ["doctor.no-topic"] * 3),
+    ],
+)
+def test_topics_as_they_must_be(side: Callable[[], TopicsSide], found: list[str]) -> None:
+    assert [each.diagnostic.code for each in check_topics(PROJECT, side())] == found
+
+
+def test_a_cluster_of_apaches_has_topics() -> None:
+    project = replace(PROJECT, target=RestTarget("http://connect:8083"))
+    found = [each.diagnostic.code for each in check_topics(project, replace(TOPICS, topics={}))]
+    assert found == ["doctor.no-topic"] * 3
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [
+        ("3.6.0", []),
+        ("4.3.1", []),
+        ("3.5.2", [("error", "doctor.old-connect")]),
+        ("5.0.0", [("warning", "doctor.version")]),
+        ("", [("warning", "doctor.version")]),
+    ],
+)
+def test_versions(version: str, found: list[tuple[str, str]]) -> None:
+    assert [(each.level, each.diagnostic.code) for each in check_version(version, "g")] == found

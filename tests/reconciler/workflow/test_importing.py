@@ -1,0 +1,85 @@
+"""Whatever is live: its spec is written, read and planned, and only who owns it would change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from connect_reconciler.model.actions import Adopt
+from connect_reconciler.model.live import LedgerState, Live, LiveConnector, Owned
+from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.workflow.importing import choose, importable, spec_of
+from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.diagnostics import Invalid, Location
+from connect_specs.loader import load_connectors
+from connect_specs.secret_values import is_sensitive
+from connect_specs.states import TargetState
+from connect_specs.writing import spec_text
+
+SECRET = "hunter2-hunter2"
+KEYS = ("db.password", "a*[b]?.secret", "on", "#", "k", "k: v", "{{ k }}", "connection.url", "pin")
+VALUES = (
+    SECRET, f"jdbc:x://u:{SECRET}@h/d", f"a; password={SECRET}", "****", "[hidden]", "${file:/a:b}",
+    "on", "010", "1_000", "é", "  x ", "# a", "a: b", "", "a\nb\n", "{{ a }}", "\x00",
+)  # fmt: skip
+configs = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("imported")
+
+
+@given(configs, st.sampled_from(TargetState))
+@example(dict.fromkeys(KEYS, SECRET), TargetState.STOPPED)
+def test_the_next_plan_only_adopts(
+    folder: Path, config: dict[str, str], target: TargetState
+) -> None:
+    config = {"name": "a", "connector.class": "X"} | config
+    live = Live(
+        {"a": LiveConnector("a", "source", config | {"connect.ledger": "ours"}, target)},
+        LedgerState(fingerprint_key=b"key"),
+        password_keys={"a": frozenset({"pin"})},
+    )
+    imported = spec_of(live.connectors["a"], live)
+    file = folder / "a.yaml"
+    file.write_text(spec_text(imported.spec, imported.notes), newline="")
+    taken_for_none = {
+        key
+        for key, text in config.items()
+        if SECRET in text and not is_sensitive(key, text, {"pin"})
+    }
+    assert (SECRET in file.read_text()) == bool(taken_for_none)
+    desired = Desired("orders", load_connectors([file], folder))
+    plan = make_plan(desired, live, group_id="g")
+    assert not plan.errors
+    assert [type(action) for action in plan.actions] == [Adopt]
+    assert spec_of(live.connectors["a"], live, with_secrets=True).spec.config == config
+
+
+def test_what_may_be_imported() -> None:
+    def there(name: str) -> LiveConnector:
+        return LiveConnector(name, "source", {"name": name}, TargetState.RUNNING)
+
+    live = Live(
+        {name: there(name) for name in ("ours", "theirs", "specified", "free")},
+        LedgerState({"ours": Owned("orders", {}, None), "theirs": Owned("others", {}, None)}),
+    )
+    spec = DesiredConnector("specified", {}, Location("s.yaml", 1, 1))
+    desired = Desired("orders", {"specified": spec})
+    assert importable(live, desired) == ("free",)
+    assert [each.name for each in choose(["free", "ours"], live, desired, again=False)] == [
+        "free",
+        "ours",
+    ]
+    with pytest.raises(Invalid) as refused:
+        choose(["theirs", "specified", "nobody"], live, desired, again=False)
+    assert [(each.code, str(each.where)) for each in refused.value.diagnostics] == [
+        ("import.missing", "nobody"),
+        ("import.has-spec", "s.yaml:1:1"),
+        ("import.other-project", "theirs"),
+    ]
+    assert choose(["specified"], live, desired, again=True)

@@ -1,0 +1,190 @@
+"""What was shown is what is done: more than that is shown again, and asked for again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from connect_reconciler.apply.report import ApplyReport
+from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.cli.applying.terminal import Terminal
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.workflow.apply import ApplyRun
+from connect_reconciler.workflow.replanning import Moved, left_of
+from connect_reconciler.workflow.user import Choices
+from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.diagnostics import Diagnostic, ExitCode, Location, Stale
+from support.applying import PROJECT, Applying, desired_of
+from support.fake_cluster import FakeCluster
+
+Changes = Callable[[Applying, Desired], None]
+
+
+def spec(name: str, file: str = "x") -> DesiredConnector:
+    config = {"name": name, "connector.class": "FileStreamSink", "topics": "t", "file": file}
+    return DesiredConnector(name, config, Location(f"{name}.yaml", 1, 1))
+
+
+BACKEND = open_backend(PROJECT, {})
+WANTED = desired_of(spec("a", "new"), spec("b"))
+
+
+@pytest.fixture
+def world() -> Applying:
+    """One connector is to be changed, another one to be created."""
+    made = Applying(key=b"key")
+    made.kafka.create_topics()
+    assert made.apply(desired_of(spec("a"))).exit_code == 0
+    return made
+
+
+def nothing(world: Applying, desired: Desired) -> None:
+    """Nothing happened meanwhile."""
+
+
+def change_came_late(world: Applying, desired: Desired) -> None:
+    """What an apply that was killed had asked for."""
+    FakeCluster(world.kafka).update_config("a", spec("a", "new").config)
+
+
+def all_was_done(world: Applying, desired: Desired) -> None:
+    assert world.apply(desired).exit_code == 0
+
+
+def deleted_by_hand(world: Applying, desired: Desired) -> None:
+    FakeCluster(world.kafka).delete("a")
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "left"),
+    [(nothing, ["a", "b"]), (change_came_late, ["b"]), (all_was_done, [])],
+)
+def test_what_is_left_of_the_plan_is_applied(
+    world: Applying, meanwhile: Changes, left: list[str]
+) -> None:
+    shown, before = world.plan(WANTED), world.observe(WANTED)
+    meanwhile(world, WANTED)
+    plan, live = left_of(shown, before, lambda _: (world.plan(WANTED), world.observe(WANTED)))
+    assert [action.connector for action in plan.actions] == left
+    report = world.apply(WANTED, plan)
+    assert report.exit_code == 0
+    assert world.plan(WANTED).empty
+    assert live.connectors.keys() == {"a"} | {"b"} - {*left}
+
+
+def changed_by_hand(world: Applying, desired: Desired) -> None:
+    """The same key: it would be overwritten, and nobody was shown that."""
+    FakeCluster(world.kafka).update_config("a", spec("a", "by hand").config)
+
+
+def key_added_by_hand(world: Applying, desired: Desired) -> None:
+    """A key that no spec has: the plan would remove it."""
+    FakeCluster(world.kafka).update_config("a", {**spec("a").config, "errors.tolerance": "all"})
+
+
+@pytest.mark.parametrize("meanwhile", [deleted_by_hand, changed_by_hand, key_added_by_hand])
+def test_what_was_not_shown_is_not_done(world: Applying, meanwhile: Changes) -> None:
+    shown, before = world.plan(WANTED), world.observe(WANTED)
+    meanwhile(world, WANTED)
+    with pytest.raises(Moved) as moved:
+        left_of(shown, before, lambda _: (world.plan(WANTED), world.observe(WANTED)))
+    assert moved.value.plan == world.plan(WANTED)
+
+
+def test_a_plan_that_has_errors_by_now_is_shown_again(world: Applying) -> None:
+    shown, live = world.plan(WANTED), world.observe(WANTED)
+    wrong = replace(shown, errors=(Diagnostic("policy.denied", "not now"),))
+    with pytest.raises(Moved):
+        left_of(shown, live, lambda _: (wrong, live))
+
+
+def test_what_the_cluster_said_of_secrets_is_kept(world: Applying) -> None:
+    shown, live = world.plan(WANTED), world.observe(WANTED)
+    before = replace(live, password_keys={"a": frozenset({"p"})})
+    now = replace(live, password_keys={"a": frozenset({"q"}), "b": frozenset({"r"})})
+    _, found = left_of(shown, before, lambda _: (shown, now))
+    assert found.password_keys == {"a": frozenset({"p", "q"}), "b": frozenset({"r"})}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the user was asked on a terminal, and agreed to."""
+    found: list[str] = []
+
+    def prompt(text: str, **more: Any) -> str:
+        found.append(text)
+        return "y"
+
+    monkeypatch.setattr("typer.prompt", prompt)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    return found
+
+
+def shown_and_applied(
+    world: Applying, monkeypatch: pytest.MonkeyPatch, *, yes: bool
+) -> tuple[int, list[Plan]]:
+    """Its exit code and the plans that were carried out, where the first one is overtaken."""
+    carried: list[Plan] = []
+    shown, live = world.plan(desired_of(spec("a"), spec("b"))), world.observe(WANTED)
+    now = world.plan(WANTED)
+
+    def execute(self: ApplyRun, plan: Plan, *more: Any) -> ApplyReport:
+        if plan is shown:
+            raise Moved(now, live)
+        carried.append(plan)
+        return ApplyReport("id", ())
+
+    monkeypatch.setattr(ApplyRun, "_execute", execute)
+
+    def replan(plan: Plan) -> tuple[Plan, Live]:
+        return now, live
+
+    user = Terminal(yes=yes, as_json=False)
+    ended = ApplyRun(BACKEND, user, Choices(), replan=replan).run(shown, WANTED, live)
+    return ended.exit_code, carried
+
+
+def test_what_is_new_is_asked_for_again(
+    world: Applying, monkeypatch: pytest.MonkeyPatch, asked: list[str], capsys: Any
+) -> None:
+    code, (carried,) = shown_and_applied(world, monkeypatch, yes=False)
+    assert (code, carried) == (ExitCode.OK, world.plan(WANTED))
+    assert len(asked) == 2
+    said = capsys.readouterr()
+    assert "this is what there is to do now" in said.err
+    assert said.out.count("+ b: create") == 2
+    assert said.out.count("~ a: ") == 1
+
+
+def test_nobody_agreed_to_what_is_new(
+    world: Applying, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """--yes agrees to what was shown."""
+    with pytest.raises(Stale) as refused:
+        shown_and_applied(world, monkeypatch, yes=True)
+    assert refused.value.diagnostics[0].code == "stale.moved"
+    assert capsys.readouterr().out.count("~ a: ") == 1
+
+
+def test_what_is_new_after_a_killed_apply_needs_someone_to_ask(
+    world: Applying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There was nothing to do, so nobody had to agree; only the journal was to be closed."""
+    done, live = world.plan(desired_of(spec("a"))), world.observe(WANTED)
+    unfinished: Any = ("killed",)
+    live = replace(live, ledger=replace(live.ledger, unfinished=unfinished))
+    now = world.plan(WANTED)
+
+    def execute(self: ApplyRun, plan: Plan, *more: Any) -> ApplyReport:
+        raise Moved(now, live)
+
+    monkeypatch.setattr(ApplyRun, "_execute", execute)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
+    with pytest.raises(Stale):
+        user = Terminal(yes=False, as_json=False)
+        ApplyRun(BACKEND, user, Choices()).run(done, WANTED, live)
