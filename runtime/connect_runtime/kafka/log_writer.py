@@ -102,6 +102,8 @@ class KafkaLogWriter:
         if self._usable:
             self._usable = False
             self._producer.close()
+        # At once, even if a traceback still has this writer: tasks/transactions.py says why
+        self.__dict__.pop("_producer", None)
 
     def _produce(
         self, number: int, record: NewRecord, delivered: dict[int, Message], deadline: float

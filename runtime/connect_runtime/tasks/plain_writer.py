@@ -65,7 +65,8 @@ class PlainWriter:
         try:
             queue(self._producer, topic, messages, partition)
         except RAISED as raised:
-            raise self._failures.failure(error_in(raised), self._producer) from raised
+            error = self._failures.failure(error_in(raised), self._producer)
+            raise error from raised.with_traceback(None)
 
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
         """Waits until sent records are acknowledged, then writes the offsets after them.
@@ -97,7 +98,7 @@ class PlainWriter:
             self.open = True
             self.bytes = 0
             self.opened_at = time.monotonic()
-        self._call(self._producer.poll, 0)
+        self._call(lambda limit_s: self._producer.poll(limit_s), 0)
         if self._unacknowledged >= UNACKNOWLEDGED_BYTES and not self._flush(_ROOM_LIMIT_S):
             raise Interrupted(f"Kafka acknowledged no records for {_ROOM_LIMIT_S:g} s")
         self.bytes += messages.size
@@ -105,7 +106,7 @@ class PlainWriter:
 
     def _flush(self, limit_s: float) -> bool:
         """Whether everything sent is acknowledged. Raises for what cannot be delivered."""
-        left = self._call(self._producer.flush, limit_s)
+        left = self._call(lambda left_s: self._producer.flush(left_s), limit_s)
         if left == 0:
             self._unacknowledged = 0
         return left == 0

@@ -13,6 +13,11 @@ interrupted (start_reader.py).
 After a failure: a fatal error, or a commit whose result Kafka does not report, ends the attempt
 without further calls to Kafka. The next attempt's `init_transactions` fences this producer and
 settles what it left open. Every call has a time limit, and a pause before a retry.
+
+`close` must end librdkafka's threads: left alone, they go on aborting once Kafka answers again, and
+then ask for a new epoch, with which Kafka (to 4.3) aborts the next attempt's transaction. So only
+this object refers to the producer; an exception's traceback, which may outlive the attempt in a
+cycle, must not.
 """
 
 from __future__ import annotations
@@ -77,7 +82,7 @@ class Transactions:
         # ms.
         for _ in range(2):
             self._call(lambda left_s: self._producer.list_topics(timeout=left_s), deadline)
-        self._call(self._producer.init_transactions, deadline)
+        self._call(lambda left_s: self._producer.init_transactions(left_s), deadline)
 
     def send(self, topic: str, messages: Messages, partition: int | None) -> None:
         """Queues messages; the partition follows from the key if it is None."""
@@ -89,7 +94,7 @@ class Transactions:
         try:
             queue(self._producer, topic, messages, partition)
         except RAISED as raised:
-            raise self._failure(error_in(raised)) from raised
+            raise self._failure(error_in(raised)) from raised.with_traceback(None)
 
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
         """Ends the transaction; returns when all of it is in Kafka, or just the offsets if no
@@ -103,7 +108,7 @@ class Transactions:
         if not self.open:
             return True
         self._over = True  # until Kafka has reported the result
-        self._call(self._producer.commit_transaction, deadline)
+        self._call(lambda left_s: self._producer.commit_transaction(left_s), deadline)
         self.open = self._over = False
         return True
 
@@ -117,7 +122,7 @@ class Transactions:
             # Kafka may not know the transaction yet, and then refuses to end it
             with suppress(*RAISED):
                 self._producer.flush(_ABORT_LIMIT_S)
-        self._call(self._producer.abort_transaction, deadline)
+        self._call(lambda left_s: self._producer.abort_transaction(left_s), deadline)
 
     def close(self) -> None:
         """Closes the producer and aborts an open transaction, if possible."""
