@@ -3,7 +3,8 @@
 A status from before a change looks like one from after it. The connector's status counts only if it
 was written since the first change; so does a task's, if its config was written again since. Tasks
 whose configs are unchanged go on, and report nothing. No clock decides that, only the order in
-which records were read.
+which records were read. One order they do not tell: a worker that takes a task over may start it
+with its old config, and say so around the time when the new one is written.
 """
 
 from __future__ import annotations
@@ -26,22 +27,29 @@ from connect_runtime.storage.snapshots import State
 class Since:
     """Positions in the status topic from which on statuses count. `first`: from before the first
     change; `last`: from the last read of the task configs, which had that `generation`; `tasks`:
-    for tasks, None while their configs are unchanged. `speaks`: the connector will report again."""
+    for tasks, None while their configs are unchanged. `speaks`: the connector will report again.
+    `workers`: which worker had each task before the first change; none once it had no tasks."""
 
     first: Position
     last: Position
     generation: int | None
     tasks: Position | None = None
     speaks: bool = False
+    workers: Mapping[int, str] = field(default_factory=dict)
 
 
-def noted(since: Since | None, at: Position, generation: int | None) -> Since:
-    """The positions after the task configs were read again, with the statuses read up to `at`.
+def noted(
+    since: Since | None, at: Position, generation: int | None, workers: Mapping[int, str]
+) -> Since:
+    """The positions after the task configs were read again, with the statuses read up to `at`,
+    which have tasks on these `workers`.
 
     Tasks whose configs did not exist at the read before had reported nothing by then.
     """
     if since is None:
-        return Since(at, at, generation)
+        return Since(at, at, generation, workers=workers)
+    had = {task: worker for task, worker in since.workers.items() if task in workers}
+    since = replace(since, workers=had)
     if generation == since.generation:
         return replace(since, last=at)
     return replace(since, last=at, generation=generation, tasks=since.last)
@@ -93,11 +101,14 @@ class Evidence:
         outdated = frozenset(self._outdated(name, since, told, later))
         # A task starts again with its new config, however long that takes
         restarting = frozenset() if since.tasks is None else outdated - {CONNECTOR}
-        return Observation(status, found.tasks, current, outdated, restarting)
+        moved = frozenset() if since.tasks is None else _moved(since.workers, told) - outdated
+        return Observation(status, found.tasks, current, outdated, restarting, moved)
 
     def _noted(self, name: str, at: Position) -> Since:
         found: Found | None = self.configs.known(name)
-        return noted(self._since.get(name), at, None if found is None else found.generation)
+        workers = {task: part.worker_id for task, part in self.statuses.told(name).tasks.items()}
+        generation = None if found is None else found.generation
+        return noted(self._since.get(name), at, generation, workers)
 
     def _outdated(self, name: str, since: Since, told: Reported, later: Reported) -> set[int]:
         """The numbers of tasks, or CONNECTOR, whose status is from before the change."""
@@ -111,6 +122,14 @@ class Evidence:
             if number not in counts.tasks and (since.tasks is not None or _failed(part)):
                 outdated.add(number)
         return outdated
+
+
+def _moved(workers: Mapping[int, str], told: Reported) -> frozenset[int]:
+    """The tasks that another worker has than the one of `workers`."""
+    tasks = told.tasks.items()
+    return frozenset(
+        task for task, part in tasks if workers.get(task, part.worker_id) != part.worker_id
+    )
 
 
 def _failed(part: InstanceStatus) -> bool:

@@ -34,10 +34,12 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A verdict, and a text on what is wrong or missing."""
+    """A verdict, and a text on what is wrong or missing. `unsure`: a later status may contradict
+    it."""
 
     verdict: Verdict
     detail: str = ""
+    unsure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,15 @@ class Observation:
     """A connector's status at one time. `tasks` is the number of its tasks, and `tasks_current`
     says that they were created from its current config. `outdated` holds the numbers of tasks, or
     CONNECTOR, whose status is from before the change; `restarting` those of them that are certain
-    to report again."""
+    to report again. `moved` holds tasks that another worker took over since: it may have started
+    them before it knew their new configs."""
 
     status: ConnectorStatus | None
     tasks: int
     tasks_current: bool = True
     outdated: frozenset[int] = field(default_factory=frozenset)
     restarting: frozenset[int] = field(default_factory=frozenset)
+    moved: frozenset[int] = field(default_factory=frozenset)
 
 
 def judge(look: Observation, wanted: Wanted) -> Judged:
@@ -70,10 +74,12 @@ def judge(look: Observation, wanted: Wanted) -> Judged:
     parts = dict(_parts(look, status, wanted.target))
     counting = {number: part for number, part in parts.items() if number not in look.restarting}
     failed = [(number, part) for number, part in counting.items() if part.state is State.FAILED]
-    for number, part in sorted(failed, key=lambda each: each[0] in look.outdated):
+    for number, part in sorted(failed, key=lambda each: each[0] in look.outdated | look.moved):
         old = number in look.outdated
         what = f"{_who(number)} failed{' before' if old else ''}: {last_line(part.trace)}"
-        return Judged(Verdict.OLD_FAILURE if old else Verdict.FAILED, what)
+        if old:
+            return Judged(Verdict.OLD_FAILURE, what)
+        return Judged(Verdict.FAILED, what, unsure=number in look.moved)
     for number, part in parts.items():
         state = part.state.value
         if number in look.outdated:
@@ -107,7 +113,7 @@ def _tasks(look: Observation, status: ConnectorStatus, wanted: Wanted) -> Judged
     if silent:
         return Judged(Verdict.UNSETTLED, f"task {silent[0]} has no status yet")
     if look.tasks:
-        return Judged(Verdict.HEALTHY)
+        return Judged(Verdict.HEALTHY, unsure=bool(look.moved))
     if wanted.zero_tasks:
         return Judged(Verdict.HEALTHY, NO_TASKS)
     return Judged(Verdict.UNSETTLED, f"{NO_TASKS}; {_MAY_HAVE_NONE}")
@@ -144,11 +150,13 @@ def anything_left(status: ConnectorStatus | None) -> str:
 @dataclass(frozen=True, slots=True)
 class Periods:
     """In seconds. `healthy_s`: how long a connector must stay healthy. `settle_s`: how long after
-    its last change a connector is judged, `old_failure_s` one that failed before the change."""
+    its last change a connector is judged. `unsure_s`: how long a verdict must stand that a later
+    status may contradict, and how long after its last change a connector is one that failed
+    before."""
 
     healthy_s: float
     settle_s: float
-    old_failure_s: float
+    unsure_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +182,18 @@ class Watch:
 def watch(state: Watch, judged: Judged, now: float, periods: Periods) -> tuple[Watch, bool]:
     """The watch after one more observation, and whether its verdict is final."""
     state, ago = state.now_judged(judged, now), now - state.changed
+    stood_s = now - state.since
+    if judged.unsure and stood_s < periods.unsure_s:
+        return state, False
     match judged.verdict:
         case Verdict.UNSETTLED:
             return state, False
         case Verdict.FAILED:
             return state, True
         case Verdict.OLD_FAILURE:
-            return state, ago >= periods.old_failure_s
+            return state, ago >= periods.unsure_s
         case Verdict.HEALTHY:
-            return state, now - state.since >= periods.healthy_s and ago >= periods.settle_s
+            return state, stood_s >= periods.healthy_s and ago >= periods.settle_s
         case _:
             assert_never(judged.verdict)
 

@@ -153,14 +153,29 @@ def test_when_a_verdict_is_final(verdict: Verdict, now: float, final: bool) -> N
     assert watch(state, Judged(verdict), now, Periods(2, 5, 10))[1] is final
 
 
+@pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.HEALTHY])
+def test_an_unsure_verdict_must_stand_for_a_while(verdict: Verdict) -> None:
+    unsure, periods = Judged(verdict, unsure=True), Periods(2, 5, 10)
+    state, final = watch(Watch(), unsure, 4, periods)
+    assert not final
+    assert not watch(state, unsure, 13, periods)[1]
+    assert watch(state, unsure, 14, periods)[1]
+
+
 def test_task_configs_that_are_new_make_their_tasks_speak_anew() -> None:
-    since = noted(noted(None, 5, 3), 7, 3)
+    since = noted(noted(None, 5, 3, {}), 7, 3, {})
     assert since == Since(5, 7, 3)
     # they were not there when the statuses were read up to 7
-    since = noted(since, 9, 4)
+    since = noted(since, 9, 4, {})
     assert since == Since(5, 9, 4, tasks=7)
-    assert noted(since, 12, 4) == Since(5, 12, 4, tasks=7)
-    assert noted(since, 12, 5) == Since(5, 12, 5, tasks=9)
+    assert noted(since, 12, 4, {}) == Since(5, 12, 4, tasks=7)
+    assert noted(since, 12, 5, {}) == Since(5, 12, 5, tasks=9)
+
+
+def test_the_workers_before_a_change_are_those_of_tasks_that_were_never_gone() -> None:
+    since = noted(None, 5, 3, {0: "v", 1: "v"})
+    assert noted(since, 7, 3, {0: "w", 1: "v"}).workers == {0: "v", 1: "v"}
+    assert noted(noted(since, 7, 3, {0: "v"}), 9, 4, {0: "w", 1: "w"}).workers == {0: "v"}
 
 
 class World:
@@ -191,16 +206,19 @@ class World:
             config_topic.commit_record("configs", "a", count),
         )
 
-    def says(self, state: State, task: int | None = None) -> None:
-        status = Status(state, "w", 1, "boom" if state is FAILED else None)
+    def says(self, state: State, task: int | None = None, worker: str = "w") -> None:
+        status = Status(state, worker, 1, "boom" if state is FAILED else None)
         record = status_topic.connector_record("status", "a", status)
         if task is not None:
             record = status_topic.task_record("status", TaskId("a", task), status)
         self.write(record)
 
     def judged(self, wanted: Wanted = TO_RUN, *, long_ago: bool = False) -> Verdict:
+        return self.judgement(wanted, long_ago=long_ago).verdict
+
+    def judgement(self, wanted: Wanted = TO_RUN, *, long_ago: bool = False) -> Judged:
         self.evidence.read()
-        return judge(self.evidence.look("a", long_ago=long_ago), wanted).verdict
+        return judge(self.evidence.look("a", long_ago=long_ago), wanted)
 
 
 def test_a_new_config_needs_a_new_word_of_connector_and_tasks() -> None:
@@ -230,6 +248,46 @@ def test_a_task_that_moves_while_the_change_is_asked_for_says_nothing_of_it() ->
     assert world.judged() is NOT_YET
     world.says(RUNNING, 0)
     assert world.judged() is WELL
+
+
+@pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize("state", [RUNNING, FAILED])
+def test_a_worker_that_takes_a_task_over_may_speak_of_its_old_config(
+    ours: bool, state: State
+) -> None:
+    """The trap: it starts the task, and then writes its new config, both between two looks."""
+    world = World(ours=ours)
+    world.evidence.note("a", speaks=True)
+    world.config("2")
+    world.evidence.changed("a")
+    world.says(RUNNING, worker="v")
+    world.says(state, 0, worker="v")
+    world.tasks(1)
+    assert world.judgement().unsure
+    world.says(FAILED, 0, worker="v")
+    assert world.judged() is Verdict.FAILED
+
+
+def test_a_task_that_was_stopped_before_its_change_may_start_on_any_worker() -> None:
+    """Its old config is gone."""
+    world = World()
+    world.evidence.note("a", speaks=True)
+    world.write(status_topic.task_record("status", TaskId("a", 0), None))
+    world.tasks(0)
+    world.says(STOPPED)
+    world.evidence.changed("a")
+    world.config("2")
+    world.says(RUNNING, worker="v")
+    world.tasks(1)
+    world.says(RUNNING, 0, worker="v")
+    assert world.judgement() == Judged(WELL)
+
+
+def test_a_task_that_moves_with_its_config_unchanged_counts() -> None:
+    world = World()
+    world.evidence.note("a", speaks=False)
+    world.says(RUNNING, 0, worker="v")
+    assert world.judgement() == Judged(WELL)
 
 
 def test_a_task_that_spoke_before_its_new_config_was_seen_counts() -> None:
