@@ -23,8 +23,8 @@ from connect_reconciler.cli.clusters import config_of
 from connect_reconciler.cli.ownership import Known
 from connect_reconciler.cli.verbs.states import _confirmed as delete_agreed
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
-from connect_reconciler.model.live import Owned
-from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_reconciler.model.config_values import LEDGER_KEY
+from connect_reconciler.model.ledger import Owned
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot

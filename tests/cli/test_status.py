@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
-from connect_reconciler.model.live import Owned
-from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_reconciler.model.config_values import LEDGER_KEY
+from connect_reconciler.model.ledger import Owned
 from support.command import CONNECT, Command
 from support.serving import serving
 

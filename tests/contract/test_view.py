@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from connect_reconciler.backend.observe.kafka_view import KafkaView, View
-from connect_reconciler.model.topic_logs import LogRange, RecordAt, TimeAt
+from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
 from support.broker import BrokerAddress, create_topic
 from support.fake_cluster import FakeKafka
 

@@ -23,9 +23,9 @@ from connect_reconciler.backend.observe.rest import status_over_rest
 from connect_reconciler.doctor.look import examine
 from connect_reconciler.drift.model import ChangedIn
 from connect_reconciler.model.actions import UpdateConfig
+from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reserved import LEDGER_KEY
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import status_topic

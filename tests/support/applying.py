@@ -23,7 +23,8 @@ from connect_reconciler.backend.lease import Lease
 from connect_reconciler.backend.ledger import Ledger, read_ledger
 from connect_reconciler.backend.observe.observe import observe_view
 from connect_reconciler.backend.port import Cluster
-from connect_reconciler.model.live import LedgerState, Live
+from connect_reconciler.model.ledger import LedgerState
+from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime.storage.log import Logs

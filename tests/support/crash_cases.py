@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from connect_reconciler.ledger.records import owned_record
-from connect_reconciler.model.live import Owned
+from connect_reconciler.model.ledger import Owned
+from connect_reconciler.model.live import LogRange
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.topic_logs import LogRange
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState

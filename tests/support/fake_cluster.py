@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_reconciler.backend.observe.kafka_view import records_of
+from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
 from connect_reconciler.model.offsets import TopicPartition
-from connect_reconciler.model.topic_logs import LogRange, RecordAt, TimeAt
 from connect_runtime.herder import requests
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus

@@ -32,15 +32,15 @@ from connect_reconciler.model.actions import (
     UpdateConfig,
     subject,
 )
-from connect_reconciler.model.effects import as_effects, effect
-from connect_reconciler.model.journal import Unfinished
+from connect_reconciler.model.config_values import Plain, Secret, Value
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming, Unfinished
 from connect_reconciler.model.live import (
-    AppliedPin,
-    LedgerState,
     Live,
     LiveConnector,
-    Owned,
-    Renaming,
+    LogRange,
+    RecordAt,
+    TimeAt,
+    TopicLogs,
     kind_of,
 )
 from connect_reconciler.model.offsets import Offsets
@@ -58,10 +58,8 @@ from connect_reconciler.model.preconditions import (
     RenameRecorded,
     TargetIs,
 )
-from connect_reconciler.model.reasons import Reason, as_reason
-from connect_reconciler.model.secrets.sensitive import reveal
-from connect_reconciler.model.topic_logs import LogRange, RecordAt, TimeAt, TopicLogs
-from connect_reconciler.model.values import Plain, Secret, Value
+from connect_reconciler.model.reasons import Reason, as_effects, as_reason, effect
+from connect_reconciler.model.secrets import reveal
 from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
 from connect_reconciler.plan.renames.rename import base_config

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from connect_reconciler.backend.ledger import read_ledger
 from connect_reconciler.ledger.topic import LedgerSnapshot
+from connect_reconciler.model.live import LogRange
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.topic_logs import LogRange
 from connect_reconciler.plan.rollback.rollback import (
     Rollback,
     rollback_of,

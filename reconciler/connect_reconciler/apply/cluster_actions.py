@@ -36,7 +36,7 @@ from connect_reconciler.model.actions import (
     subject,
 )
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.secrets.masked import masked_keys, same_spec
+from connect_reconciler.model.secrets import masked_keys, same_spec
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorStatus
 from connect_specs.desired import OffsetEntry

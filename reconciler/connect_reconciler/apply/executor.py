@@ -35,10 +35,10 @@ from connect_reconciler.model.actions import (
     Restart,
     subject,
 )
+from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reserved import without_reserved
-from connect_reconciler.model.secrets.sensitive import ConfigRedactor, redact, redacted
+from connect_reconciler.model.secrets import ConfigRedactor, redact, redacted
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before, unmet
 from connect_reconciler.plan.renames.rename import pins_of, renames_of
 from connect_runtime.herder.values import ConnectorStatus

@@ -16,12 +16,11 @@ from connect_reconciler.model.actions import (
     OffsetsAction,
     ResetOffsets,
 )
+from connect_reconciler.model.config_values import Secret, without_reserved
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import sink_partition
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reserved import without_reserved
-from connect_reconciler.model.secrets.sensitive import fingerprint, reveal
-from connect_reconciler.model.values import Secret
+from connect_reconciler.model.secrets import fingerprint, reveal
 from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.predict import check_plan
 from connect_reconciler.plan.renames.rename import base_config

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from connect_reconciler.backend.port import Found, LedgerWriter
 from connect_reconciler.ledger.records import owned_record, pin_record, rename_record
-from connect_reconciler.model.journal import ConnectorSnapshot
-from connect_reconciler.model.live import LedgerState, Live, Owned
+from connect_reconciler.model.config_values import without_reserved
+from connect_reconciler.model.ledger import ConnectorSnapshot, LedgerState, Owned
+from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reserved import without_reserved
-from connect_reconciler.model.secrets.sensitive import ConfigRedactor, fingerprint, redacted
+from connect_reconciler.model.secrets import ConfigRedactor, fingerprint, redacted
 from connect_reconciler.plan.diff import managed_state
 from connect_reconciler.plan.renames.rename import pins_of
 from connect_runtime.storage.log import NewRecord

@@ -32,8 +32,8 @@ from connect_reconciler.model.actions import (
     Pause,
     Resume,
 )
-from connect_reconciler.model.live import LedgerState
-from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_reconciler.model.config_values import LEDGER_KEY
+from connect_reconciler.model.ledger import LedgerState
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.desired import OffsetEntry

@@ -20,7 +20,7 @@ from connect_reconciler.ledger.journal import (
 )
 from connect_reconciler.ledger.records import fingerprint_key_record
 from connect_reconciler.ledger.topic import LedgerSnapshot, journal_removal, reduce_all
-from connect_reconciler.model.live import LedgerState
+from connect_reconciler.model.ledger import LedgerState
 from connect_runtime.storage.log import (
     Fenced,
     LogReader,

@@ -31,9 +31,9 @@ from connect_reconciler.backend.rest.shapes import FOLLOWS_S, is_passing, target
 from connect_reconciler.drift.model import Seen
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.capabilities import Feature, knows
+from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.reserved import LEDGER_KEY, without_reserved
-from connect_reconciler.model.secrets.masked import masked_keys, same_spec, unmasked
+from connect_reconciler.model.secrets import masked_keys, same_spec, unmasked
 from connect_runtime.herder.values import ConnectorInfo
 from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic, Failed, Invalid

@@ -84,7 +84,7 @@ def redacted(text: str, backend: Backend, cluster: Cluster, name: str) -> str:
     """Why a cluster refused to do something with connector `name`, as it may be shown."""
     from connect_reconciler.backend.observe.plugin_facts import redactor_of
     from connect_reconciler.cli.session import sensitive_by_specs
-    from connect_reconciler.model.secrets.sensitive import redact
+    from connect_reconciler.model.secrets import redact
     from connect_specs.diagnostics import ConnectError
 
     try:

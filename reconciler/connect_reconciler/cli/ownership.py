@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from connect_reconciler.backend.backend import Backend
     from connect_reconciler.ledger.topic import LedgerUnreadable
-    from connect_reconciler.model.live import Owned
+    from connect_reconciler.model.ledger import Owned
     from connect_specs.desired import Project
     from connect_specs.states import TargetState
 
@@ -47,7 +47,7 @@ class Owners:
 def owners_of(backend: Backend, configs: Mapping[str, Mapping[str, str]]) -> Owners:
     """From the ledger, the configs and the specs, as far as they can be read."""
     from connect_reconciler.ledger.config_entry import with_configs
-    from connect_reconciler.model.live import LedgerState
+    from connect_reconciler.model.ledger import LedgerState
 
     ledger, unread = LedgerState(), ""
     try:

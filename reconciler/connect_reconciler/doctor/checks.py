@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from connect_reconciler.backend.rest.shapes import target_of
 from connect_reconciler.doctor.facts import Finding, RestSide, TopicFacts, TopicsSide
 from connect_reconciler.model.capabilities import NEWEST_TRIED, OLDEST, parse, too_old
-from connect_reconciler.model.secrets.masked import masked_keys
+from connect_reconciler.model.secrets import masked_keys
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from connect_reconciler.drift.model import ChangedIn, Detail, Drift, Finding, FindingKind, Seen
 from connect_reconciler.drift.offset_findings import held_offsets, left_offsets, pending_offsets
 from connect_reconciler.drift.topic_history import History
-from connect_reconciler.model.live import Live, LiveConnector, Owned
-from connect_reconciler.model.reserved import without_reserved
-from connect_reconciler.model.secrets.sensitive import ConfigRedactor, fingerprint, is_mask
-from connect_reconciler.model.values import Plain, Secret, Value
+from connect_reconciler.model.config_values import Plain, Secret, Value, without_reserved
+from connect_reconciler.model.ledger import Owned
+from connect_reconciler.model.live import Live, LiveConnector
+from connect_reconciler.model.secrets import ConfigRedactor, fingerprint, is_mask
 from connect_reconciler.plan.checks.ownership import no_owned_is_named
 from connect_reconciler.plan.diff import managed_state, written_config
 from connect_reconciler.plan.renames.rename import rename_of

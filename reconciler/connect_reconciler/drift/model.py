@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from connect_reconciler.drift.topic_history import History, Mark, Run
+from connect_reconciler.model.config_values import Value
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.values import Value
 from connect_specs.diagnostics import Location
 
 

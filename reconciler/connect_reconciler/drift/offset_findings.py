@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from connect_reconciler.drift.model import ChangedIn, Detail, Finding, FindingKind, Seen
 from connect_reconciler.drift.topic_history import Mark
+from connect_reconciler.model.config_values import Plain
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.offsets import sink_offset, sink_partition
-from connect_reconciler.model.values import Plain
 from connect_reconciler.plan.offsets.source_moves import offset_text, partition_label
 from connect_reconciler.plan.renames.rename import pins_of, recorded_pin
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry

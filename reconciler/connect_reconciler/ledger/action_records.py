@@ -35,8 +35,8 @@ from connect_reconciler.model.actions import (
     UpdateConfig,
     subject,
 )
-from connect_reconciler.model.live import AppliedPin, LedgerState, Owned, Renaming
-from connect_reconciler.model.values import Plain, Value
+from connect_reconciler.model.config_values import Plain, Value
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming
 from connect_reconciler.plan.renames.rename import (
     pin_of_rename,
     pins_of,

@@ -11,8 +11,8 @@ import orjson
 
 from connect_reconciler.ledger.records import FORMAT, rename_from_json, rename_to_json
 from connect_reconciler.ledger.topic import LedgerUnreadable
-from connect_reconciler.model.live import AppliedPin, LedgerState, Owned, Renaming
-from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_reconciler.model.config_values import LEDGER_KEY
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming
 from connect_reconciler.plan.renames.rename import pins_of, renames_of, renaming_of
 from connect_runtime.rest import wire
 from connect_specs.desired import OffsetEntry

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from connect_reconciler.model.live import AppliedPin, Owned, Renaming
+from connect_reconciler.model.ledger import AppliedPin, Owned, Renaming
 from connect_reconciler.plan.renames.rename import pin_of_rename
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import OffsetEntry

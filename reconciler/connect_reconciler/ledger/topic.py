@@ -38,8 +38,14 @@ from connect_reconciler.ledger.records import (
     target,
     text,
 )
-from connect_reconciler.model.journal import ConnectorSnapshot, HalfDone, Later, Unfinished
-from connect_reconciler.model.live import LedgerState, Owned
+from connect_reconciler.model.ledger import (
+    ConnectorSnapshot,
+    HalfDone,
+    Later,
+    LedgerState,
+    Owned,
+    Unfinished,
+)
 from connect_reconciler.plan.renames.rename import old_name_in, renaming_of
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.diagnostics import Diagnostic, Failed

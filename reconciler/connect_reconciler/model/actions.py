@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias, get_args
 
-from connect_reconciler.model.effects import Effect, Effects
-from connect_reconciler.model.live import AppliedPin
+from connect_reconciler.model.config_values import Value
+from connect_reconciler.model.ledger import AppliedPin
 from connect_reconciler.model.preconditions import Precondition
-from connect_reconciler.model.reasons import Reason
-from connect_reconciler.model.values import Value
+from connect_reconciler.model.reasons import Effect, Effects, Reason
 from connect_specs.desired import Consequence, OffsetEntry
 from connect_specs.states import TargetState
 

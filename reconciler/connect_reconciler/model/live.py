@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from connect_reconciler.model.journal import Unfinished
-from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.topic_logs import TopicLogs
-from connect_specs.desired import OffsetEntry
+from connect_reconciler.model.ledger import LedgerState
+from connect_reconciler.model.offsets import Offsets, TopicPartition
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.plugin_definitions import CLASS_KEY
 from connect_specs.states import TargetState
 
 Kind: TypeAlias = Literal["source", "sink", "unknown"]
-RenameStage: TypeAlias = Literal["begun", "carried"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,75 +38,46 @@ class LiveConnector:
     failure: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
-    """Ledger key `connector/<name>`: which project manages it, and what it applied last.
+class RecordAt(NamedTuple):
+    """A record's place in a topic; at the log's end, the place of the next record."""
 
-    `config` holds fingerprints of sensitive values in place of the values. `restore_to` is set
-    while an apply has stopped the connector for its own purposes: the target state to return to;
-    on disk it is called `held_from`. `resuming` is set with it when an apply was about to restore
-    that state and nothing tells whether it did: it marks the offsets that the connector had then.
-    `env` is the environment that it was last applied with, if any. `applied_ms` is 0 where a
-    creation began and nothing says that it took place.
-    """
+    topic: str
+    partition: int
+    offset: int
 
-    project: str
-    config: Mapping[str, str]
-    state: TargetState | None
-    prevent_delete: bool = False
-    restore_to: TargetState | None = None
-    applied_ms: int = 0
-    resuming: str | None = None
-    env: str | None = None
+
+class TimeAt(NamedTuple):
+    """A time, in ms since 1970, in a partition of a topic."""
+
+    topic: str
+    partition: int
+    time_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class AppliedPin:
-    """Ledger key `pin/<name>/<id>`: a pin that was applied, with what it resolved to.
+class LogRange:
+    """A partition's log: `earliest` is the first offset still there, `latest` the next to come."""
 
-    `resolved` is what the connector's offsets were set to (None for a reset). `held`: the spec said
-    stopped when it was applied, and no apply has resumed or paused the connector since, so its
-    offsets must still be those of the pin.
-    """
-
-    content_hash: str
-    resolved: tuple[OffsetEntry, ...] | None
-    applied_ms: int = 0
-    held: bool = False
-
-    def moved(self, offsets: Offsets) -> tuple[OffsetEntry, ...]:
-        """The changes that would restore the pin's offsets; none while they are in place."""
-        asked = offsets.removed() if self.resolved is None else self.resolved
-        return tuple(each for each in asked if not offsets.hold((each,)))
+    earliest: int
+    latest: int
 
 
 @dataclass(frozen=True, slots=True)
-class Renaming:
-    """Ledger key `rename/<name>/<old>`: a connector that replaces `old`, which still exists.
+class TopicLogs:
+    """The logs on one Kafka cluster.
 
-    `begun` from before the connector is created, `carried` once it has the offsets of `old`.
-    `held`: no apply has resumed or paused the connector since it was created.
+    `ranges` covers every topic partition that a sink or a pin names. `topics` holds how many
+    partitions the topics have that a new, changed or pinned sink reads, without those that do not
+    exist. `timestamps` are those of records, to tell durations; at the log's end that of the newest
+    record. `first_since` holds the offset of the first record from a time on, or the log's end.
+    Unless `complete`, there may be logs that are not in it.
     """
 
-    stage: RenameStage
-    applied_ms: int = 0
-    held: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerState:
-    """The ledger topic, read to its end. `pins` by (connector, pin id), `renames` by (connector,
-    old name).
-
-    `unfinished` holds the applies that ended early, once observed those of the project.
-    `fingerprint_key` None: the project has none yet; a plan then holds no fingerprints.
-    """
-
-    connectors: Mapping[str, Owned] = field(default_factory=dict)
-    pins: Mapping[tuple[str, str], AppliedPin] = field(default_factory=dict)
-    renames: Mapping[tuple[str, str], Renaming] = field(default_factory=dict)
-    unfinished: tuple[Unfinished, ...] = ()
-    fingerprint_key: bytes | None = None
+    ranges: Mapping[TopicPartition, LogRange] = field(default_factory=dict)
+    topics: Mapping[str, int] = field(default_factory=dict)
+    timestamps: Mapping[RecordAt, int] = field(default_factory=dict)
+    first_since: Mapping[TimeAt, int] = field(default_factory=dict)
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from connect_reconciler.model.live import RenameStage
+from connect_reconciler.model.ledger import RenameStage
 from connect_reconciler.model.offsets import TopicPartition
 from connect_specs.states import TargetState
 

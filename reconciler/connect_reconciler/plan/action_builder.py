@@ -23,10 +23,9 @@ from connect_reconciler.model.actions import (
     Stop,
     UpdateConfig,
 )
-from connect_reconciler.model.effects import Effect, Effects, effect
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import TopicPartition, sink_partition
-from connect_reconciler.model.reasons import Reason
+from connect_reconciler.model.reasons import Effect, Effects, Reason, effect
 from connect_reconciler.plan.consequences.explain import summary
 from connect_reconciler.plan.consequences.rule import Setting, first_start, sink_start
 from connect_reconciler.plan.diff import ConnectorDiff, PinChange, managed_state

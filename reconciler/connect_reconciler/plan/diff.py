@@ -12,11 +12,11 @@ from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
 from connect_reconciler.model.actions import FieldChange
-from connect_reconciler.model.live import Kind, Live, LiveConnector, Owned, kind_of
+from connect_reconciler.model.config_values import Value, without_reserved
+from connect_reconciler.model.ledger import Owned
+from connect_reconciler.model.live import Kind, Live, LiveConnector, kind_of
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.reserved import without_reserved
-from connect_reconciler.model.secrets.sensitive import ConfigRedactor, redacted
-from connect_reconciler.model.values import Value
+from connect_reconciler.model.secrets import ConfigRedactor, redacted
 from connect_reconciler.plan.offsets.sink_positions import entries_at
 from connect_reconciler.plan.predict import changes_place
 from connect_reconciler.plan.renames.rename import Rename, base_config, recorded_pin, rename_of

@@ -36,6 +36,7 @@ from connect_reconciler.model.actions import (
     StopOld,
     UpdateConfig,
 )
+from connect_reconciler.model.config_values import Secret
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import sink_offset, sink_partition
 from connect_reconciler.model.preconditions import (
@@ -52,8 +53,7 @@ from connect_reconciler.model.preconditions import (
     RenameRecorded,
     TargetIs,
 )
-from connect_reconciler.model.secrets.sensitive import config_fingerprint
-from connect_reconciler.model.values import Secret
+from connect_reconciler.model.secrets import config_fingerprint
 from connect_reconciler.plan.action_builder import ActionBuilder
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_reconciler.plan.offsets.group_readers import Readers

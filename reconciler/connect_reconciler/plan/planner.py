@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.secrets.sensitive import key_id
+from connect_reconciler.model.secrets import key_id
 from connect_reconciler.plan.checks.context import Context
 from connect_reconciler.plan.checks.ownership import SPECS_DISJOINT, SPECS_EMPTY
 from connect_reconciler.plan.checks.register import check_connectors, check_whole

@@ -32,7 +32,9 @@ from connect_reconciler.model.actions import (
     UpdateConfig,
     old_name,
 )
-from connect_reconciler.model.live import AppliedPin, Kind, Live, RenameStage, Renaming
+from connect_reconciler.model.config_values import Value, without_reserved
+from connect_reconciler.model.ledger import AppliedPin, RenameStage, Renaming
+from connect_reconciler.model.live import Kind, Live, LogRange
 from connect_reconciler.model.offsets import Offsets, TopicPartition
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.preconditions import (
@@ -49,15 +51,7 @@ from connect_reconciler.model.preconditions import (
     TargetIs,
 )
 from connect_reconciler.model.reasons import NO_REASON
-from connect_reconciler.model.reserved import without_reserved
-from connect_reconciler.model.secrets.sensitive import (
-    ConfigRedactor,
-    config_fingerprint,
-    key_id,
-    redacted,
-)
-from connect_reconciler.model.topic_logs import LogRange
-from connect_reconciler.model.values import Value
+from connect_reconciler.model.secrets import ConfigRedactor, config_fingerprint, key_id, redacted
 from connect_reconciler.plan.renames.rename import (
     pins_of,
     pins_once_carried,

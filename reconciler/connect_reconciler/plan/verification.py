@@ -29,7 +29,8 @@ from connect_reconciler.model.actions import (
     UpdateConfig,
     verb,
 )
-from connect_reconciler.model.live import Live
+from connect_reconciler.model.config_values import Plain, Secret, Value
+from connect_reconciler.model.live import Live, TopicLogs
 from connect_reconciler.model.offsets import (
     TopicPartition,
     same_offset,
@@ -38,9 +39,7 @@ from connect_reconciler.model.offsets import (
 )
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.reasons import NO_REASON
-from connect_reconciler.model.secrets.sensitive import fingerprint
-from connect_reconciler.model.topic_logs import TopicLogs
-from connect_reconciler.model.values import Plain, Secret, Value
+from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.consequences.rule import sink_start
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import PARTIAL, Scope

@@ -25,9 +25,9 @@ from connect_reconciler.model.actions import (
     PinAction,
     Unit,
 )
+from connect_reconciler.model.config_values import Plain, Value
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.secrets.sensitive import SENSITIVE
-from connect_reconciler.model.values import Plain, Value
+from connect_reconciler.model.secrets import SENSITIVE
 from connect_reconciler.plan.summary import KINDS, grouped, kinds, summarize
 from connect_specs.desired import Consequence
 

@@ -17,7 +17,7 @@ from connect_reconciler.drift.model import (
     FindingKind,
 )
 from connect_reconciler.model.actions import FieldChange
-from connect_reconciler.model.values import Plain
+from connect_reconciler.model.config_values import Plain
 from connect_reconciler.plan.offsets.measures import amount
 from connect_reconciler.render.texts import PLAIN, Role, Style, change_text, value_text
 from connect_specs.printable import one_line

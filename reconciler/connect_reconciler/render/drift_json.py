@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from connect_reconciler.drift.model import ChangedIn, Drift, Finding, FindingKind
-from connect_reconciler.model.values import Secret, Value
+from connect_reconciler.model.config_values import Secret, Value
 from connect_reconciler.render.drift import moment, sentence
 
 VERSION = 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from connect_reconciler.model.actions import OffsetMove
-from connect_reconciler.model.effects import About, Effect, EffectCode, Effects
+from connect_reconciler.model.reasons import About, Effect, EffectCode, Effects
 from connect_reconciler.plan.offsets.measures import amount
 
 

@@ -15,8 +15,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from connect_reconciler.model.actions import verb
+from connect_reconciler.model.config_values import Plain, Value
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.values import Plain, Value
 from connect_reconciler.plan.summary import summarize
 from connect_reconciler.render import words
 from connect_reconciler.render.blocks import blocks, titles

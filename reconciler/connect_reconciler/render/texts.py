@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from connect_reconciler.model.actions import FieldChange
-from connect_reconciler.model.secrets.sensitive import SENSITIVE
-from connect_reconciler.model.values import Secret, Value
+from connect_reconciler.model.config_values import Secret, Value
+from connect_reconciler.model.secrets import SENSITIVE
 from connect_specs.printable import one_line
 
 VALUE_LENGTH_MAX = 80

@@ -13,8 +13,8 @@ from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.observe.plugin_facts import passwords
 from connect_reconciler.backend.plugins import RestPlugins
 from connect_reconciler.backend.rest.client import RestClient
+from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.reserved import without_reserved
 from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.renames.rename import base_config, recorded_pin
 from connect_reconciler.validation.findings import Written, findings

@@ -10,7 +10,7 @@ from typing import Final
 from connect_reconciler.backend.observe.plugin_facts import passwords
 from connect_reconciler.backend.plugins import KeyProblem, Validation
 from connect_reconciler.backend.rest.refusals import class_not_found, follows_from_another
-from connect_reconciler.model.secrets.sensitive import ConfigRedactor, redact
+from connect_reconciler.model.secrets import ConfigRedactor, redact
 from connect_reconciler.validation.judges import (
     ClusterAnswers,
     first_verdict,

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Final
 
-from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_runtime.api.configdef import ConfigType, parse_value
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.config_providers.references import holds_reference

@@ -14,10 +14,10 @@ from connect_reconciler.apply.report import ApplyReport
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.model.actions import Adopt
+from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reserved import without_reserved
-from connect_reconciler.model.secrets.sensitive import is_mask
+from connect_reconciler.model.secrets import is_mask
 from connect_reconciler.workflow.apply import edges_for
 from connect_reconciler.workflow.planning import observed, planned, policies_of
 from connect_reconciler.workflow.user import Choices, User

@@ -15,7 +15,7 @@ from connect_reconciler.backend.backend import Backend
 from connect_reconciler.ledger.journal import Journal
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan, target_of
-from connect_reconciler.model.secrets.sensitive import key_id
+from connect_reconciler.model.secrets import key_id
 from connect_reconciler.plan.scope import Scope, narrowed
 from connect_reconciler.plan.verification import (
     ensure_changes_shown,

@@ -18,8 +18,8 @@ from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.backend.ledger import Ledger
 from connect_reconciler.backend.port import Found, OutcomeUnknown
 from connect_reconciler.ledger.records import owned_record
-from connect_reconciler.model.live import Owned
-from connect_reconciler.model.topic_logs import LogRange
+from connect_reconciler.model.ledger import Owned
+from connect_reconciler.model.live import LogRange
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import DesiredConnector, OffsetEntry, Pin

@@ -13,9 +13,9 @@ from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.backend.port import Found, OutcomeUnknown
 from connect_reconciler.ledger.records import owned_record
 from connect_reconciler.model.actions import FieldChange, UpdateConfig
-from connect_reconciler.model.live import Owned
+from connect_reconciler.model.config_values import Plain, Secret
+from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.reasons import NO_REASON
-from connect_reconciler.model.values import Plain, Secret
 from connect_specs.diagnostics import Diagnostic, ExitCode, Unreachable
 from connect_specs.states import TargetState
 from support.applying import Applying, FakeTime, desired_of

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from connect_reconciler.model.actions import Counts, ResetOffsets
+from connect_reconciler.model.live import LogRange
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.topic_logs import LogRange
 from connect_specs.desired import DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from connect_specs.partitions import sink_entry

@@ -9,8 +9,8 @@ import pytest
 
 from connect_reconciler.ledger.records import owned_record, pin_record, rename_record
 from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
-from connect_reconciler.model.live import AppliedPin, Owned, Renaming
-from connect_reconciler.model.topic_logs import LogRange
+from connect_reconciler.model.ledger import AppliedPin, Owned, Renaming
+from connect_reconciler.model.live import LogRange
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import ExitCode, Location

@@ -20,9 +20,10 @@ from connect_reconciler.backend.observe.rest import observe_rest
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest_only import connection_over_rest
 from connect_reconciler.ledger.config_entry import load_entry
-from connect_reconciler.model.live import AppliedPin, Live, Renaming
+from connect_reconciler.model.config_values import LEDGER_KEY
+from connect_reconciler.model.ledger import AppliedPin, Renaming
+from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reserved import LEDGER_KEY
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.renames.rename import carried
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget

@@ -11,7 +11,7 @@ import pytest
 from connect_reconciler.apply.report import Outcome
 from connect_reconciler.apply.scheduler import Scheduler
 from connect_reconciler.backend.ledger import Ledger
-from connect_reconciler.model.topic_logs import LogRange
+from connect_reconciler.model.live import LogRange
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Location
 from connect_specs.states import TargetState

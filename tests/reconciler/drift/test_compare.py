@@ -11,9 +11,10 @@ import pytest
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import Drift, Finding, Seen, changes
 from connect_reconciler.drift.topic_history import History, Mark, Run
-from connect_reconciler.model.live import AppliedPin, LedgerState, Live, LiveConnector, Owned
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned
+from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.secrets.sensitive import fingerprint
+from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.render.drift import MARKDOWN_MAX, drift_markdown, drift_text, sentence
 from connect_reconciler.render.drift_json import finding_line, summary_line
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin

@@ -27,9 +27,9 @@ from connect_reconciler.model.actions import (
     StopOld,
     UpdateConfig,
 )
-from connect_reconciler.model.live import AppliedPin, LedgerState, Owned, Renaming
+from connect_reconciler.model.config_values import Plain, Secret
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming
 from connect_reconciler.model.reasons import NO_REASON
-from connect_reconciler.model.values import Plain, Secret
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState

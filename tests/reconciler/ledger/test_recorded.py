@@ -15,9 +15,8 @@ import pytest
 
 from connect_reconciler.ledger.config_entry import load_entry
 from connect_reconciler.ledger.topic import LedgerSnapshot, LedgerUnreadable, reduce_all
-from connect_reconciler.model.journal import ConnectorSnapshot
-from connect_reconciler.model.reserved import LEDGER_KEY
-from connect_reconciler.model.values import Plain, Value
+from connect_reconciler.model.config_values import LEDGER_KEY, Plain, Value
+from connect_reconciler.model.ledger import ConnectorSnapshot
 from connect_runtime.storage.log import LogRecord
 
 DATA = Path(__file__).parent / "data"

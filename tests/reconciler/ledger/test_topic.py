@@ -23,10 +23,15 @@ from connect_reconciler.ledger.topic import (
     reduce_all,
     with_fingerprint_key,
 )
-from connect_reconciler.model.journal import ConnectorSnapshot, HalfDone, Unfinished
-from connect_reconciler.model.live import AppliedPin, Owned
+from connect_reconciler.model.config_values import Plain, Secret
+from connect_reconciler.model.ledger import (
+    AppliedPin,
+    ConnectorSnapshot,
+    HalfDone,
+    Owned,
+    Unfinished,
+)
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.values import Plain, Secret
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState

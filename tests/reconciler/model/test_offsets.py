@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.model.live import AppliedPin, Live
+from connect_reconciler.model.ledger import AppliedPin
+from connect_reconciler.model.live import Live, LogRange, TopicLogs
 from connect_reconciler.model.offsets import Offsets, same_offset
-from connect_reconciler.model.topic_logs import LogRange, TopicLogs
 from connect_specs.desired import JsonScalar, OffsetEntry
 from connect_specs.partitions import sink_entry
 

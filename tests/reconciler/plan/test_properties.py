@@ -9,17 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_reconciler.model.actions import CarryOffsets
-from connect_reconciler.model.live import (
-    AppliedPin,
-    LedgerState,
-    Live,
-    LiveConnector,
-    Owned,
-    Renaming,
-)
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming
+from connect_reconciler.model.live import Live, LiveConnector, LogRange, TimeAt, TopicLogs
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.topic_logs import LogRange, TimeAt, TopicLogs
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.predict import (
     ConnectorState,

@@ -17,14 +17,14 @@ from connect_reconciler.model.actions import (
     Stop,
     UpdateConfig,
 )
-from connect_reconciler.model.live import AppliedPin, Live, Owned
+from connect_reconciler.model.ledger import AppliedPin, Owned
+from connect_reconciler.model.live import Live, LogRange, TopicLogs
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.preconditions import (
     Exists,
 )
 from connect_reconciler.model.reasons import NO_REASON
-from connect_reconciler.model.topic_logs import LogRange, TopicLogs
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.predict import check, check_plan, predict, state_of, unmet
 from connect_specs.desired import Desired

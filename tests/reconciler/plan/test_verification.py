@@ -21,12 +21,11 @@ from connect_reconciler.model.actions import (
     Stop,
     UpdateConfig,
 )
-from connect_reconciler.model.live import Live
+from connect_reconciler.model.config_values import Plain, Secret
+from connect_reconciler.model.live import Live, LogRange
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.reasons import NO_REASON, as_reason
-from connect_reconciler.model.secrets.sensitive import fingerprint
-from connect_reconciler.model.topic_logs import LogRange
-from connect_reconciler.model.values import Plain, Secret
+from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.verification import planned_again
 from connect_reconciler.render.effects import move_text

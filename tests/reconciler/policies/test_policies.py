@@ -20,9 +20,9 @@ from connect_reconciler.model.actions import (
     ResetOffsets,
     UpdateConfig,
 )
+from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.reasons import as_reason
-from connect_reconciler.model.values import Plain, Secret
 from connect_reconciler.policies.facts import SAMPLE, SHAPES, Shape, now_facts, plan_facts
 from connect_reconciler.policies.judge import judge
 from connect_reconciler.policies.policy import Policy, load_policies

@@ -11,10 +11,9 @@ from connect_reconciler.model.actions import (
     OffsetMove,
     UpdateConfig,
 )
-from connect_reconciler.model.effects import as_effects, effect
+from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reasons import as_reason
-from connect_reconciler.model.values import Plain, Secret
+from connect_reconciler.model.reasons import as_effects, as_reason, effect
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from string import Formatter
 from typing import get_args
 
-from connect_reconciler.model.effects import EffectCode, as_effects, effect
+from connect_reconciler.model.reasons import EffectCode, as_effects, effect
 from connect_reconciler.plan.consequences.explain import RULES
 from connect_reconciler.render.effects import SENTENCES, effect_text, lines_of_effects
 

@@ -24,10 +24,9 @@ from connect_reconciler.model.actions import (
     OffsetMove,
     UpdateConfig,
 )
-from connect_reconciler.model.effects import as_effects
+from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.plan import Plan, Target
-from connect_reconciler.model.reasons import as_reason
-from connect_reconciler.model.values import Plain, Secret
+from connect_reconciler.model.reasons import as_effects, as_reason
 from connect_reconciler.render.html import render_html
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.markdown import render_markdown

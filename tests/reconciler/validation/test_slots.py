@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.model.live import LedgerState, Live, LiveConnector, Owned
+from connect_reconciler.model.ledger import LedgerState, Owned
+from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.validation.configs import check_slots
 from connect_specs.desired import Desired
 from connect_specs.loader import load_connectors

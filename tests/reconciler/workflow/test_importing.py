@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connect_reconciler.model.actions import Adopt
-from connect_reconciler.model.live import LedgerState, Live, LiveConnector, Owned
+from connect_reconciler.model.ledger import LedgerState, Owned
+from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.workflow.importing import choose, importable, spec_of
 from connect_specs.desired import Desired, DesiredConnector

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from connect_reconciler.backend.observe.connector_clusters import ConnectorClusters, attempt
-from connect_reconciler.model.live import Kind, LedgerState, kind_of
+from connect_reconciler.model.config_values import without_reserved
+from connect_reconciler.model.ledger import LedgerState
+from connect_reconciler.model.live import Kind, kind_of
 from connect_reconciler.model.offsets import Offsets, TopicPartition
-from connect_reconciler.model.reserved import without_reserved
 from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.offsets.sink_positions import sink_topics
 from connect_runtime.connector_clients import ConnectorClients

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
 from connect_reconciler.model.offsets import TopicPartition
-from connect_reconciler.model.topic_logs import LogRange, RecordAt, TimeAt
 from connect_runtime.kafka.calls import told
 from connect_runtime.kafka.clients import check_reachable, consumer
 from connect_runtime.kafka.errors import is_denied

@@ -37,12 +37,8 @@ from connect_reconciler.backend.observe.sink_logs import with_logs_elsewhere
 from connect_reconciler.ledger.config_entry import offsets_mark, still_held, with_configs
 from connect_reconciler.ledger.topic import LedgerSnapshot, with_fingerprint_key
 from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
-from connect_reconciler.model.live import (
-    Kind,
-    LedgerState,
-    Live,
-    LiveConnector,
-)
+from connect_reconciler.model.ledger import LedgerState
+from connect_reconciler.model.live import Kind, Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime.storage import config_topic, offsets_topic, status_topic
 from connect_runtime.storage.snapshots import (

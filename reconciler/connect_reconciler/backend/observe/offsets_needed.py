@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from connect_reconciler.backend.rest.shapes import Listed
-from connect_reconciler.model.live import LedgerState
-from connect_reconciler.model.reserved import without_reserved
+from connect_reconciler.model.config_values import without_reserved
+from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.plan.diff import managed_state, written_config
 from connect_reconciler.plan.renames.rename import pins_of
 from connect_specs.desired import Desired, DesiredConnector

@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from connect_reconciler.model.live import Kind, Live, Owned, kind_of
-from connect_reconciler.model.secrets.sensitive import ConfigRedactor, recorded_secrets, redact
+from connect_reconciler.model.ledger import Owned
+from connect_reconciler.model.live import Kind, Live, kind_of
+from connect_reconciler.model.secrets import ConfigRedactor, recorded_secrets, redact
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import ConnectorState, OffsetSnapshot, State, Status
 from connect_specs.desired import Desired

@@ -22,11 +22,11 @@ from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.backend.rest.shapes import FOLLOWS_S, Listed, is_passing, target_of
 from connect_reconciler.ledger.config_entry import load_ledger, offsets_mark, still_held
 from connect_reconciler.ledger.topic import LedgerUnreadable
-from connect_reconciler.model.live import Kind, LedgerState, Live, LiveConnector, Owned
+from connect_reconciler.model.config_values import LEDGER_KEY
+from connect_reconciler.model.ledger import LedgerState, Owned
+from connect_reconciler.model.live import Kind, Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.reserved import LEDGER_KEY
-from connect_reconciler.model.secrets.masked import see_through_masks
-from connect_reconciler.model.secrets.sensitive import redact
+from connect_reconciler.model.secrets import redact, see_through_masks
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import InstanceStatus
 from connect_runtime.storage.snapshots import (

@@ -18,7 +18,7 @@ from connect_reconciler.backend.observe.kafka_view import KeepingView
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.connection import shown_url
-from connect_reconciler.model.live import Owned
+from connect_reconciler.model.ledger import Owned
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.kafka.election import ApacheGroup, find_leader
 from connect_runtime.storage import config_topic, status_topic

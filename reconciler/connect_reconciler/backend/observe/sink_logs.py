@@ -11,9 +11,8 @@ from functools import partial
 
 from connect_reconciler.backend.observe.connector_clusters import ConnectorClusters, attempt
 from connect_reconciler.backend.observe.kafka_view import View
-from connect_reconciler.model.live import Live
+from connect_reconciler.model.live import Live, RecordAt, TimeAt, TopicLogs
 from connect_reconciler.model.offsets import TopicPartition, sink_offset, sink_partition
-from connect_reconciler.model.topic_logs import RecordAt, TimeAt, TopicLogs
 from connect_reconciler.plan.diff import ConnectorDiff, diff
 from connect_reconciler.plan.offsets.sink_positions import sink_partitions
 from connect_runtime.connector_clients import ConnectorClients

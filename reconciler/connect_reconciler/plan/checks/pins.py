@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from connect_reconciler.model.live import Kind, Live
+from connect_reconciler.model.config_values import LEDGER_KEY
+from connect_reconciler.model.live import Kind, Live, TopicLogs
 from connect_reconciler.model.offsets import sink_offset, sink_partition
-from connect_reconciler.model.reserved import LEDGER_KEY
-from connect_reconciler.model.topic_logs import TopicLogs
 from connect_reconciler.plan.checks.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff, PinChange
 from connect_reconciler.plan.offsets.measures import offsets

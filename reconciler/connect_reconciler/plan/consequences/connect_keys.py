@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
-from connect_reconciler.model.effects import Effect, Effects, effect
 from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.reasons import Effect, Effects, effect
 from connect_reconciler.plan.consequences.rule import (
     Rule,
     Setting,

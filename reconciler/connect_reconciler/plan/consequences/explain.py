@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import chain
 
 from connect_reconciler.model.actions import FieldChange
-from connect_reconciler.model.effects import Effects, effect
+from connect_reconciler.model.config_values import Secret
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.values import Secret
+from connect_reconciler.model.reasons import Effects, effect
 from connect_reconciler.plan.consequences.connect_keys import CONNECT_RULES
 from connect_reconciler.plan.consequences.rule import Rule, Setting
 from connect_reconciler.plan.consequences.sink_keys import SINK_RULES

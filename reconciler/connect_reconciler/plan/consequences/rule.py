@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-from connect_reconciler.model.effects import Effect, EffectCode, Effects, effect
-from connect_reconciler.model.live import Kind, Live, LiveConnector
-from connect_reconciler.model.topic_logs import TopicLogs
+from connect_reconciler.model.live import Kind, Live, LiveConnector, TopicLogs
+from connect_reconciler.model.reasons import Effect, EffectCode, Effects, effect
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_reconciler.plan.offsets.sink_positions import sink_topics
 from connect_specs.desired import Consequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connect_reconciler.model.effects import Effect, effect
+from connect_reconciler.model.reasons import Effect, effect
 from connect_reconciler.plan.consequences.rule import Rule, Setting, set_to
 
 _FILE = "*FileStreamSink*"

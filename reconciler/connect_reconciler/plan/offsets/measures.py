@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
 from connect_reconciler.model.actions import Unit
-from connect_reconciler.model.effects import Effect, EffectCode, effect
+from connect_reconciler.model.reasons import Effect, EffectCode, effect
 from connect_specs.desired import JsonScalar, Offset
 
 

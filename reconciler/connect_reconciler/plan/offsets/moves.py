@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from connect_reconciler.model.actions import Counts, OffsetMove
-from connect_reconciler.model.effects import Effect, EffectCode, Effects, effect
-from connect_reconciler.model.live import Kind, LiveConnector
+from connect_reconciler.model.live import Kind, LiveConnector, RecordAt, TopicLogs
 from connect_reconciler.model.offsets import Offsets, TopicPartition, sink_offset, sink_partition
-from connect_reconciler.model.topic_logs import RecordAt, TopicLogs
+from connect_reconciler.model.reasons import Effect, EffectCode, Effects, effect
 from connect_reconciler.plan.offsets.sink_positions import may_read
 from connect_reconciler.plan.offsets.source_moves import (
     Moved,

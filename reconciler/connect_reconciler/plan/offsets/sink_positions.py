@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from connect_reconciler.model.live import Live
+from connect_reconciler.model.live import Live, TimeAt, TopicLogs
 from connect_reconciler.model.offsets import TopicPartition
-from connect_reconciler.model.topic_logs import TimeAt, TopicLogs
 from connect_runtime.api import java_regex
 from connect_specs.desired import OffsetEntry, Position
 from connect_specs.diagnostics import Diagnostic

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from connect_reconciler.model.actions import Counts, Direction
-from connect_reconciler.model.effects import Effect, EffectCode, effect
 from connect_reconciler.model.offsets import same_offset
+from connect_reconciler.model.reasons import Effect, EffectCode, effect
 from connect_reconciler.plan.offsets.measures import (
     Measure,
     Step,

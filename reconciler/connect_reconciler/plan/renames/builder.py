@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connect_reconciler.model.actions import CarryOffsets, Create, DeleteOld, OffsetMove, StopOld
-from connect_reconciler.model.effects import Effect, Effects, effect
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets, sink_offset, sink_partition
-from connect_reconciler.model.reasons import Reason
+from connect_reconciler.model.reasons import Effect, Effects, Reason, effect
 from connect_reconciler.plan.consequences.rule import sink_start
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_reconciler.plan.offsets.group_readers import Readers, other_readers

@@ -11,16 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from connect_reconciler.model.actions import Create
-from connect_reconciler.model.live import (
-    AppliedPin,
-    LedgerState,
-    Live,
-    LiveConnector,
-    Owned,
-    RenameStage,
-    Renaming,
-)
-from connect_reconciler.model.reserved import without_reserved
+from connect_reconciler.model.config_values import without_reserved
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, RenameStage, Renaming
+from connect_reconciler.model.live import Live, LiveConnector
 from connect_specs.desired import DesiredConnector
 from connect_specs.partitions import RENAME_PIN
 from connect_specs.states import TargetState

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from connect_reconciler.model.journal import ConnectorSnapshot, Later
-from connect_reconciler.model.live import Live, LiveConnector, Owned
-from connect_reconciler.model.reserved import without_reserved
-from connect_reconciler.model.secrets.sensitive import fingerprint
-from connect_reconciler.model.values import Plain, Value
+from connect_reconciler.model.config_values import Plain, Value, without_reserved
+from connect_reconciler.model.ledger import ConnectorSnapshot, Later, Owned
+from connect_reconciler.model.live import Live, LiveConnector
+from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.checks.ownership import SPECS_DISJOINT, SPECS_EMPTY
 from connect_reconciler.plan.diff import ignores
 from connect_reconciler.plan.renames.rename import carried, renames_of

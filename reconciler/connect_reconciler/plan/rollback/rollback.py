@@ -22,13 +22,13 @@ from connect_reconciler.model.actions import (
     StopOld,
     UpdateConfig,
 )
-from connect_reconciler.model.journal import ConnectorSnapshot, Later
+from connect_reconciler.model.config_values import Plain, Secret
+from connect_reconciler.model.ledger import ConnectorSnapshot, Later
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.reasons import Reason
-from connect_reconciler.model.secrets.sensitive import fingerprint
-from connect_reconciler.model.values import Plain, Secret
+from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.diff import ignores
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.renames.rename import rename_of

@@ -13,9 +13,9 @@ from connect_reconciler.backend.backend import open_backend
 from connect_reconciler.backend.observe import kafka_view
 from connect_reconciler.ledger.records import fingerprint_key_record, owned_record, pin_record
 from connect_reconciler.model.actions import AlterOffsets
-from connect_reconciler.model.live import AppliedPin, Live, Owned
+from connect_reconciler.model.ledger import AppliedPin, Owned
+from connect_reconciler.model.live import Live, LogRange
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.topic_logs import LogRange
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime.kafka.clients import admin, consumer, producer
 from connect_runtime.kafka.log import KafkaLogs

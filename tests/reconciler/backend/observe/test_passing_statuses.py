@@ -11,8 +11,9 @@ from connect_reconciler.backend.known_plugins import InstalledDefinitions
 from connect_reconciler.backend.observe.rest import observe_rest
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
-from connect_reconciler.model.live import Live, Owned
-from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_reconciler.model.config_values import LEDGER_KEY
+from connect_reconciler.model.ledger import Owned
+from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
 from connect_specs.desired import Desired, DesiredConnector, RestTarget
 from connect_specs.diagnostics import Location

@@ -16,8 +16,9 @@ from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import Seen
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
-from connect_reconciler.model.live import AppliedPin, Live, Owned
-from connect_reconciler.model.reserved import LEDGER_KEY
+from connect_reconciler.model.config_values import LEDGER_KEY
+from connect_reconciler.model.ledger import AppliedPin, Owned
+from connect_reconciler.model.live import Live
 from connect_reconciler.plan.consequences.explain import RULES
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime.herder.values import InstanceStatus

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.model.live import LedgerState, Live, LiveConnector, Owned
+from connect_reconciler.model.ledger import LedgerState, Owned
+from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_specs.desired import Desired, DesiredConnector

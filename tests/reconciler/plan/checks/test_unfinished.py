@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from connect_reconciler.model.journal import ConnectorSnapshot, HalfDone, Unfinished
-from connect_reconciler.model.live import LedgerState, Live, LiveConnector, Owned
+from connect_reconciler.model.config_values import Plain, Secret
+from connect_reconciler.model.ledger import (
+    ConnectorSnapshot,
+    HalfDone,
+    LedgerState,
+    Owned,
+    Unfinished,
+)
+from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.values import Plain, Secret
 from connect_reconciler.plan.checks.unfinished import took_place, unfinished
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState

@@ -1,4 +1,5 @@
-"""Config values as a plan may hold them: plain text, or the fingerprint of a secret.
+"""Configs as a plan may hold them: values as plain text or as the fingerprint of a secret, and the
+one key that is ours.
 
 A plan never holds a secret. Apply reads the value again from the specs and refuses if its
 fingerprint differs.
@@ -6,6 +7,7 @@ fingerprint differs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -28,3 +30,12 @@ class Secret:
 
 
 Value: TypeAlias = Plain | Secret
+
+# Where the ledger is kept on a cluster reached by REST alone: no part of a spec, and no difference
+# between two configs
+LEDGER_KEY = "connect.ledger"
+
+
+def without_reserved(config: Mapping[str, str]) -> dict[str, str]:
+    """The config as its spec would hold it."""
+    return {key: value for key, value in config.items() if key != LEDGER_KEY}

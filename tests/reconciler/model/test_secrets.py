@@ -1,22 +1,34 @@
-"""Which values are secret, and that a fingerprint tells no more than it must."""
+"""Which values are secret, that fingerprints tell no more than they must, that no text quotes a
+secret, and what counts as changed where a cluster masks secrets."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from connect_reconciler.model.secrets.sensitive import (
+from connect_reconciler.model.actions import UpdateConfig
+from connect_reconciler.model.config_values import Plain, Secret
+from connect_reconciler.model.ledger import LedgerState, Owned
+from connect_reconciler.model.live import Live, LiveConnector
+from connect_reconciler.model.secrets import (
     ConfigRedactor,
     config_fingerprint,
     fingerprint,
     is_mask,
     key_id,
+    redact,
     redacted,
     reveal,
+    same_config,
+    see_through_masks,
 )
-from connect_reconciler.model.values import Plain, Secret
-from connect_specs.diagnostics import Stale
+from connect_reconciler.plan.planner import make_plan
+from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.diagnostics import Location, Stale
 from connect_specs.secret_parts import secret_parts
 from connect_specs.secret_values import is_reference, is_sensitive
+from connect_specs.states import TargetState
 
 SECRET = [
     ("connection.password", "x"),
@@ -205,3 +217,120 @@ def test_reveal_without_a_key_takes_what_the_specs_say() -> None:
 def test_key_is_in_no_repr() -> None:
     assert "very secret" not in repr(ConfigRedactor("a", b"very secret"))
     assert redacted({"a": "b"}, ConfigRedactor("a", b"k")) == {"a": Plain("b")}
+
+
+REDACTOR = ConfigRedactor("a", None, frozenset({"pin", "key"}))
+PEM = "-----BEGIN PRIVATE KEY-----\nMIIBVgIBADAN\n-----END PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("pin", "s3cret", "Invalid value s3cret for configuration pin"),
+        ("pin", "  s3cret ", "Invalid value s3cret for configuration pin"),
+        ("pin", 's3"cret', '{"pin": "s3\\"cret"}'),
+        ("pin", "sécret", '{"pin": "s\\u00e9cret"}'),
+        ("url", "jdbc://me:s3cret@db/x", "login failed for me with s3cret"),
+        ("url", "jdbc://me:s3%2Fcret@db/x", "login failed for me with s3/cret"),
+        ("sasl.jaas.config", 'x required password="s3cret";', "cannot log in with s3cret"),
+        ("key", PEM, "cannot read MIIBVgIBADAN"),
+    ],
+)
+def test_a_secret_in_any_shape(key: str, value: str, text: str) -> None:
+    found = redact(text, REDACTOR, {key: value, "file": "in.txt"})
+    assert "cret" not in found
+    assert "MIIB" not in found
+    assert "(hidden)" in found
+
+
+def test_one_secret_in_another_and_in_the_word_for_hidden() -> None:
+    config = {"pin": "hid", "db.password": "hidden-hid-hidden"}
+    assert redact("a hidden-hid-hidden b hid c", REDACTOR, config) == "a (hidden) b (hidden) c"
+
+
+def test_what_is_no_secret_stays() -> None:
+    assert redact("in.txt is missing", REDACTOR, {"file": "in.txt", "pin": "${env:PIN}"}) == (
+        "in.txt is missing"
+    )
+
+
+KEY = b"k"
+CLASS = "org.example.DbSource"
+SPEC = DesiredConnector(
+    "a",
+    {"name": "a", "connector.class": CLASS, "db.pin": "1234", "topic": "t"},
+    Location("a.yaml"),
+)
+MASKS = ["****", "********", "[hidden]", "••••", "<redacted>"]
+
+
+def live_of(mask: str, applied: str | None, key: bytes | None = KEY, **more: str) -> Live:
+    """The connector with its pin masked; `applied` is what the ledger has the fingerprint of."""
+    config = {**SPEC.config, "db.pin": mask, **more}
+    recorded = dict(SPEC.config)
+    recorded["db.pin"] = "" if applied is None else fingerprint(KEY, "a", "db.pin", applied)
+    return Live(
+        connectors={"a": LiveConnector("a", "source", config, TargetState.RUNNING)},
+        ledger=LedgerState({"a": Owned("orders", recorded, None)}, fingerprint_key=key),
+        rest_alone=True,
+    )
+
+
+def plan_of(live: Live, spec: DesiredConnector = SPEC):  # type: ignore[no-untyped-def]
+    desired = Desired("orders", {"a": spec})
+    return make_plan(desired, see_through_masks(live, desired), group_id="g")
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_a_secret_that_was_applied_before_is_unchanged(mask: str) -> None:
+    plan = plan_of(live_of(mask, applied="1234"))
+    assert plan.empty
+    assert [each.code for each in plan.warnings] == ["plan.rest-alone"]
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_another_secret_than_the_one_applied_is_a_change(mask: str) -> None:
+    (action,) = plan_of(live_of(mask, applied="0000")).actions
+    assert isinstance(action, UpdateConfig)
+    assert [change.key for change in action.changes] == ["db.pin"]
+    assert action.config["db.pin"] == Secret(fingerprint(KEY, "a", "db.pin", "1234"))
+
+
+def test_without_a_fingerprint_it_counts_as_unchanged_and_that_is_said() -> None:
+    plan = plan_of(live_of("****", applied=None))
+    assert plan.empty
+    assert [each.code for each in plan.warnings] == ["plan.secret-unknown", "plan.rest-alone"]
+
+
+def test_a_masked_key_is_a_secret_whatever_its_name() -> None:
+    (action,) = plan_of(live_of("****", applied="0000")).actions
+    assert "1234" not in repr(action)
+
+
+def test_a_change_of_another_key_writes_the_true_secret() -> None:
+    (action,) = plan_of(live_of("****", applied="1234", topic="u")).actions
+    assert isinstance(action, UpdateConfig)
+    assert [change.key for change in action.changes] == ["topic"]
+    assert action.config["db.pin"] == Secret(fingerprint(KEY, "a", "db.pin", "1234"))
+
+
+def test_a_mask_that_would_be_kept_is_refused_once_the_config_is_written() -> None:
+    config = {key: text for key, text in SPEC.config.items() if key != "db.pin"}
+    spec = replace(SPEC, config=config, ignore=("config.db.*",))
+    live = live_of("****", applied=None)
+    assert plan_of(live, spec).empty
+    changed = replace(spec, config={**config, "topic": "u"})
+    (error,) = plan_of(live, changed).errors
+    assert (error.code, "stop ignoring db.pin" in error.hint) == ("plan.masked-value", True)
+
+
+def test_a_spec_that_holds_a_mask_is_refused() -> None:
+    spec = replace(SPEC, config={**SPEC.config, "db.pin": "****"})
+    (error,) = plan_of(Live(rest_alone=True), spec).errors
+    assert error.code == "plan.masked-value"
+
+
+def test_configs_are_the_same_as_far_as_they_can_be_seen() -> None:
+    assert same_config({"a": "****", "b": "1"}, {"a": "x", "b": "1"})
+    assert not same_config({"a": "****", "b": "1"}, {"a": "x", "b": "2"})
+    assert not same_config({"b": "1"}, {"a": "x", "b": "1"})

@@ -1,0 +1,144 @@
+"""What the ledger holds, as far as planning uses it: owners, pins, renames, and of applies the
+snapshots of connectors and the actions left unfinished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from connect_reconciler.model.config_values import Value
+from connect_reconciler.model.offsets import Offsets
+from connect_specs.desired import OffsetEntry
+from connect_specs.states import TargetState
+
+RenameStage: TypeAlias = Literal["begun", "carried"]
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """Ledger key `connector/<name>`: which project manages it, and what it applied last.
+
+    `config` holds fingerprints of sensitive values in place of the values. `restore_to` is set
+    while an apply has stopped the connector for its own purposes: the target state to return to;
+    on disk it is called `held_from`. `resuming` is set with it when an apply was about to restore
+    that state and nothing tells whether it did: it marks the offsets that the connector had then.
+    `env` is the environment that it was last applied with, if any. `applied_ms` is 0 where a
+    creation began and nothing says that it took place.
+    """
+
+    project: str
+    config: Mapping[str, str]
+    state: TargetState | None
+    prevent_delete: bool = False
+    restore_to: TargetState | None = None
+    applied_ms: int = 0
+    resuming: str | None = None
+    env: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedPin:
+    """Ledger key `pin/<name>/<id>`: a pin that was applied, with what it resolved to.
+
+    `resolved` is what the connector's offsets were set to (None for a reset). `held`: the spec said
+    stopped when it was applied, and no apply has resumed or paused the connector since, so its
+    offsets must still be those of the pin.
+    """
+
+    content_hash: str
+    resolved: tuple[OffsetEntry, ...] | None
+    applied_ms: int = 0
+    held: bool = False
+
+    def moved(self, offsets: Offsets) -> tuple[OffsetEntry, ...]:
+        """The changes that would restore the pin's offsets; none while they are in place."""
+        asked = offsets.removed() if self.resolved is None else self.resolved
+        return tuple(each for each in asked if not offsets.hold((each,)))
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming:
+    """Ledger key `rename/<name>/<old>`: a connector that replaces `old`, which still exists.
+
+    `begun` from before the connector is created, `carried` once it has the offsets of `old`.
+    `held`: no apply has resumed or paused the connector since it was created.
+    """
+
+    stage: RenameStage
+    applied_ms: int = 0
+    held: bool = False
+
+
+# --- applies ---
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorSnapshot:
+    """One connector as it was before an apply's first action on it.
+
+    A rollback returns to it. `config` None: it did not exist. `target` is its target state, or the
+    state to restore where an earlier apply held it stopped. `offsets` None: the apply did not move
+    them. `pins` by id, as the ledger held them. `renamed_from`: the apply created it from the
+    connector of that name. `ignore` holds the globs of `lifecycle.ignore` in the applied spec.
+    """
+
+    config: Mapping[str, Value] | None
+    target: TargetState | None = None
+    owner: str | None = None
+    prevent_delete: bool = False
+    pins: Mapping[str, AppliedPin] = field(default_factory=dict)
+    offsets: Offsets | None = None
+    renamed_from: str | None = None
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """What later applies did to a connector: their ids, oldest first, and the connector as it was
+    before the first of them. `moved`: one of them moved its offsets. `renamed` holds those that
+    renamed it, by its new name."""
+
+    applies: tuple[str, ...]
+    snapshot: ConnectorSnapshot
+    moved: bool = False
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HalfDone:
+    """An action that began, and whose end the journal does not hold."""
+
+    connector: str
+    action: str
+    snapshot: ConnectorSnapshot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """An apply that ended early. `by` says who ran it, where, and since when."""
+
+    id: str
+    by: str = ""
+    steps: tuple[HalfDone, ...] = ()
+    project: str = ""
+
+
+# --- the whole ---
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """The ledger topic, read to its end. `pins` by (connector, pin id), `renames` by (connector,
+    old name).
+
+    `unfinished` holds the applies that ended early, once observed those of the project.
+    `fingerprint_key` None: the project has none yet; a plan then holds no fingerprints.
+    """
+
+    connectors: Mapping[str, Owned] = field(default_factory=dict)
+    pins: Mapping[tuple[str, str], AppliedPin] = field(default_factory=dict)
+    renames: Mapping[tuple[str, str], Renaming] = field(default_factory=dict)
+    unfinished: tuple[Unfinished, ...] = ()
+    fingerprint_key: bytes | None = None

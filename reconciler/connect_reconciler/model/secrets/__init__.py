@@ -1,1 +1,0 @@
-"""Which values are secret, and how they are compared and stored without being shown. Pure."""
