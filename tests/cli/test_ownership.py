@@ -19,9 +19,8 @@ from starlette.routing import Route
 
 from connect_reconciler.backend.backend import open_backend
 from connect_reconciler.backend.observe.kafka_view import KafkaView
-from connect_reconciler.cli.clusters import config_of
-from connect_reconciler.cli.ownership import Known
-from connect_reconciler.cli.verbs.states import _confirmed as delete_agreed
+from connect_reconciler.cli.connector_access import Known, config_of
+from connect_reconciler.cli.verbs.connector import _confirmed as delete_agreed
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import Owned

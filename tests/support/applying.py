@@ -18,10 +18,10 @@ from connect_reconciler.apply.report import (
 )
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.followed_topics import ConfigTopic
-from connect_reconciler.backend.known_plugins import InstalledDefinitions
 from connect_reconciler.backend.lease import Lease
 from connect_reconciler.backend.ledger import Ledger, read_ledger
 from connect_reconciler.backend.observe.observe import observe_view
+from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.backend.port import Cluster
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import Live

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
-from connect_reconciler.backend.known_plugins import known_plugins
 from connect_reconciler.backend.lease import Lease
 from connect_reconciler.backend.observe.connector_clusters import ConnectorClusters
+from connect_reconciler.backend.plugins import known_plugins
 from connect_reconciler.backend.port import Cluster, Holding, LedgerWriter, ReadBack
 from connect_reconciler.backend.rest.answers import LOGIN_HINT
 from connect_reconciler.backend.rest.client import RestClient
@@ -171,14 +171,17 @@ class Backend(ABC):
 
 def open_backend(project: Project, kafka: Mapping[str, str]) -> Backend:
     """The project's cluster. `kafka` are properties of the Kafka that this project uses now."""
-    from connect_reconciler.backend.connect import ConnectBackend
-    from connect_reconciler.backend.rest_only import RestOnlyBackend
-    from connect_reconciler.backend.runtime import RuntimeBackend
-
+    # Each imports much that the others do not need
     if project.target is None:
+        from connect_reconciler.backend.runtime import RuntimeBackend
+
         return RuntimeBackend(project, kafka)
     if kafka:
+        from connect_reconciler.backend.connect import ConnectBackend
+
         return ConnectBackend(project, kafka, project.target)
+    from connect_reconciler.backend.rest_only import RestOnlyBackend
+
     return RestOnlyBackend(project, project.target)
 
 

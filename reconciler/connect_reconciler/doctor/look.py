@@ -23,6 +23,11 @@ from connect_reconciler.backend.observe.same_cluster import kafka_side, problem_
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.doctor.checks import (
+    Finding,
+    Places,
+    RestSide,
+    TopicFacts,
+    TopicsSide,
     check_topics,
     check_version,
     compare,
@@ -30,7 +35,6 @@ from connect_reconciler.doctor.checks import (
     left_over,
     unreadable,
 )
-from connect_reconciler.doctor.facts import Finding, Places, RestSide, TopicFacts, TopicsSide
 from connect_reconciler.ledger.config_entry import load_ledger
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.offsets import Offsets

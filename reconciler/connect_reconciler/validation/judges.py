@@ -13,8 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
-from connect_reconciler.backend.known_plugins import InstalledDefinitions
-from connect_reconciler.backend.plugins import KeyProblem, RestPlugins, Validation
+from connect_reconciler.backend.plugins import (
+    InstalledDefinitions,
+    KeyProblem,
+    RestPlugins,
+    Validation,
+)
 from connect_reconciler.backend.rest.refusals import is_unlisted, no_such_class
 from connect_reconciler.model.live import Kind, kind_of
 from connect_reconciler.validation.keys import wrong_values

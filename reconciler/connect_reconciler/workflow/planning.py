@@ -26,8 +26,7 @@ def observed(backend: Backend, desired: Desired, scope: Scope | None = None) -> 
     Raises Invalid for properties in connect.yaml that cannot be used.
     """
     from connect_reconciler.plan.scope import narrowed
-    from connect_reconciler.validation.configs import checked
-    from connect_reconciler.validation.offline import check_project
+    from connect_reconciler.validation.configs import check_project, checked
 
     errors, warnings = by_severity(check_project(backend.project))
     if errors:
@@ -97,7 +96,7 @@ def specs_and_policies(project: Project) -> tuple[Desired, tuple[Policy, ...]]:
 
 def read_files(project: Project) -> Files:
     """connect.yaml, specs and policies; what the configs hold is not judged."""
-    from connect_reconciler.validation.offline import check_project
+    from connect_reconciler.validation.configs import check_project
     from connect_specs.loader import read_specs
 
     desired, wrong_specs = read_specs(project)
@@ -114,7 +113,7 @@ def read_files(project: Project) -> Files:
 
 def with_configs(project: Project, files: Files) -> Files:
     """The same, with what can be said of configs and pins by what is known here."""
-    from connect_reconciler.validation.offline import check_specs
+    from connect_reconciler.validation.configs import check_specs
 
     errors, warnings = by_severity(check_specs(project, files.desired))
     return Files(

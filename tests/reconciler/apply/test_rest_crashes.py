@@ -15,8 +15,8 @@ import pytest
 from connect_reconciler.apply.edges import Settings, edges_over
 from connect_reconciler.apply.report import ApplyReport, Outcome
 from connect_reconciler.apply.scheduler import apply_plan
-from connect_reconciler.backend.known_plugins import InstalledDefinitions
 from connect_reconciler.backend.observe.rest import observe_rest
+from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest_only import connection_over_rest
 from connect_reconciler.ledger.config_entry import load_entry

@@ -8,6 +8,10 @@ from dataclasses import replace
 import pytest
 
 from connect_reconciler.doctor.checks import (
+    Places,
+    RestSide,
+    TopicFacts,
+    TopicsSide,
     check_topics,
     check_version,
     compare,
@@ -15,7 +19,6 @@ from connect_reconciler.doctor.checks import (
     left_over,
     unreadable,
 )
-from connect_reconciler.doctor.facts import Places, RestSide, TopicFacts, TopicsSide
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, InstanceStatus
 from connect_runtime.storage import config_topic

@@ -18,9 +18,8 @@ from connect_reconciler.backend.rest.refusals import Retries
 from connect_reconciler.backend.rest_only import RestOnlyBackend
 from connect_reconciler.backend.runtime import RuntimeBackend
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_reconciler.validation.configs import checked
+from connect_reconciler.validation.configs import check_specs, checked
 from connect_reconciler.validation.judges import ask_cluster
-from connect_reconciler.validation.offline import check_specs
 from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_severity
 from connect_specs.loader import load_connectors

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.validation.offline import check_pins, check_project, check_specs
+from connect_reconciler.validation.configs import check_pins, check_project, check_specs
 from connect_specs.desired import Desired, Project
 from connect_specs.loader import load_connectors
 from connect_specs.plugin_definitions import PluginDefinition, PluginSet

@@ -1,15 +1,16 @@
 """Reads live from Connect's REST API alone, where Kafka cannot be asked.
 
 Logs, and what deleted connectors left, stay unknown; the ledger lies in the connectors' configs.
+Offsets take a request for each connector, so only those that the plan needs are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
-from connect_reconciler.backend.observe.offsets_needed import offsets_needed
 from connect_reconciler.backend.observe.plugin_facts import (
     first_traces,
     kinds_of,
@@ -22,11 +23,13 @@ from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.backend.rest.shapes import FOLLOWS_S, Listed, is_passing, target_of
 from connect_reconciler.ledger.config_entry import load_ledger, offsets_mark, still_held
 from connect_reconciler.ledger.topic import LedgerUnreadable
-from connect_reconciler.model.config_values import LEDGER_KEY
+from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Kind, Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import redact, see_through_masks
+from connect_reconciler.plan.diff import managed_state, written_config
+from connect_reconciler.plan.renames.rename import pins_of
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import InstanceStatus
 from connect_runtime.storage.snapshots import (
@@ -36,13 +39,22 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
     TaskId,
 )
-from connect_specs.desired import Desired, OffsetEntry, RestTarget
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, RestTarget
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.plugin_definitions import Definitions
 from connect_specs.states import TargetState
 
 _AT_ONCE = 8
 _STATUSES_AT_ONCE = 4
+# After a change of one of these it matters which offsets there are
+_RELEVANT = (
+    "connector.class",
+    "topics",
+    "topics.regex",
+    "consumer.override.*",
+    "producer.override.bootstrap.servers",
+    "offsets.storage.topic",
+)
 
 
 def observe_rest(
@@ -280,3 +292,53 @@ def status_over_rest(target: RestTarget) -> tuple[ConfigSnapshot, StatusSnapshot
 
 def _status(told: InstanceStatus) -> Status:
     return Status(told.state, told.worker_id, 0, told.trace, told.version)
+
+
+def offsets_needed(
+    desired: Desired, found: Mapping[str, Listed], ledger: LedgerState
+) -> frozenset[str]:
+    """The connectors of `found` whose offsets the plan needs."""
+    renamed = _renamed(desired, found)
+    return renamed | {
+        name
+        for name, told in found.items()
+        if _is_held(name, ledger, desired.project)
+        or _is_moved(desired.connectors.get(name), told, ledger)
+    }
+
+
+def _renamed(desired: Desired, found: Mapping[str, Listed]) -> frozenset[str]:
+    """Both names of each rename whose old name is still there."""
+    return frozenset(
+        name
+        for spec in desired.connectors.values()
+        if spec.renamed_from in found
+        for name in (spec.name, spec.renamed_from)
+        if name is not None and name in found
+    )
+
+
+def _is_held(name: str, ledger: LedgerState, project: str) -> bool:
+    """Whether a pin holds its offsets in place; drift compares them without a spec, too."""
+    owned = ledger.connectors.get(name)
+    ours = owned is not None and owned.project == project
+    return ours and any(applied.held for applied in pins_of(ledger, name).values())
+
+
+def _is_moved(spec: DesiredConnector | None, told: Listed, ledger: LedgerState) -> bool:
+    if spec is None:
+        return False
+    if spec.pin is not None:
+        applied = ledger.pins.get((spec.name, spec.pin.id))
+        stopped = managed_state(spec) is TargetState.STOPPED
+        if applied is None or (applied.held and stopped):
+            return True
+    return any(fnmatchcase(key, glob) for key in _changed(spec, told) for glob in _RELEVANT)
+
+
+def _changed(spec: DesiredConnector, told: Listed) -> Iterator[str]:
+    stored = {**without_reserved(told.info.config), "name": spec.name}
+    written = written_config(spec, stored)
+    for key in stored.keys() | written.keys():
+        if stored.get(key) != written.get(key):
+            yield key

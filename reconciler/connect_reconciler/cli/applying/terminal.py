@@ -1,21 +1,37 @@
-"""The user of an apply, at a terminal or in a script: shows, asks and reports."""
+"""The user of an apply, at a terminal or in a script: shows, asks and reports.
+
+Progress is a line on stderr for each action done and each wait. On a terminal, a last line shows
+what is in progress and is replaced.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
+from connect_reconciler.apply.report import (
+    Began,
+    ConnectorDone,
+    Event,
+    Finished,
+    Outcome,
+    Performed,
+    Progress,
+    Started,
+    Waiting,
+)
 from connect_reconciler.cli.applying.commands import Run, after_rollback, steps_text
-from connect_reconciler.cli.applying.progress import shown_progress
 from connect_reconciler.cli.applying.report import render_outcome, render_report, report_json
 from connect_reconciler.cli.options import Warned, duration_text
-from connect_reconciler.cli.output import confirmed, progress, result, result_json
+from connect_reconciler.cli.output import colour, confirmed, progress, result, result_json
 from connect_reconciler.cli.plan_output import show_plan
 from connect_reconciler.cli.signals import at_once, may_change, stop_requested
+from connect_reconciler.model.actions import verb
 from connect_reconciler.render.plan_file.file import render_plan_json
 from connect_reconciler.render.words import question
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, NextStep
@@ -30,6 +46,8 @@ if TYPE_CHECKING:
     from connect_reconciler.model.plan import Plan
     from connect_reconciler.workflow.apply import Ended, Undone
     from connect_reconciler.workflow.user import Stop
+# How many connectors the last line names; the others are counted
+_NAMED = 4
 
 
 def ensure_agreement(*, yes: bool) -> None:
@@ -129,3 +147,71 @@ def _document(ended: Ended, run: Run) -> dict[str, object]:
             "errors": to_json(undone.errors),
         }
     return document
+
+
+@contextmanager
+def shown_progress() -> Iterator[Progress]:
+    """The callback that shows progress."""
+    if not sys.stderr.isatty():
+        yield ProgressLines(progress)
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(stderr=True, no_color=not colour(sys.stderr), highlight=False)
+    with console.status("applying") as below:
+        yield ProgressLines(
+            lambda text: console.print(text, markup=False, soft_wrap=True),
+            lambda text: below.update(escape(text)),
+        )
+
+
+class ProgressLines:
+    """Shows events from the threads of an apply. `line` adds a line, `below` replaces the last one;
+    without `below`, waits get lines of their own."""
+
+    def __init__(
+        self, line: Callable[[str], None], below: Callable[[str], None] | None = None
+    ) -> None:
+        self._line = line
+        self._below = below
+        self._lock = threading.Lock()
+        self._in_progress: dict[str, str] = {}
+        self._actions = self._ended = 0
+
+    def __call__(self, event: Event) -> None:
+        with self._lock:
+            self._show(event)
+            if self._below is not None:
+                self._below(self._now())
+
+    def _show(self, event: Event) -> None:
+        match event:
+            case Began(actions=actions):
+                self._actions = actions
+            case Started(action=action):
+                self._in_progress[action.connector] = action.connector
+            case Finished(result=each):
+                self._ended += 1
+                self._in_progress.pop(each.action.connector, None)
+                if each.outcome is Outcome.SKIPPED:
+                    return  # may be very many; the report counts them
+                detail = f": {each.detail}" if each.detail else ""
+                what = f"{verb(each.action)} {each.outcome.value}{detail}"
+                self._line(f"  {each.action.connector}: {what}")
+            case Waiting(connector=connector, what=what):
+                self._in_progress[connector] = f"{connector} (until {what})"
+                if self._below is None:
+                    self._line(f"  {connector}: waiting until {what}")
+            case Performed() | ConnectorDone():
+                pass
+            case _:
+                assert_never(event)
+
+    def _now(self) -> str:
+        text = f"{self._ended} of {self._actions} actions"
+        names = list(self._in_progress.values())
+        if names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            text += f", in progress: {', '.join(names[:_NAMED])}{more}"
+        return text

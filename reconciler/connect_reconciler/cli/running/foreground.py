@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from connect_reconciler.backend.known_plugins import InstalledDefinitions
 from connect_reconciler.backend.observe.plugin_facts import without_secrets
+from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.cli.connecting import broker_folder
 from connect_reconciler.cli.connector_table import Row, changes, row_of
 from connect_reconciler.cli.output import progress, result

@@ -1,8 +1,9 @@
-"""Is this project's runtime installed, up, and as which process?
+"""This project's runtime as a process: whether it is up, and `up --detach`, which starts it.
 
 `up` holds a lock while it runs and leaves a record of its process. The lock says whether a runtime
 is up, whatever happened to the record; pid and start time together identify the process, so that no
-other process is ever signalled.
+other process is ever signalled. A detached runtime logs to .connect/runtime.log and outlives its
+terminal; if it fails before it is healthy, the error has the end of that log.
 """
 
 from __future__ import annotations
@@ -12,15 +13,27 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connect_reconciler.cli.connecting import broker_folder
+from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.project_files import make_data_folder, replace_file
-from connect_runtime.kafka.process import is_alive, start_time
-from connect_specs.diagnostics import Diagnostic, Failed, Invalid
+from connect_reconciler.cli.signals import may_change
+from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
+from connect_specs.diagnostics import (
+    ConnectError,
+    Diagnostic,
+    ExitCode,
+    Failed,
+    Invalid,
+    Unreachable,
+)
 
 if TYPE_CHECKING:
     from connect_specs.desired import Project
@@ -32,6 +45,10 @@ LOG = "runtime.log"
 # What the extra `runtime` of this package installs
 _PACKAGES = ("pyspark", "cryptography")
 _PROBE_S = 2.0
+_PATIENCE_S = 90.0
+_ENDING_S = 30.0
+_TRIES_S = 0.1
+_TAIL_LINES = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +143,62 @@ def ensure_runtime_installed() -> None:
         why = "planning and applying do not need them, so they are an extra of this package"
         hint = "pip install 'connect-reconciler[runtime]'"
         raise Invalid(Diagnostic("runtime.not-installed", what, why=why, hint=hint))
+
+
+def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
+    """Starts `up` with `words` and returns when GET /health is 200.
+
+    Raises Failed if the runtime is already up, and the process's own error if it exits early. After
+    90 s it is stopped.
+    """
+    refuse_second(project)
+    make_data_folder(project)
+    log = project.data / LOG
+    begin = log.stat().st_size if log.exists() else 0
+    command = [sys.executable, "-P", "-m", "connect_reconciler.cli"]
+    env = [] if project.env is None else ["--env", project.env]
+    may_change()
+    pid = spawn([*command, "-C", str(project.folder), *env, "up", *words], log=log)
+    started = start_time(pid)
+    progress(f"starting the runtime (pid {pid}), logging to {log}")
+    deadline = time.monotonic() + _PATIENCE_S
+    while started is not None and is_alive(pid, started):
+        running = find_runtime(project)
+        if running and running.pid == pid and running.url and probe(f"{running.url}/health"):
+            return running
+        if time.monotonic() > deadline:
+            end_process(pid, started, patience_s=_ENDING_S)
+            what = f"the runtime was not healthy within {_PATIENCE_S:.0f} s, and was stopped"
+            raise Failed(Diagnostic("up.timeout", what, str(log), why=_tail(log, begin)))
+        time.sleep(_TRIES_S)
+    raise _ended(pid, log, begin)
+
+
+def kafka_address(project: Project) -> str:
+    """The bootstrap servers of the project's Kafka."""
+    from connect_runtime.kafka.embedded import find_broker
+    from connect_runtime.kafka.ports import LOOPBACK
+
+    if project.kafka is not None:
+        return project.kafka["bootstrap.servers"]
+    broker = find_broker(broker_folder(project))
+    return "" if broker is None else f"{LOOPBACK}:{broker.port}"
+
+
+def _ended(pid: int, log: Path, begin: int) -> ConnectError:
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    kinds: dict[int, type[ConnectError]] = {
+        ExitCode.INVALID: Invalid,
+        ExitCode.UNREACHABLE: Unreachable,
+    }
+    what = f"the runtime exited during startup with code {code}"
+    return kinds.get(code, Failed)(Diagnostic("up.ended", what, str(log), why=_tail(log, begin)))
+
+
+def _tail(log: Path, begin: int) -> str:
+    """The last lines that this start logged, not an earlier one."""
+    with log.open("rb") as lines:
+        # a log that was rotated meanwhile has only this start
+        lines.seek(begin if begin <= log.stat().st_size else 0)
+        text = lines.read().decode(errors="replace")
+    return "\n".join(text.splitlines()[-_TAIL_LINES:])

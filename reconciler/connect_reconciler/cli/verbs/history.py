@@ -1,19 +1,45 @@
-"""`connect history`: which applies were there, by whom, and what became of each?"""
+"""`connect history` and `rollback`: shows past applies, and restores what was before one."""
 
 from __future__ import annotations
 
+import glob
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.options import AsJson
-from connect_reconciler.cli.output import result, result_json, table
+from connect_reconciler.cli.options import (
+    DEFAULT,
+    AsJson,
+    AsMarkdown,
+    Excludes,
+    FailFast,
+    Forms,
+    HealthTimeout,
+    HealthyFor,
+    LockTimeout,
+    PageFile,
+    Parallelism,
+    Settle,
+    TakeOver,
+    Targets,
+    Warned,
+    Warnings,
+    Yes,
+    ensure_whole,
+    scope_of,
+)
+from connect_reconciler.cli.output import progress, result, result_json, table
 from connect_reconciler.cli.session import invocation
-from connect_specs.diagnostics import ExitCode
+from connect_reconciler.workflow.user import Choices
+from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
     from connect_reconciler.ledger.journal import Journal
     from connect_reconciler.ledger.topic import LedgerSnapshot
+    from connect_reconciler.model.plan import Plan
+    from connect_reconciler.plan.scope import Scope
     from connect_specs.desired import Project
 
 
@@ -87,3 +113,103 @@ def _show(journal: Journal, ledger: LedgerSnapshot, *, as_json: bool) -> None:
         rows = [step_row(step) for step in steps]
         text += "\n" + table(("#", "CONNECTOR", "ACTION", "TOOK", "END"), rows)
     result(text)
+
+
+def rollback(
+    context: typer.Context,
+    apply_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="An apply from `connect history`: its id, or the start of it."
+        ),
+    ],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="A plan saved by `connect rollback ID --out`."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Only save the plan, for `connect rollback ID FILE`."
+        ),
+    ] = None,
+    target: Targets = None,
+    exclude: Excludes = None,
+    yes: Yes = False,
+    html: PageFile = None,
+    warnings: Warnings = Warned.CHANGES,
+    as_markdown: AsMarkdown = False,
+    as_json: AsJson = False,
+    parallelism: Parallelism = DEFAULT.parallelism,
+    fail_fast: FailFast = False,
+    takeover: TakeOver = False,
+    health_timeout: HealthTimeout = DEFAULT.health_timeout,
+    healthy_for: HealthyFor = DEFAULT.healthy_for,
+    settle: Settle = DEFAULT.settle,
+    lock_timeout: LockTimeout = DEFAULT.lock_timeout,
+) -> int:
+    """Restore config, state and offsets from before an apply: shows the plan, asks, applies it.
+
+    Changes only connectors that the apply changed, and offsets only where it moved them. A
+    rollback can itself be rolled back. With --out, --html or --markdown, it only plans.
+    """
+    from connect_reconciler.cli.applying.commands import advised, run_of
+    from connect_reconciler.cli.applying.terminal import Terminal, ensure_agreement
+    from connect_reconciler.cli.connecting import backend_of
+    from connect_reconciler.cli.plan_output import show_and_save
+    from connect_reconciler.workflow.apply import ApplyRun
+    from connect_reconciler.workflow.planning import policies_of
+    from connect_reconciler.workflow.rollback import FromSnapshots, specs_if_readable
+
+    forms = Forms(out, html, as_markdown, as_json, warnings)
+    only_plan = out is not None or html is not None or as_markdown
+    takes_over = takeover and not only_plan
+    if takes_over:
+        ensure_agreement(yes=yes)
+    choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle, lock_timeout)
+    call = invocation(context)
+    project, scope = call.project(), scope_of(target, exclude)
+    policies, saved, asked = policies_of(project), None, scope
+    if file is not None:
+        ensure_whole(scope)
+        saved = _saved(call.path(file), apply_id)
+        scope = _scope_of(saved)
+    run = run_of(call, project, asked, file, ("rollback", apply_id))
+    with advised(run), backend_of(project) as backend, ExitStack() as stack:
+        if lock_timeout and not only_plan:
+            backend.ensure_lease()
+        lease = stack.enter_context(backend.take_over(progress)) if takes_over else None
+        files = specs_if_readable(project, progress)
+        replan = FromSnapshots(backend, apply_id, scope, files, policies, saved)
+        plan, found = replan.planned()
+        if only_plan:
+            show_and_save(plan, call, forms, found.live)
+            return ExitCode.INVALID if plan.errors else ExitCode.OK
+        user = Terminal(yes, as_json, warnings, run)
+        applying = ApplyRun(backend, user, choices, lease, replan)
+        ended = applying.run(plan, found.rollback.desired, found.live)
+        user.tell_end(ended)
+    code = ended.exit_code
+    if code == ExitCode.OK and plan.actions:
+        shown = run.command("plan")
+        progress(f"the specs still differ: `{shown}` shows the differences")
+    return code
+
+
+def _saved(file: Path, apply_id: str) -> Plan:
+    """The plan in the file. Raises Invalid for one that is no rollback of this apply."""
+    from connect_reconciler.cli.plan_output import read_plan
+
+    saved = read_plan(file)
+    if not (saved.rolls_back or "").startswith(apply_id):
+        what = f"this plan is not a rollback of apply {apply_id}"
+        hint = "`connect show FILE` shows what it does"
+        raise Invalid(Diagnostic("rollback.other-plan", what, file.name, hint=hint))
+    return saved
+
+
+def _scope_of(saved: Plan) -> Scope:
+    """The connectors that the plan is about."""
+    from connect_reconciler.plan.scope import Scope
+
+    return Scope(tuple(dict.fromkeys(glob.escape(each.connector) for each in saved.actions)))

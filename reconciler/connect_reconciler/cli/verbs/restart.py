@@ -1,4 +1,8 @@
-"""`connect restart`: one connector by its name, or with --failed what failed of this project."""
+"""`connect restart`: one connector by its name, or with --failed what failed of this project.
+
+With --watch, pauses between restarts of a connector that fails again and again double, from a
+minute to an hour. One that stayed up for its last pause starts again with the shortest pause.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +18,22 @@ from connect_reconciler.cli.output import progress, result, result_json, watch
 from connect_reconciler.cli.session import invocation
 from connect_reconciler.cli.shell_completion import connector_names
 from connect_reconciler.cli.signals import may_change
-from connect_reconciler.cli.verbs.states import act_on
+from connect_reconciler.cli.verbs.connector import act_on
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from connect_reconciler.apply.restarts import Tried
     from connect_reconciler.backend.backend import Backend
     from connect_reconciler.backend.port import Cluster
     from connect_reconciler.plan.scope import Scope
+    from connect_runtime.herder.values import ConnectorStatus
     from connect_specs.desired import Project
 
+
 _HINT = "`connect restart NAME`, or `connect restart --failed [--watch]`"
+_FIRST_PAUSE_S = 60.0
+_LONGEST_PAUSE_S = 3600.0
 
 
 @dataclass(slots=True)
@@ -102,7 +109,7 @@ def _restart_failed(
 
 def _look(backend: Backend, scope: Scope, tried: dict[str, Tried]) -> _Look:
     from connect_reconciler.backend.http import HttpCluster
-    from connect_reconciler.cli.clusters import redacted
+    from connect_reconciler.cli.connector_access import redacted
     from connect_reconciler.plan.scope import chosen
     from connect_specs.loader import load_specs
 
@@ -132,10 +139,9 @@ def _restart_if_failed(
     found: _Look,
     covered: Callable[[str, str], str],
 ) -> None:
-    from connect_reconciler.apply.restarts import failed_parts, look
 
     parts = failed_parts(cluster.status(name))
-    after, now = look(tried.get(name), failed=bool(parts), now=time.monotonic())
+    after, now = next_try(tried.get(name), failed=bool(parts), now=time.monotonic())
     if after is None:
         tried.pop(name, None)
     else:
@@ -168,3 +174,38 @@ def _show(found: _Look, *, once: bool, as_json: bool) -> None:
         result(f"{name}: not restarted: {why}")
     if once and not found.restarted and not found.refused:
         result("nothing failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The number of consecutive restarts, and the time of the last one (monotonic, seconds)."""
+
+    times: int
+    at: float
+
+    @property
+    def pause_s(self) -> float:
+        """How long to wait after the last restart before another one."""
+        doubled: float = _FIRST_PAUSE_S * 2 ** min(self.times - 1, 10)
+        return min(doubled, _LONGEST_PAUSE_S)
+
+
+def failed_parts(status: ConnectorStatus | None) -> tuple[str, ...]:
+    """`connector` and `task N` for each that failed although it is to run."""
+    from connect_runtime.storage.snapshots import State
+
+    if status is None or status.connector.state in (State.PAUSED, State.STOPPED):
+        return ()
+    parts = [("connector", status.connector)]
+    parts += [(f"task {number}", part) for number, part in sorted(status.tasks.items())]
+    return tuple(who for who, part in parts if part.state is State.FAILED)
+
+
+def next_try(tried: Tried | None, *, failed: bool, now: float) -> tuple[Tried | None, bool]:
+    """What to remember after one more look at the status, and whether to restart now."""
+    over = tried is None or now - tried.at >= tried.pause_s
+    if not over:
+        return tried, False
+    if not failed:
+        return None, False
+    return Tried(tried.times + 1 if tried else 1, now), True

@@ -1,8 +1,8 @@
-"""`connect status`: what each connector is asked to do, and what it does.
+"""`connect status` and `doctor`: what each connector does, and whether the cluster is in order.
 
-Read from the topics, so it works whoever runs them; a connector that nobody runs is not shown as
-running, whatever its last status says. Apache's clusters are asked over REST. Configs hold secrets
-and are not shown.
+Statuses come from the topics, so that they are shown whoever runs the connectors; a connector that
+nobody runs is not shown as running, whatever its last status says. Apache's clusters are asked over
+REST. Configs hold secrets and are not shown.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from connect_reconciler.backend.backend import Backend
+    from connect_reconciler.cli.connector_access import Owners
     from connect_reconciler.cli.connector_table import Row
-    from connect_reconciler.cli.ownership import Owners
+    from connect_reconciler.doctor.look import Report
     from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
     from connect_runtime.herder.view import View
     from connect_runtime.storage.snapshots import ConnectorState, TaskId
     from connect_specs.desired import Project
+
 
 # Or these are the workers of another cluster, which `connect plan` would say
 _LOST = "no longer on the cluster"
@@ -50,7 +52,7 @@ def status(
     With --exit-code, exits with 1 if one failed, is missing, or should run and does not.
     """
     from connect_reconciler.cli.connecting import backend_of
-    from connect_reconciler.cli.ownership import owners_of
+    from connect_reconciler.cli.connector_access import owners_of
     from connect_reconciler.plan.scope import Scope, chosen
 
     project = invocation(context).project()
@@ -264,3 +266,53 @@ def _missing(row: Row, owner: str | None) -> dict[str, Any]:
 
 def _instance(part: InstanceStatus) -> dict[str, Any]:
     return {"state": part.state.value, "worker_id": part.worker_id, "trace": part.trace}
+
+
+def doctor(context: typer.Context, as_json: AsJson = False) -> int:
+    """Check that topics and REST API agree, and that topics and versions are in order.
+
+    Changes nothing. Exit code 1 if there are errors; warnings alone exit with 0.
+    """
+    from connect_reconciler.cli.connecting import backend_of
+    from connect_reconciler.doctor.look import examine
+
+    project = invocation(context).project()
+    with backend_of(project) as backend:
+        report = examine(backend)
+    if as_json:
+        result_json(_json(report))
+    else:
+        result(_text(report))
+    return ExitCode.OK if report.healthy else ExitCode.FAILED
+
+
+def _text(report: Report) -> str:
+    from connect_specs.diagnostics_text import render_diagnostics
+
+    errors = sum(finding.level == "error" for finding in report.findings)
+    warnings = len(report.findings) - errors
+    counts = [
+        f"{count} {what}{'' if count == 1 else 's'}"
+        for count, what in ((errors, "error"), (warnings, "warning"))
+        if count
+    ]
+    lines = [f"Doctor: {', '.join(counts) or 'nothing is wrong'}"]
+    lines += [f"  looked at {each}" for each in report.looked_at]
+    found = "".join(
+        render_diagnostics([finding.diagnostic], finding.level) for finding in report.findings
+    )
+    return "\n".join(lines) + "\n" + found
+
+
+def _json(report: Report) -> dict[str, object]:
+    from connect_reconciler.cli.entry import to_json
+
+    return {
+        "healthy": report.healthy,
+        "looked_at": list(report.looked_at),
+        "findings": [
+            {"level": finding.level, **each}
+            for finding in report.findings
+            for each in to_json([finding.diagnostic])
+        ],
+    }

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import httpx
 import pytest
 
-from connect_reconciler.backend.known_plugins import InstalledDefinitions
 from connect_reconciler.backend.observe.rest import observe_rest
+from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
 from connect_reconciler.model.config_values import LEDGER_KEY

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.backend.known_plugins import InstalledDefinitions
 from connect_reconciler.backend.observe import rest
 from connect_reconciler.backend.observe.plugin_facts import first_traces, with_failures
 from connect_reconciler.backend.observe.rest import observe_rest
+from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import Seen

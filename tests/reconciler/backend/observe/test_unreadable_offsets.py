@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from connect_reconciler.backend.known_plugins import InstalledDefinitions
 from connect_reconciler.backend.observe.kafka_view import View
 from connect_reconciler.backend.observe.observe import observe_view
 from connect_reconciler.backend.observe.rest import observe_rest
+from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan

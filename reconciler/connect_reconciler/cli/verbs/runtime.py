@@ -1,4 +1,4 @@
-"""`connect up`, `down` and `distributed`: run this project's connectors, and stop them.
+"""`connect up`, `down`, `distributed` and `password`: the runtime of this project.
 
 `down` ends what `up` started in this project, and nothing else. The runtime ends first, in order:
 tasks, Spark, broker. What it leaves behind is ended after it.
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from connect_runtime.worker_config import WorkerConfig
     from connect_specs.desired import Project
 
+
 # Tasks have 5 s to commit and the broker 15 s to write everything down; the rest is Spark's.
 _RUNTIME_S = 45.0
 _BROKER_S = 15.0
@@ -38,6 +39,9 @@ Master = Annotated[
 ]
 Detach = Annotated[
     bool, typer.Option("--detach", help="Run in the background; return once it is healthy.")
+]
+Rotate = Annotated[
+    bool, typer.Option("--rotate", help="Replace the password; a running runtime uses it at once.")
 ]
 
 
@@ -118,7 +122,7 @@ def _say_who_can_reach(rest: RestSettings) -> None:
 
 
 def _detach(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
-    from connect_reconciler.cli.running.detached import kafka_address, start_detached
+    from connect_reconciler.cli.running.process import kafka_address, start_detached
 
     words = [] if slots is None else ["--slots", str(slots)]
     words += [] if master is None else ["--master", master]
@@ -264,3 +268,34 @@ def _stop(what: str, pid: int, started: float, patience_s: float) -> None:
 
     if not end_process(pid, started, patience_s=patience_s):
         progress(f"{what} did not stop within {patience_s:.0f} s and was killed (SIGKILL)")
+
+
+def password(context: typer.Context, rotate: Rotate = False, as_json: AsJson = False) -> None:
+    """Show where the password of the runtime's REST API is kept, never the password itself.
+
+    Required with rest.authentication: basic; the verbs of this project use it automatically.
+    """
+    from connect_reconciler.cli.project_files import make_data_folder
+    from connect_runtime.rest.password import (
+        USER,
+        password_file,
+        read_password,
+        replace_password,
+    )
+
+    project = invocation(context).project()
+    if rotate:
+        make_data_folder(project)
+        replace_password(project.data)
+    file = password_file(project.data)
+    there = read_password(project.data) is not None
+    if as_json:
+        result_json({"user": USER, "file": str(file), "exists": there, "rotated": rotate})
+    elif rotate:
+        result(f"the password of user {USER} in {file} was replaced")
+    elif there:
+        result(f"the password of user {USER} is in {file}")
+    else:
+        result(
+            f"there is no password yet: `connect up` with rest.authentication: basic creates {file}"
+        )

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from connect_reconciler.apply.restarts import Tried, failed_parts, look
+from connect_reconciler.cli.verbs.restart import Tried, failed_parts, next_try
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 
@@ -39,7 +39,7 @@ def test_pauses_double_up_to_an_hour() -> None:
     tried: Tried | None = None
     restarts = []
     for now in range(0, 5 * 3600, 10):
-        tried, restart = look(tried, failed=True, now=now)
+        tried, restart = next_try(tried, failed=True, now=now)
         if restart:
             restarts.append(now)
     pauses = [after - before for before, after in pairwise(restarts)]
@@ -47,14 +47,14 @@ def test_pauses_double_up_to_an_hour() -> None:
 
 
 def test_what_stayed_up_starts_from_new() -> None:
-    tried, _ = look(Tried(5, at=0), failed=False, now=959)
+    tried, _ = next_try(Tried(5, at=0), failed=False, now=959)
     assert tried == Tried(5, at=0)
-    tried, restart = look(tried, failed=False, now=960)
+    tried, restart = next_try(tried, failed=False, now=960)
     assert (tried, restart) == (None, False)
-    assert look(None, failed=True, now=961) == (Tried(1, at=961), True)
+    assert next_try(None, failed=True, now=961) == (Tried(1, at=961), True)
 
 
 def test_what_is_up_for_a_moment_is_no_reason_to_hurry() -> None:
-    tried, restart = look(Tried(3, at=0), failed=True, now=239)
+    tried, restart = next_try(Tried(3, at=0), failed=True, now=239)
     assert (tried, restart) == (Tried(3, at=0), False)
-    assert look(tried, failed=True, now=240) == (Tried(4, at=240), True)
+    assert next_try(tried, failed=True, now=240) == (Tried(4, at=240), True)
