@@ -32,10 +32,17 @@ from connect_runtime.api import (
 _log = logging.getLogger(__name__)
 
 PLUGIN_MODULES: Final = "plugin.modules"
-# The error text for a class that is not imported.
-UNLISTED: Final = "is in a module that this worker does not list"
 
 Kind: TypeAlias = Literal["sink", "source", "converter"]
+
+
+class NoSuchClass(ConnectorError):
+    """No installed connector has this name, in Connect's words."""
+
+
+class UnlistedModule(ConnectorError):
+    """The class is in a module that `plugin.modules` does not list."""
+
 
 _KINDS: Final[tuple[tuple[Kind, type[Any]], ...]] = (
     ("sink", SinkConnector),
@@ -147,7 +154,7 @@ def connector(name: str) -> Plugin:
     found = found or _named(name, Connector)
     if not found:
         _refuse_unlisted(name)
-        raise ConnectorError(
+        raise NoSuchClass(
             "Failed to find any class that implements Connector and which name matches"
             f" {name}, available connectors are: {', '.join(map(str, connectors()))}"
         )
@@ -282,7 +289,7 @@ def _package_of(entry: EntryPoint) -> str:
 def _refuse_unlisted(name: str) -> None:
     text = _unlisted_text(name)
     if text:
-        raise ConnectorError(text)
+        raise UnlistedModule(text)
 
 
 def _unlisted_text(name: str) -> str:
@@ -290,8 +297,8 @@ def _unlisted_text(name: str) -> str:
     if module is None:
         return ""
     return (
-        f"{name} {UNLISTED}, so it is not imported. To allow it, add {PLUGIN_MODULES}={module} to"
-        " the worker properties"
+        f"{name} is in a module that this worker does not list, so it is not imported. To allow it,"
+        f" add {PLUGIN_MODULES}={module} to the worker properties"
     )
 
 

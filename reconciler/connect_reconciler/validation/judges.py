@@ -174,10 +174,10 @@ def _worker(project: Project) -> WorkerConfig | None:
 
 
 def _refused(error: RequestError, config: Config) -> Validation | str:
-    if no_such_class(error.message):
+    if no_such_class(error):
         what = f"the cluster has no connector class {config[CLASS_KEY]}"
         return Validation((KeyProblem(CLASS_KEY, what),))
-    if is_unlisted(error.message):
+    if is_unlisted(error):
         what = f"the cluster's workers do not list the module of {config[CLASS_KEY]}"
         return Validation(
             (KeyProblem(CLASS_KEY, f"{what} in {PLUGIN_MODULES}; they read it when they start"),)

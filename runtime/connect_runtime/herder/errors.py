@@ -19,6 +19,8 @@ class Refusal(StrEnum):
     TIMED_OUT = "timed-out"
     NOT_STOPPED = "not-stopped"
     GROUP_ACTIVE = "group-active"
+    NO_SUCH_CLASS = "no-such-class"
+    UNLISTED_MODULE = "unlisted-module"
 
 
 class RequestError(Failed):

@@ -58,7 +58,8 @@ class ConnectorPlugins:
             connector_plugin(config)
         except RequestError as error:
             # Connect does not unwrap the cause here
-            raise RequestError(500, f"{_BAD_REQUEST}: {error.message}") from error
+            text = f"{_BAD_REQUEST}: {error.message}"
+            raise RequestError(500, text, error.refusal) from error
         return Reply(200, _infos_json(validate(config, self._worker, self._providers)))
 
 

@@ -24,7 +24,7 @@ from connect_runtime.api.java_text import java_text
 from connect_runtime.client_overrides import PREFIXES, Kind, forbidden_overrides
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.calls import within
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.errors import Refusal, RequestError
 from connect_runtime.kafka.client_checks import override_errors
 from connect_runtime.plugins import Plugin
 from connect_runtime.tasks.launch import exactly_once
@@ -101,7 +101,7 @@ def _validated(
         found = _validate({**config, **resolved.config}, worker, ask=not resolved.problems)
     except RequestError as error:
         # without its cause, which may quote values
-        raise RequestError(error.status, redactor.redact(error.message)) from None
+        raise RequestError(error.status, redactor.redact(error.message), error.refusal) from None
     except Exception as error:  # a plugin's code
         text = redactor.redact(f"{type(error).__name__}: {error}")
         raise RequestError(500, text) from None
@@ -165,6 +165,10 @@ def connector_plugin(config: Config) -> Plugin:
         raise RequestError(400, f"Connector config {shown} contains no connector type")
     try:
         return plugins.connector(name)
+    except plugins.NoSuchClass as error:
+        raise RequestError(400, str(error), Refusal.NO_SUCH_CLASS) from error
+    except plugins.UnlistedModule as error:
+        raise RequestError(400, str(error), Refusal.UNLISTED_MODULE) from error
     except ConnectorError as error:
         raise RequestError(400, str(error)) from error
 

@@ -98,7 +98,7 @@ class Worker:
         self.asked.append(config)
         if "status" in self.more:
             body = {"error_code": self.more["status"], "message": self.more["message"]}
-            return httpx.Response(self.more["status"], json=body)
+            return httpx.Response(self.more["status"], json=body, headers=self.more.get("headers"))
         return httpx.Response(200, json={"configs": [self._info(key, config) for key in KEYS]})
 
     def _info(self, key: str, config: Mapping[str, str]) -> dict[str, Any]:
@@ -189,6 +189,26 @@ def test_a_class_that_the_cluster_does_not_have(tmp_path: Path, answered: Any) -
     live = checked(Live(), desired(tmp_path), open_backend(project(tmp_path), {}))
     what = "a: the cluster has no connector class com.example.OrdersSink"
     assert said(live.errors) == [("a.yaml:3:3", what)]
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("no-such-class", "the cluster has no connector class com.example.OrdersSink"),
+        (
+            "unlisted-module",
+            "the cluster's workers do not list the module of com.example.OrdersSink in"
+            " plugin.modules; they read it when they start",
+        ),
+    ],
+)
+def test_the_code_of_our_runtime_says_what_is_wrong_with_the_class(
+    tmp_path: Path, answered: Any, code: str, what: str
+) -> None:
+    headers = {"Connect-Refusal": code}
+    answered(Worker({}, status=500, message="another text", headers=headers))
+    live = checked(Live(), desired(tmp_path), open_backend(project(tmp_path), {}))
+    assert said(live.errors) == [("a.yaml:3:3", f"a: {what}")]
 
 
 def test_an_error_of_the_validation_itself_tells_nothing_of_the_config(

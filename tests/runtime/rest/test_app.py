@@ -230,6 +230,15 @@ def test_plugins(client: Client) -> None:
     assert list(keys[0])[-2:] == ["dependents", "order"]
 
 
+@pytest.mark.parametrize(
+    ("name", "code"), [("Bogus", "no-such-class"), ("acme.lines:Lines", "unlisted-module")]
+)
+def test_a_class_that_cannot_be_validated_has_a_code(client: Client, name: str, code: str) -> None:
+    config = {"connector.class": name, "file": "${env:HOME}"}
+    found = client("PUT", f"/connector-plugins/{name}/config/validate", config)
+    assert (found.status_code, found.headers["connect-refusal"]) == (500, code)
+
+
 def test_validate_answers_key_by_key(client: Client) -> None:
     path = "/connector-plugins/FileStreamSource/config/validate"
     found = client("PUT", path, {**SOURCE, "topic": ""})

@@ -27,7 +27,7 @@ from connect_reconciler.backend.observe.connector_offsets import (
 )
 from connect_reconciler.backend.observe.kafka_view import View
 from connect_reconciler.backend.observe.plugin_facts import (
-    first_traces,
+    failed_traces,
     kinds_of,
     live_kind,
     password_keys,
@@ -197,7 +197,7 @@ def _task_states(status: StatusSnapshot) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _traces(found: Topics) -> dict[str, str]:
+def _traces(found: Topics) -> dict[str, list[str]]:
     tasks = ((task.connector, found.status.tasks[task]) for task in sorted(found.status.tasks))
-    traces = first_traces(chain(found.status.connectors.items(), tasks))
+    traces = failed_traces(chain(found.status.connectors.items(), tasks))
     return {name: trace for name, trace in traces.items() if name in found.config.connectors}

@@ -132,32 +132,34 @@ def redactor_of(
     return ConfigRedactor(name, None, frozenset(sensitive(name)).union(*passwords), texts)
 
 
-def first_traces(parts: Iterable[tuple[str, Status | InstanceStatus]]) -> dict[str, str]:
-    """By connector, the first trace among its failed parts: the connector itself and its tasks."""
-    traces: dict[str, str] = {}
+def failed_traces(parts: Iterable[tuple[str, Status | InstanceStatus]]) -> dict[str, list[str]]:
+    """By connector, the traces of its failed parts: the connector itself and its tasks."""
+    traces: dict[str, list[str]] = {}
     for name, part in parts:
         if part.state is State.FAILED and part.trace:
-            traces.setdefault(name, part.trace)
+            traces.setdefault(name, []).append(part.trace)
     return traces
 
 
 def with_failures(
     live: Live,
-    traces: Mapping[str, str],
+    traces: Mapping[str, Iterable[str]],
     desired: Desired,
     task_configs: Callable[[str], Iterable[Mapping[str, str]]] = lambda name: (),
 ) -> Live:
-    """The live state with the reasons why connectors failed, redacted. `traces` by connector."""
+    """The live state with the reasons why connectors failed, each once, redacted. `traces` by
+    connector."""
     connectors = dict(live.connectors)
-    for name, trace in traces.items():
+    for name, of_parts in traces.items():
         spec, found = desired.connectors.get(name), connectors[name]
         named = frozenset(() if spec is None else spec.sensitive)
         named |= live.password_keys.get(name, frozenset())
         redactor = ConfigRedactor(name, None, named, desired.secrets)
         # The cluster may show masks only, for values that the spec has
         wanted = {} if spec is None else spec.config
-        failure = error_line(redact(trace, redactor, found.config, wanted, *task_configs(name)))
-        connectors[name] = replace(found, failure=failure)
+        configs = (found.config, wanted, *task_configs(name))
+        lines = (error_line(redact(each, redactor, *configs)) for each in of_parts)
+        connectors[name] = replace(found, failure="; ".join(dict.fromkeys(lines)))
     return replace(live, connectors=connectors)
 
 

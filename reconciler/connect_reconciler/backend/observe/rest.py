@@ -12,7 +12,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from connect_reconciler.backend.observe.plugin_facts import (
-    first_traces,
+    failed_traces,
     kinds_of,
     password_keys,
     redactor_of,
@@ -244,8 +244,8 @@ def _live(
     )
 
 
-def _traces(found: Mapping[str, Listed]) -> dict[str, str]:
-    return first_traces(
+def _traces(found: Mapping[str, Listed]) -> dict[str, list[str]]:
+    return failed_traces(
         (name, part)
         for name, each in found.items()
         if each.status is not None

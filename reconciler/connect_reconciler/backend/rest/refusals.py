@@ -14,7 +14,6 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from connect_runtime.herder.errors import REFUSAL_HEADER, Refusal, RequestError
-from connect_runtime.plugins import UNLISTED
 
 _NOT_WRITTEN: Final = "Failed to write to config topic"
 # A worker that did nothing: its leader could not write, and took back what it had; it could not
@@ -93,9 +92,9 @@ def _is(error: RequestError, refusal: Refusal, by_text: bool) -> bool:
     return by_text if error.refusal is None else error.refusal is refusal
 
 
-def no_such_class(text: str) -> bool:
+def no_such_class(error: RequestError) -> bool:
     """No worker has the connector's class."""
-    return _NO_CLASS in text
+    return _is(error, Refusal.NO_SUCH_CLASS, _NO_CLASS in error.message)
 
 
 def class_not_found(text: str) -> bool:
@@ -108,9 +107,9 @@ def follows_from_another(text: str) -> bool:
     return text.startswith(_OF_NULL)
 
 
-def is_unlisted(text: str) -> bool:
+def is_unlisted(error: RequestError) -> bool:
     """The class is in a module that the workers of our runtime do not list."""
-    return UNLISTED in text
+    return error.refusal is Refusal.UNLISTED_MODULE
 
 
 def takes_no_such_path(text: str) -> bool:

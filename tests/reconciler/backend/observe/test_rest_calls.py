@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from connect_reconciler.backend.observe import rest
-from connect_reconciler.backend.observe.plugin_facts import first_traces, with_failures
+from connect_reconciler.backend.observe.plugin_facts import failed_traces, with_failures
 from connect_reconciler.backend.observe.rest import observe_rest
 from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.backend.rest.client import RestClient
@@ -144,7 +144,7 @@ def test_what_is_not_read_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert unread > 100
 
 
-def test_a_failed_task_comes_with_its_reason_without_secrets() -> None:
+def test_each_reason_of_failed_tasks_is_shown_once_without_secrets() -> None:
     """Over REST and from topics alike, what the spec calls sensitive is redacted."""
     wanted = spec("a", sensitive=("file",))
     wanted = replace(wanted, config={**wanted.config, "file": "hunter2"})
@@ -152,9 +152,10 @@ def test_a_failed_task_comes_with_its_reason_without_secrets() -> None:
     runs = InstanceStatus(State.RUNNING, "w", "of an earlier attempt")
     trace = "org.apache.kafka.X: no\nCaused by: java.io.IOException: no hunter2 here\n\tat x"
     failed = InstanceStatus(State.FAILED, "w", trace)
-    traces = first_traces([("a", runs), ("a", failed), ("a", replace(failed, trace="later"))])
+    other = replace(failed, trace="org.apache.kafka.Y: full")
+    traces = failed_traces(("a", each) for each in (runs, failed, other, failed))
     found = with_failures(live, traces, desired_of(wanted)).connectors["a"]
-    assert found.failure == "IOException: no (hidden) here"
+    assert found.failure == "IOException: no (hidden) here; Y: full"
     assert live.connectors["a"].failure == ""
 
 
@@ -165,5 +166,5 @@ def test_a_reason_is_without_values_that_the_cluster_masks() -> None:
     live = look(worker_with(masked), desired_of(wanted))
     hidden = replace(live.connectors["a"], config=masked.config)
     live = replace(live, connectors={"a": hidden})
-    found = with_failures(live, {"a": "IOException: no hunter2 here"}, desired_of(wanted))
+    found = with_failures(live, {"a": ["IOException: no hunter2 here"]}, desired_of(wanted))
     assert found.connectors["a"].failure == "IOException: no (hidden) here"
