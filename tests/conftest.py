@@ -76,7 +76,7 @@ def oracle(broker: BrokerAddress, pytestconfig: pytest.Config) -> Iterator[Oracl
     worker = Oracle.start(own, broker.bootstrap_servers, group_id=own.name)
     end_with_run(own, worker.pid, worker.started)
     yield worker
-    worker.stop()
+    worker.kill()
 
 
 @pytest.fixture(scope="session")

@@ -130,7 +130,7 @@ FAULTS = (
 
 
 def _row(fault: Fault) -> object:
-    marks = [] if fault.quick else [pytest.mark.chaos_long]
+    marks = [] if fault.quick else [pytest.mark.long]
     if fault.mounts:
         marks.append(pytest.mark.skipif(not MAY_MOUNT, reason="mounts a disk to fill it"))
     return pytest.param(fault, id=fault.name, marks=marks)

@@ -117,7 +117,7 @@ def load(rig: Rig, unique: str) -> Iterator[Load]:
 TREE = pytest.mark.parametrize(
     "tree",
     [
-        pytest.param(False, id="driver", marks=pytest.mark.chaos_long),
+        pytest.param(False, id="driver", marks=pytest.mark.long),
         pytest.param(True, id="tree"),
     ],
 )

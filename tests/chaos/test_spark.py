@@ -80,7 +80,7 @@ def test_a_killed_python_worker_is_replaced_and_its_sibling_stays(rig: Rig, uniq
     assert _health(up) == 200
 
 
-@pytest.mark.chaos_long
+@pytest.mark.long
 def test_on_a_cluster_whose_worker_and_master_are_killed(tmp_path: Path, unique: str) -> None:
     with spark_cluster(tmp_path / "spark") as cluster:
         rig = Rig(tmp_path / "project", name=unique)

@@ -82,6 +82,7 @@ def test_one_that_hangs_is_taken_over_and_finds_out(rig: Rig) -> None:
     rig.assert_nothing_to_do()
 
 
+@pytest.mark.long
 def test_one_that_waits_lets_go(rig: Rig) -> None:
     """It lives and waits, so Kafka would let it keep the lease for ever."""
     first = _paused(rig, "before:started:ResetOffsets")
@@ -127,6 +128,7 @@ def _waiting(rig: Rig, first: subprocess.Popen[str]) -> subprocess.Popen[str]:
     return second
 
 
+@pytest.mark.long
 def test_one_that_has_time_waits_for_the_other(rig: Rig) -> None:
     """What the other one did is not done again."""
     first = _paused(rig, "before:done:ResetOffsets")
@@ -141,6 +143,7 @@ def test_one_that_has_time_waits_for_the_other(rig: Rig) -> None:
     rig.assert_nothing_to_do()
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_the_wait_for_the_other(rig: Rig) -> None:
     first = _paused(rig, "before:done:ResetOffsets")
     second = _waiting(rig, first)

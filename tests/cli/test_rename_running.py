@@ -37,8 +37,11 @@ def _rename(rig: Rig, old: str, new: str, file: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("turns", "runtime"),
-    [(TURNS, True), (TURNS[1:4], False)],
-    ids=["killed with a runtime up", "killed with no runtime"],
+    [
+        pytest.param(TURNS[2:3], True, id="killed once"),
+        pytest.param(TURNS, True, id="killed with a runtime up", marks=pytest.mark.long),
+        pytest.param(TURNS[1:4], False, id="killed with no runtime", marks=pytest.mark.long),
+    ],
 )
 def test_no_line_is_lost_or_doubled(
     rig: Rig, unique: str, turns: Sequence[str], runtime: bool

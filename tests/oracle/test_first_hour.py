@@ -73,7 +73,7 @@ def worker(kafka: EmbeddedBroker, data: Path, tmp_path: Path) -> Iterator[Oracle
         )
         yield started
     finally:
-        started.stop()
+        started.kill()
 
 
 def create(worker: Oracle, name: str, config: dict[str, str]) -> None:

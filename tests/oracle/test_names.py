@@ -27,7 +27,10 @@ BRACES = ("a{b", "a}b")
 FINE = ("a b", "a?b", "a#b", "a;b=c", "a+b", "a&b=c", "a:b@c", "a|b", "a^b", "aéb", "a日b", "a.b")
 
 
-@pytest.fixture(scope="module", params=[*VERSIONS, KAFKA_VERSION])
+@pytest.fixture(
+    scope="module",
+    params=[KAFKA_VERSION, *(pytest.param(each, marks=pytest.mark.long) for each in VERSIONS)],
+)
 def worker(
     request: pytest.FixtureRequest, broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Oracle]:
@@ -39,7 +42,7 @@ def worker(
         version=request.param,
     )
     yield started
-    started.stop()
+    started.kill()
 
 
 def odd(worker: Oracle) -> tuple[str, ...]:

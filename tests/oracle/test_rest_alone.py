@@ -36,7 +36,13 @@ from support.wait import wait_until
 pytestmark = pytest.mark.oracle
 
 # The pinned one is the worker of the other modules
-other_versions = pytest.mark.parametrize("worker", VERSIONS, indirect=True, scope="module")
+OLDEST, NEWEST = VERSIONS
+other_versions = pytest.mark.parametrize(
+    "worker",
+    [OLDEST, pytest.param(NEWEST, marks=pytest.mark.long)],
+    indirect=True,
+    scope="module",
+)
 pinned_version = pytest.mark.parametrize("worker", [KAFKA_VERSION], indirect=True, scope="module")
 
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
@@ -55,7 +61,7 @@ def worker(
     try:
         yield started
     finally:
-        started.stop()
+        started.kill()
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ def worker(
     try:
         yield started
     finally:
-        started[0].stop()
+        started[0].kill()
 
 
 @pytest.fixture
@@ -277,6 +277,7 @@ def test_masked_secrets(
         project.settle()
 
 
+@pytest.mark.long
 def test_many_connectors_in_one_apply(
     worker: list[Oracle], client: dict[str, str], unique: str, tmp_path: Path
 ) -> None:

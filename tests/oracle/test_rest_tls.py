@@ -58,7 +58,7 @@ def secured(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> 
             ),
         )
     finally:
-        worker.stop()
+        worker.kill()
 
 
 def stores(folder: Path, authority: Authority) -> Mapping[str, str]:

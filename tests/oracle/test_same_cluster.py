@@ -34,14 +34,14 @@ def started(broker: BrokerAddress, folder: Path, group: str, **settings: str) ->
 def first(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
     worker = started(broker, tmp_path_factory.mktemp("first"), "first")
     yield worker
-    worker.stop()
+    worker.kill()
 
 
 @pytest.fixture(scope="module")
 def second(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
     worker = started(broker, tmp_path_factory.mktemp("second"), "second")
     yield worker
-    worker.stop()
+    worker.kill()
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ def test_workers_whose_connectors_use_another_kafka_are_theirs(
         project.want(sink("lines", tmp_path / "out.txt", unique))
         project.settle()
     finally:
-        worker.stop()
+        worker.kill()
 
 
 def test_our_runtime_s_topics_with_apache_s_workers_are_refused(
@@ -294,11 +294,12 @@ def test_our_runtime_s_topics_with_apache_s_workers_are_refused(
     assert names(first) == []
 
 
+@pytest.mark.long
 def test_a_silent_rest_api_is_not_compared_and_nothing_is_written(
     broker: BrokerAddress, client: dict[str, str], tmp_path: Path
 ) -> None:
     worker = started(broker, tmp_path, "silent")
-    worker.stop()
+    worker.kill()
     project = RestProject(worker.url, worker.group_id, client)
     project.want(source("lines", tmp_path / "in.txt", "lines"))
     plan = project.plan()

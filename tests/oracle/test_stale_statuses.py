@@ -58,7 +58,7 @@ def pair(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[Pair]:
         workers = []
         for name in ("first", "second"):
             started = Oracle.start(tmp_path / name, broker.bootstrap_servers, group_id=unique)
-            stack.callback(started.stop)
+            stack.callback(started.kill)
             workers.append(started)
         yield Pair(*workers)
 
@@ -128,6 +128,7 @@ def test_what_a_frozen_worker_said_before_is_no_health(
     assert stored["file"] == str(tmp_path / f"{name}.txt")
 
 
+@pytest.mark.long
 def test_over_rest_alone_it_is_waited_for_longer_than_a_worker_may_be_silent(
     pair: Pair, broker: BrokerAddress, tmp_path: Path, unique: str
 ) -> None:

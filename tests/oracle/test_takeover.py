@@ -26,7 +26,7 @@ def worker(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[Oracl
     try:
         yield started
     finally:
-        started.stop()
+        started.kill()
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def workers(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> 
         yield Workers(group_id, (first, second), broker.bootstrap_servers)
     finally:
         for each in started:
-            each.stop()
+            each.kill()
 
 
 @pytest.fixture
@@ -126,6 +126,7 @@ def settle_again(project: RestProject) -> None:
     wait_until(settled, what="an apply that leaves nothing to do", timeout_s=90)
 
 
+@pytest.mark.long
 def test_refusals_while_workers_join_and_leave_are_waited_out(
     workers: Workers, balancer: Balancer, unique: str, tmp_path: Path
 ) -> None:

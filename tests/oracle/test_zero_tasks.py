@@ -41,7 +41,7 @@ def worker(
     try:
         yield started
     finally:
-        started.stop()
+        started.kill()
 
 
 @pytest.fixture(params=["Kafka", "REST alone"])

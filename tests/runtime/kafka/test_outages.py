@@ -82,6 +82,7 @@ def test_a_connection_that_ended_is_neither_told_nor_an_outage(
     assert caplog.messages == []
 
 
+@pytest.mark.long
 def test_many_clients_of_a_broker_that_is_killed_and_comes_back_tell_two_lines(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

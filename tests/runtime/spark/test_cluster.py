@@ -95,7 +95,7 @@ def test_a_killed_executor(
     assert len(endings.told) == 2
 
 
-@pytest.mark.chaos_long
+@pytest.mark.long
 def test_a_killed_worker_and_another_one(
     launcher: SparkLauncher, cluster: SparkCluster, folder: Path, endings: Endings
 ) -> None:
@@ -108,7 +108,7 @@ def test_a_killed_worker_and_another_one(
     assert len(endings.told) == 2
 
 
-@pytest.mark.chaos_long
+@pytest.mark.long
 def test_a_restarted_master_has_forgotten_the_application(
     launcher: SparkLauncher, cluster: SparkCluster, folder: Path, endings: Endings
 ) -> None:
@@ -122,7 +122,7 @@ def test_a_restarted_master_has_forgotten_the_application(
     assert len(endings.told) == 2
 
 
-@pytest.mark.chaos_long
+@pytest.mark.long
 def test_an_application_that_the_master_removed(
     launcher: SparkLauncher, cluster: SparkCluster, folder: Path, endings: Endings
 ) -> None:
@@ -143,7 +143,7 @@ def test_a_killed_driver_jvm(launcher: SparkLauncher, folder: Path, endings: End
     assert len(endings.told) == 2
 
 
-@pytest.mark.chaos_long
+@pytest.mark.long
 def test_a_master_that_is_away_when_spark_starts(
     launcher: SparkLauncher, cluster: SparkCluster, endings: Endings
 ) -> None:

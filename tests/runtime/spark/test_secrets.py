@@ -73,7 +73,7 @@ def short_lived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return kept
 
 
-@pytest.mark.parametrize("where", ["local", "cluster"])
+@pytest.mark.parametrize("where", ["local", pytest.param("cluster", marks=pytest.mark.long)])
 def test_no_secret_is_found_on_disks_command_lines_and_pages(
     where: str, tmp_path: Path, short_lived: Path
 ) -> None:

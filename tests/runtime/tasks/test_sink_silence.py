@@ -61,6 +61,7 @@ def config(cluster: Any, file: Path) -> Mapping[str, str]:
     return {"name": "snk", "task.class": FILE_TASK, "topics": cluster.data, "file": str(file)}
 
 
+@pytest.mark.long
 def test_a_sink_goes_on_after_a_silence(
     silent: Any, frozen_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

@@ -186,6 +186,7 @@ def test_a_deleted_topic_is_named(cluster: Any, run: Any) -> None:
     assert "Purged" not in outcome.trace
 
 
+@pytest.mark.long
 def test_a_short_silence_is_waited_for(cluster: Any, run: Any, own: EmbeddedBroker) -> None:
     running = run(Numbers)
     wait_until(sent(cluster, 100), what="records")
@@ -202,6 +203,7 @@ def producers() -> set[int]:
     return {id(each) for each in gc.get_objects() if isinstance(each, Producer)}
 
 
+@pytest.mark.long
 def test_a_long_silence_interrupts_and_loses_nothing(
     cluster: Any, run: Any, own: EmbeddedBroker
 ) -> None:

@@ -168,6 +168,7 @@ def test_a_source_gets_a_topic_of_its_own(site: Site) -> None:
     assert site.nothing_to_do()
 
 
+@pytest.mark.long
 def test_a_cluster_that_does_not_answer_is_unknown_and_holds_up_nobody(site: Site) -> None:
     site.want("out", site.sink("127.0.0.1:1"))
     other = {"name": site.name("near"), "state": "stopped", "config": {**site.source()}}
