@@ -1,7 +1,7 @@
 """What differs between desired and live, connector by connector, as values. No order, no words.
 
-Flat configs are compared as the maps of strings that Connect stores; offsets, which are nested, by
-deepdiff. Passing statuses do not count. Whether a change is allowed is for plan/checks.
+Configs are compared as the maps of strings that Connect stores. Passing statuses do not count.
+Whether a change is allowed is for plan/checks.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from connect_reconciler.backend.plugins import PluginSource
-    from connect_reconciler.plan.plugin_changes import PluginChange
+    from connect_reconciler.render.plugin_changes import PluginChange
     from connect_specs.desired import Project
 
 plugins = typer.Typer(
@@ -67,7 +67,7 @@ def lock_plugins(
     cluster is not reachable. Shows what a plugin upgrade changes.
     """
     from connect_reconciler.backend.plugins import locked
-    from connect_reconciler.plan.plugin_changes import plugin_changes
+    from connect_reconciler.render.plugin_changes import plugin_changes
     from connect_specs.loader import load_specs
     from connect_specs.plugin_definitions import PluginSet
     from connect_specs.plugins_lock import PLUGINS_LOCK, load_lock, lock_text

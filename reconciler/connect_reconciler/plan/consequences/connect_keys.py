@@ -11,7 +11,6 @@ from connect_reconciler.plan.consequences.rule import (
     Rule,
     Setting,
     first_start,
-    set_to,
     sink_start,
     to_deliver,
 )
@@ -159,11 +158,8 @@ CONNECT_RULES: tuple[Rule, ...] = (
     Rule(
         "tasks.max.enforce",
         "restart",
-        set_to(
-            "tasks.max.enforce",
-            {"true": "tasks-max-enforced", "false": "tasks-max-not-enforced"},
-            "true",
-        ),
+        {"true": "tasks-max-enforced", "false": "tasks-max-not-enforced"},
+        default="true",
     ),
     Rule("key.converter* value.converter* header.converter*", "restart", "read-otherwise", "sink"),
     Rule("key.converter* value.converter* header.converter*", "restart", "converted-otherwise"),
@@ -171,11 +167,8 @@ CONNECT_RULES: tuple[Rule, ...] = (
     Rule(
         "errors.tolerance",
         "restart",
-        set_to(
-            "errors.tolerance",
-            {"all": "failed-records-skipped", "none": "failed-record-stops-its-task"},
-            "none",
-        ),
+        {"all": "failed-records-skipped", "none": "failed-record-stops-its-task"},
+        default="none",
     ),
     Rule("errors.deadletterqueue.topic.name", "restart", "other-dead-letter-queue", "sink"),
     Rule("errors.deadletterqueue.*", "restart", "for-failed-records", "sink"),
@@ -183,21 +176,15 @@ CONNECT_RULES: tuple[Rule, ...] = (
     Rule(
         "errors.log.include.messages",
         "restart",
-        set_to(
-            "errors.log.include.messages",
-            {"true": "failed-records-in-log", "false": "failed-records-not-in-log"},
-            "false",
-        ),
+        {"true": "failed-records-in-log", "false": "failed-records-not-in-log"},
+        default="false",
     ),
     Rule("errors.log.*", "restart", "log-of-failed-records"),
     Rule(
         "config.action.reload",
         "restart",
-        set_to(
-            "config.action.reload",
-            {"restart": "restarts-on-expiry", "none": "keeps-expired-values"},
-            "restart",
-        ),
+        {"restart": "restarts-on-expiry", "none": "keeps-expired-values"},
+        default="restart",
     ),
     # sinks
     Rule("topics topics.regex", "restart", _topics, "sink"),
@@ -210,12 +197,9 @@ CONNECT_RULES: tuple[Rule, ...] = (
     Rule(
         "consumer.override.isolation.level",
         "restart",
-        set_to(
-            "consumer.override.isolation.level",
-            {"read_committed": "committed-records-only", "read_uncommitted": "aborted-records-too"},
-            "read_uncommitted",
-        ),
+        {"read_committed": "committed-records-only", "read_uncommitted": "aborted-records-too"},
         "sink",
+        default="read_uncommitted",
     ),
     # sources
     Rule("offsets.storage.topic", "restart", _carried_offsets, "source"),
@@ -227,12 +211,9 @@ CONNECT_RULES: tuple[Rule, ...] = (
     Rule(
         "exactly.once.support",
         "restart",
-        set_to(
-            "exactly.once.support",
-            {"required": "exactly-once-required", "requested": "exactly-once-requested"},
-            "requested",
-        ),
+        {"required": "exactly-once-required", "requested": "exactly-once-requested"},
         "source",
+        default="requested",
     ),
     Rule(
         "transaction.boundary transaction.boundary.*",

@@ -11,15 +11,14 @@ from connect_reconciler.model.config_values import Secret
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.reasons import Effects, effect
 from connect_reconciler.plan.consequences.connect_keys import CONNECT_RULES
+from connect_reconciler.plan.consequences.connector_keys import CONNECTOR_RULES
 from connect_reconciler.plan.consequences.rule import Rule, Setting
-from connect_reconciler.plan.consequences.sink_keys import SINK_RULES
-from connect_reconciler.plan.consequences.source_keys import SOURCE_RULES
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_runtime.validation.without_effect import UNHEEDED
 from connect_specs.desired import ConsequenceRule
 from connect_specs.states import TargetState
 
-RULES: tuple[Rule, ...] = (*CONNECT_RULES, *SOURCE_RULES, *SINK_RULES)
+RULES: tuple[Rule, ...] = (*CONNECT_RULES, *CONNECTOR_RULES)
 
 # Connect restarts tasks for any change of a config, also of unknown keys
 _ANY_KEY = Rule("*", "restart")
@@ -56,7 +55,7 @@ def _explained(
     hidden = isinstance(change.old, Secret) or isinstance(change.new, Secret)
     for rule in rules:
         # A rule that looks at values would take a hidden one for none
-        applies = rule.covers(change.key, setting) and not (hidden and callable(rule.effect))
+        applies = rule.covers(change.key, setting) and not (hidden and rule.looks_at_values)
         effects = rule.effects(setting) if applies else None
         if effects is not None:
             nothing = idle and rule.consequence == "restart"

@@ -5,7 +5,7 @@ the setting that rules look at: a connector's configs, and the cluster around it
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
@@ -118,15 +118,17 @@ Explain: TypeAlias = Callable[[Setting], Effect | Effects | None]
 class Rule:
     """Holds for keys that match one of the globs in `keys`, separated by spaces.
 
-    `classes` are globs for the value of connector.class. Without an effect, the consequence alone
-    says what there is to say.
+    `effect` can be a map: effects by the key's new value, where `default` is what it means left
+    out; for other values the rule does not hold. `classes` are globs for the value of
+    connector.class. Without an effect, the consequence alone says what there is to say.
     """
 
     keys: str
     consequence: Consequence
-    effect: EffectCode | Effects | Explain = ()
+    effect: EffectCode | Effects | Mapping[str, EffectCode] | Explain = ()
     kind: Kind | None = None
     classes: str = "*"
+    default: str = ""
 
     def covers(self, key: str, setting: Setting) -> bool:
         """Whether the rule is about this key of this connector."""
@@ -137,19 +139,21 @@ class Rule:
             and any(fnmatchcase(name, glob) for glob in self.classes.split())
         )
 
+    @property
+    def looks_at_values(self) -> bool:
+        """Whether it needs to know what the key was set to."""
+        return callable(self.effect) or isinstance(self.effect, Mapping)
+
     def effects(self, setting: Setting) -> Effects | None:
         """What the change does here, or None where the rule does not hold."""
         found = self.effect(setting) if callable(self.effect) else self.effect
+        if isinstance(found, Mapping):
+            found = found.get(setting.new.get(self.keys, self.default).strip().lower())
         if isinstance(found, str):
             return (effect(found),)
         return (found,) if isinstance(found, Effect) else found
 
 
-def set_to(key: str, effects: Mapping[str, EffectCode], default: str = "") -> Explain:
-    """An effect by the new value of `key`, where `default` is what it means left out."""
-
-    def explain(setting: Setting) -> Effect | None:
-        code = effects.get(setting.new.get(key, default).strip().lower())
-        return None if code is None else effect(code)
-
-    return explain
+def rules_of(kind: Kind, classes: str, *rules: Rule) -> tuple[Rule, ...]:
+    """The rules, for connectors of one kind and these classes."""
+    return tuple(replace(rule, kind=kind, classes=classes) for rule in rules)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connect_reconciler.plan.plugin_changes import PluginChange, plugin_changes
+from connect_reconciler.render.plugin_changes import PluginChange, plugin_changes
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
 
 SIZE = KeyDefinition("batch.size", "INT", default="2000")

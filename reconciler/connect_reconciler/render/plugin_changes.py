@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from deepdiff import DeepDiff
+from typing import Any, TypeAlias
 
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
+
+Sides: TypeAlias = tuple[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,32 +56,27 @@ def _lines(old: PluginDefinition, new: PluginDefinition) -> Iterator[str]:
         yield f"~ {name}: {', '.join(_word(*field) for field in sorted(fields.items()))}"
 
 
-def _changed(old: PluginDefinition, new: PluginDefinition) -> dict[str, dict[str, tuple[Any, Any]]]:
+def _changed(old: PluginDefinition, new: PluginDefinition) -> dict[str, dict[str, Sides]]:
     """By key and field, what it was and what it is."""
-    both = old.keys.keys() & new.keys.keys()
-    found: dict[str, dict[str, tuple[Any, Any]]] = {}
-    difference = DeepDiff(_fields(old, both), _fields(new, both), view="tree")
-    for change in (each for kind in difference.values() for each in kind):
-        key, field = change.path(output_format="list")[:2]
-        found.setdefault(key, {})[field] = (change.t1, change.t2)
-    return found
+    found = {}
+    for name in old.keys.keys() & new.keys.keys():
+        before, after = _fields(old.keys[name]), _fields(new.keys[name])
+        differ = {each: (before[each], after[each]) for each in before}
+        found[name] = {each: sides for each, sides in differ.items() if sides[0] != sides[1]}
+    return {name: fields for name, fields in found.items() if fields}
 
 
-def _fields(plugin: PluginDefinition, names: set[str]) -> Mapping[str, Mapping[str, Any]]:
+def _fields(key: KeyDefinition) -> Mapping[str, Any]:
     return {
-        name: {
-            "type": key.type,
-            "required": key.required,
-            "default": key.default,
-            "importance": key.importance,
-            "dependents": ", ".join(key.dependents),
-        }
-        for name, key in plugin.keys.items()
-        if name in names
+        "type": key.type,
+        "required": key.required,
+        "default": key.default,
+        "importance": key.importance,
+        "dependents": ", ".join(key.dependents),
     }
 
 
-def _word(field: str, values: tuple[Any, Any]) -> str:
+def _word(field: str, values: Sides) -> str:
     if field == "required":
         return "required now" if values[1] else "no longer required"
     shown = map(_default, values) if field == "default" else (each or "none" for each in values)
