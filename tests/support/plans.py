@@ -60,9 +60,8 @@ from connect_reconciler.model.preconditions import (
 )
 from connect_reconciler.model.reasons import Reason, as_effects, as_reason, effect
 from connect_reconciler.model.secrets import reveal
-from connect_reconciler.plan.diff import written_config
+from connect_reconciler.plan.diff import base_config, written_config
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
-from connect_reconciler.plan.renames.rename import base_config
 from connect_reconciler.render.effects import lines_of_effects, move_text
 from connect_reconciler.render.reasons import reason_text
 from connect_specs.desired import Desired, OffsetEntry

@@ -40,7 +40,6 @@ from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.secrets import ConfigRedactor, redact, redacted
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before, unmet
-from connect_reconciler.plan.renames.rename import pins_of, renames_of
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import Desired
@@ -265,8 +264,8 @@ class Executor:
             owner=None if owned is None else owned.project,
             prevent_delete=owned is not None and owned.prevent_delete,
             restore_to=None if owned is None else owned.restore_to,
-            pins=pins_of(ledger, name),
-            renames=renames_of(ledger, name),
+            pins=ledger.pins_of(name),
+            renames=ledger.renames_of(name),
         )
 
     def _context(self, action: Action, found: Found | None) -> Context:

@@ -21,9 +21,8 @@ from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import sink_partition
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.secrets import fingerprint, reveal
-from connect_reconciler.plan.diff import written_config
+from connect_reconciler.plan.diff import base_config, written_config
 from connect_reconciler.plan.predict import check_plan
-from connect_reconciler.plan.renames.rename import base_config
 from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.kafka.rights import DELETE, READ, Rights
 from connect_specs.desired import Desired, Project

@@ -14,7 +14,6 @@ from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.secrets import ConfigRedactor, fingerprint, redacted
 from connect_reconciler.plan.diff import managed_state
-from connect_reconciler.plan.renames.rename import pins_of
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import Desired
 from connect_specs.states import TargetState
@@ -75,7 +74,7 @@ def snapshot_of(
         target=target,
         owner=None if owned is None else owned.project,
         prevent_delete=owned is not None and owned.prevent_delete,
-        pins=pins_of(ledger, name),
+        pins=ledger.pins_of(name),
         renamed_from=renamed_from,
         ignore=ignore,
     )

@@ -15,8 +15,7 @@ from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.secrets import ConfigRedactor, fingerprint, is_mask
 from connect_reconciler.plan.checks.ownership import no_owned_is_named
-from connect_reconciler.plan.diff import managed_state, written_config
-from connect_reconciler.plan.renames.rename import rename_of
+from connect_reconciler.plan.diff import managed_state, rename_of, written_config
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Location
 from connect_specs.secret_values import is_sensitive

@@ -10,8 +10,8 @@ from connect_reconciler.drift.topic_history import Mark
 from connect_reconciler.model.config_values import Plain
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.offsets import sink_offset, sink_partition
+from connect_reconciler.plan.diff import recorded_pin
 from connect_reconciler.plan.offsets.source_moves import offset_text, partition_label
-from connect_reconciler.plan.renames.rename import pins_of, recorded_pin
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
 from connect_specs.partitions import partition_key
 from connect_specs.states import TargetState
@@ -24,7 +24,7 @@ def held_offsets(
     offsets never drift: they are its progress."""
     name, history = connector.name, seen.history
     pins = [
-        (pin, applied) for pin, applied in pins_of(seen.live.ledger, name).items() if applied.held
+        (pin, applied) for pin, applied in seen.live.ledger.pins_of(name).items() if applied.held
     ]
     unseen = seen.groups_hidden and connector.kind != "source"
     if not pins or unseen or connector.target is not TargetState.STOPPED:

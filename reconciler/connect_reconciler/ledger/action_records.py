@@ -36,13 +36,16 @@ from connect_reconciler.model.actions import (
     subject,
 )
 from connect_reconciler.model.config_values import Plain, Value
-from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming
-from connect_reconciler.plan.renames.rename import (
+from connect_reconciler.model.ledger import (
+    AppliedPin,
+    LedgerState,
+    Owned,
+    Renaming,
     pin_of_rename,
-    pins_of,
+)
+from connect_reconciler.plan.predict import (
     pins_once_carried,
     pins_once_created,
-    renames_of,
     renames_once_created,
 )
 from connect_runtime.storage.log import NewRecord
@@ -75,8 +78,8 @@ def records_before(action: Action, ledger: LedgerState, context: Context) -> tup
             # A connector that is created and then not recorded would have no owner, and one that
             # is created stopped would stay stopped
             owned = replace(_created(context), restore_to=restore_to, applied_ms=0)
-            pins = pins_of(ledger, name)
-            renames = renames_of(ledger, name)
+            pins = ledger.pins_of(name)
+            renames = ledger.renames_of(name)
             begun = renames_once_created(action, context.now_ms)
             return (
                 *_pin_records(context.topic, name, pins, pins_once_created(pins, action)),
@@ -94,7 +97,7 @@ def records_before(action: Action, ledger: LedgerState, context: Context) -> tup
             return (owned_record(context.topic, name, replace(known, restore_to=target)),)
         case Resume() | Pause():
             # Its offsets may move from now on.
-            pins, renames = pins_of(ledger, name), renames_of(ledger, name)
+            pins, renames = ledger.pins_of(name), ledger.renames_of(name)
             let_go = {pin: replace(applied, held=False) for pin, applied in pins.items()}
             running = {old: replace(each, held=False) for old, each in renames.items()}
             return (
@@ -152,10 +155,10 @@ def records_after(action: Action, ledger: LedgerState, context: Context) -> tupl
             owned = replace(_owned(ledger, name, context), prevent_delete=prevent_delete)
             return (owned_record(topic, name, owned),)
         case CarryOffsets(old=old):
-            pins, renames = pins_of(ledger, name), renames_of(ledger, name)
+            pins, renames = ledger.pins_of(name), ledger.renames_of(name)
             carried = {**renames, old: Renaming("carried", context.now_ms)}
             return (
-                *_pin_records(topic, name, pins, pins_once_carried(pins, pins_of(ledger, old))),
+                *_pin_records(topic, name, pins, pins_once_carried(pins, ledger.pins_of(old))),
                 *_rename_records(ledger, topic, name, renames, carried),
             )
         case Delete() | Forget() | DeleteOld():
@@ -198,7 +201,7 @@ def _forgotten(name: str, ledger: LedgerState, topic: str) -> tuple[NewRecord, .
     renames: dict[str, dict[str, Renaming]] = {}
     for new, old in ledger.renames:
         if name in (new, old):
-            renames.setdefault(new, renames_of(ledger, new))
+            renames.setdefault(new, ledger.renames_of(new))
     return (
         *(pin_record(topic, of, pin, None) for of, pin in ledger.pins if of == name),
         *(

@@ -12,8 +12,13 @@ import orjson
 from connect_reconciler.ledger.records import FORMAT, rename_from_json, rename_to_json
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.config_values import LEDGER_KEY
-from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming
-from connect_reconciler.plan.renames.rename import pins_of, renames_of, renaming_of
+from connect_reconciler.model.ledger import (
+    AppliedPin,
+    LedgerState,
+    Owned,
+    Renaming,
+    renaming_of,
+)
 from connect_runtime.rest import wire
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
@@ -39,7 +44,7 @@ def entry_of(name: str, state: LedgerState) -> Entry | None:
     owned = state.connectors.get(name)
     if owned is None:
         return None
-    return Entry(owned, pins_of(state, name), renames_of(state, name))
+    return Entry(owned, state.pins_of(name), state.renames_of(name))
 
 
 def dump_entry(entry: Entry | None) -> str:

@@ -29,9 +29,8 @@ from connect_reconciler.ledger.records import (
 )
 from connect_reconciler.model.actions import ACTIONS, CarryOffsets, PinAction
 from connect_reconciler.model.config_values import Plain, Secret, Value
-from connect_reconciler.model.ledger import ConnectorSnapshot
+from connect_reconciler.model.ledger import ConnectorSnapshot, renaming_of
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.plan.renames.rename import renaming_of
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import OffsetEntry
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import orjson
 
-from connect_reconciler.model.ledger import AppliedPin, Owned, Renaming
-from connect_reconciler.plan.renames.rename import pin_of_rename
+from connect_reconciler.model.ledger import AppliedPin, Owned, Renaming, pin_of_rename
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState

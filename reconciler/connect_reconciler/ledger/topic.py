@@ -45,8 +45,9 @@ from connect_reconciler.model.ledger import (
     LedgerState,
     Owned,
     Unfinished,
+    old_name_in,
+    renaming_of,
 )
-from connect_reconciler.plan.renames.rename import old_name_in, renaming_of
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.diagnostics import Diagnostic, Failed
 

@@ -11,9 +11,11 @@ from typing import Literal, TypeAlias
 from connect_reconciler.model.config_values import Value
 from connect_reconciler.model.offsets import Offsets
 from connect_specs.desired import OffsetEntry
+from connect_specs.partitions import RENAME_PIN
 from connect_specs.states import TargetState
 
 RenameStage: TypeAlias = Literal["begun", "carried"]
+_RECORDED: tuple[RenameStage, ...] = ("begun", "carried")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,50 @@ class Renaming:
     stage: RenameStage
     applied_ms: int = 0
     held: bool = False
+
+
+# --- renames ---
+
+
+def begun(renames: Mapping[str, Renaming], old: str) -> bool:
+    """Whether the connector was created for the rename from `old`, and has not run since."""
+    found = renames.get(old)
+    return found is not None and found.stage == "begun" and found.held
+
+
+def carried(renames: Mapping[str, Renaming], old: str) -> bool:
+    """Whether the connector has the offsets of `old`."""
+    found = renames.get(old)
+    return found is not None and found.stage == "carried"
+
+
+# --- a rename in the form of a pin: in ledgers of earlier versions, and in plan files ---
+
+
+def pin_of_rename(old: str) -> str:
+    """The pin id that stands for a rename from `old`."""
+    return f"{RENAME_PIN}{old}"
+
+
+def old_name_in(pin: str) -> str | None:
+    """The old name, if a pin with this id may stand for a rename."""
+    return pin.removeprefix(RENAME_PIN) if pin.startswith(RENAME_PIN) else None
+
+
+def rename_of_pin(pin: str, content_hash: str) -> tuple[str, RenameStage] | None:
+    """The old name and the stage; None for a user's pin, which has a real content hash."""
+    old = old_name_in(pin)
+    stage = next((each for each in _RECORDED if each == content_hash), None)
+    return None if old is None or stage is None else (old, stage)
+
+
+def renaming_of(pin: str, applied: AppliedPin) -> tuple[str, Renaming] | None:
+    """The rename that an earlier version recorded as this pin, with its old name."""
+    found = rename_of_pin(pin, applied.content_hash)
+    if found is None:
+        return None
+    old, stage = found
+    return old, Renaming(stage, applied.applied_ms, applied.held)
 
 
 # --- applies ---
@@ -142,3 +188,11 @@ class LedgerState:
     renames: Mapping[tuple[str, str], Renaming] = field(default_factory=dict)
     unfinished: tuple[Unfinished, ...] = ()
     fingerprint_key: bytes | None = None
+
+    def pins_of(self, name: str) -> dict[str, AppliedPin]:
+        """The connector's pins by id."""
+        return {pin: applied for (of, pin), applied in self.pins.items() if of == name}
+
+    def renames_of(self, name: str) -> dict[str, Renaming]:
+        """The unfinished renames to this connector, by old name."""
+        return {old: each for (of, old), each in self.renames.items() if of == name}

@@ -5,7 +5,7 @@ What is to be done, and when, is for order.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from connect_reconciler.model.actions import (
@@ -23,13 +23,12 @@ from connect_reconciler.model.actions import (
     Stop,
     UpdateConfig,
 )
-from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import TopicPartition, sink_partition
 from connect_reconciler.model.reasons import Effect, Effects, Reason, effect
 from connect_reconciler.plan.consequences.explain import summary
 from connect_reconciler.plan.consequences.rule import Setting, first_start, sink_start
+from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff, PinChange, managed_state
-from connect_reconciler.plan.offsets.group_readers import Readers
 from connect_reconciler.plan.offsets.moves import MoveContext, move, reading, totals
 from connect_reconciler.plan.predict import changes_place
 from connect_specs.desired import OffsetEntry
@@ -43,9 +42,7 @@ class ActionBuilder:
     """One connector's changes and what surrounds them, to be put into actions."""
 
     changes: ConnectorDiff
-    live: Live
-    worker: Mapping[str, str]
-    readers: Readers
+    context: Context
 
     def create(self, initial: TargetState, restore_to: TargetState | None) -> Create:
         """Its first state is `initial`; `restore_to` if it waits there for its offsets."""
@@ -113,9 +110,9 @@ class ActionBuilder:
             reason = Reason("pin-new", to=asked.to, resolved=bool(asked.set))
         if pin.again:
             reason = Reason("pin-drifted")
-        context = self._context()
+        moving = self._move_context()
         if pin.entries is None:
-            moves = _moves(context.before.removed(), context)
+            moves = _moves(moving.before.removed(), moving)
             effects = totals(moves) or (() if moves else self._nothing_to_forget())
             return ResetOffsets(
                 connector=name,
@@ -126,7 +123,7 @@ class ActionBuilder:
                 moves=moves,
                 held=pin.held,
             )
-        moves = _moves(pin.entries, context)
+        moves = _moves(pin.entries, moving)
         return AlterOffsets(
             connector=name,
             reason=reason,
@@ -165,11 +162,11 @@ class ActionBuilder:
         effects = []
         if kind == "sink" and self.changes.live is not None:
             config = self.changes.redactor.shown(self.changes.live.config)
-            group = sink_group(name, config, self.worker)
+            group = sink_group(name, config, self.context.worker)
             effects.append(effect("group-keeps-offsets", group=group))
         else:
             effects.append(effect("offsets-stay"))
-        pins = sum(connector == name for connector, _ in self.live.ledger.pins)
+        pins = sum(connector == name for connector, _ in self.context.live.ledger.pins)
         if pins:
             effects.append(effect("pins-forgotten"))
         return Delete(connector=name, reason=Reason("spec-gone"), effects=tuple(effects))
@@ -197,7 +194,7 @@ class ActionBuilder:
         if changes.offsets:
             return (effect("goes-on-from-earlier"),)
         if changes.kind == "sink":
-            return (first_start(Setting.of(changes, self.live, self.worker)),)
+            return (first_start(Setting.of(changes, self.context.live, self.context.worker)),)
         return (effect("source-start"),) if changes.kind == "source" else ()
 
     def _changes_place(self) -> bool:
@@ -206,24 +203,27 @@ class ActionBuilder:
         return not self.changes.carries and changes_place(self.changes.kind, keys)
 
     def _nothing_to_forget(self) -> Effects:
-        unread = self._changes_place() and self.changes.name not in self.live.offsets_after_change
+        unread = (
+            self._changes_place()
+            and self.changes.name not in self.context.live.offsets_after_change
+        )
         return (effect("unread-offsets-forgotten" if unread else "no-offsets-to-forget"),)
 
-    def _context(self) -> MoveContext:
+    def _move_context(self) -> MoveContext:
         changes = self.changes
         written = changes.written or {}
-        start = sink_start(written, self.worker)
+        start = sink_start(written, self.context.worker)
         reader = changes.rename.live if changes.rename and changes.carries else changes.live
         if self._changes_place():
             reader = None  # it does not read in the place where its offsets are to be
         return MoveContext(
             changes.kind,
             changes.offsets,
-            self.live.logs_of(changes.name),
+            self.context.live.logs_of(changes.name),
             written,
             start,
             reading(reader),
-            self.live.unread_offsets.get(changes.name, ""),
+            self.context.live.unread_offsets.get(changes.name, ""),
         )
 
     def _stopped_before(self) -> bool:

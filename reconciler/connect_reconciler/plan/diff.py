@@ -13,17 +13,17 @@ from typing import Literal, TypeAlias
 
 from connect_reconciler.model.actions import FieldChange
 from connect_reconciler.model.config_values import Value, without_reserved
-from connect_reconciler.model.ledger import Owned
+from connect_reconciler.model.ledger import AppliedPin, Owned, begun, carried
 from connect_reconciler.model.live import Kind, Live, LiveConnector, kind_of
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import ConfigRedactor, redacted
 from connect_reconciler.plan.offsets.sink_positions import entries_at
 from connect_reconciler.plan.predict import changes_place
-from connect_reconciler.plan.renames.rename import Rename, base_config, recorded_pin, rename_of
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
 from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
 
+Stage: TypeAlias = Literal["new", "begun", "carried", "unrelated"]
 Existence: TypeAlias = Literal["create", "adopt", "keep", "delete", "forget"]
 
 
@@ -39,6 +39,24 @@ class PinChange:
     entries: tuple[OffsetEntry, ...] | None
     again: bool
     held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """A rename from `old` that is to be made or finished. `live` and `owned` are those of `old`.
+
+    `unrelated`: both connectors exist, and no apply began to rename one to the other.
+    """
+
+    old: str
+    stage: Stage
+    live: LiveConnector | None
+    owned: Owned | None
+
+    @property
+    def carries(self) -> bool:
+        """Whether the offsets of `old` are still to be carried over."""
+        return self.stage in ("new", "begun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +89,7 @@ class ConnectorDiff:
     @property
     def carries(self) -> bool:
         """Whether the offsets of its old name are still to be carried over."""
-        return self.rename is not None and self.rename.stage in ("new", "begun")
+        return self.rename is not None and self.rename.carries
 
     @property
     def moves_offsets(self) -> bool:
@@ -169,7 +187,7 @@ def _of_spec(spec: DesiredConnector, project: str, live: Live) -> ConnectorDiff:
     other_kind = connector is not None and {kind, connector.kind} == {"source", "sink"}
     if other_kind or changes_place(kind, (change.key for change in fields)):
         offsets = live.offsets_after_change.get(name, Offsets())
-    if rename is not None and rename.live is not None and rename.stage in ("new", "begun"):
+    if rename is not None and rename.live is not None and rename.carries:
         offsets = rename.live.offsets
     owner = owned if connector is not None or rename is None else rename.owned
     return ConnectorDiff(
@@ -195,7 +213,7 @@ def _moved(
     rename: Rename | None, name: str, written: Mapping[str, str], redactor: ConfigRedactor
 ) -> tuple[FieldChange, ...]:
     """What a rename changes besides the name."""
-    if rename is None or rename.live is None or rename.stage not in ("new", "begun"):
+    if rename is None or rename.live is None or not rename.carries:
         return ()
     stored = {**without_reserved(rename.live.config), "name": name}
     return field_changes(stored, written, redactor)
@@ -261,3 +279,48 @@ def is_ignored(spec: DesiredConnector, path: str) -> bool:
 def ignores(globs: Iterable[str], path: str) -> bool:
     """Whether these globs of `lifecycle.ignore` hold `state`, or `config.<key>`."""
     return path != "config.name" and any(fnmatchcase(path, glob) for glob in globs)
+
+
+# --- renames ---
+
+
+def rename_of(spec: DesiredConnector, live: Live) -> Rename | None:
+    """The spec's rename; None if there is none, if it is done, or if the old connector is gone."""
+    old = spec.renamed_from
+    if old is None or old == spec.name:
+        return None
+    renames = live.ledger.renames_of(spec.name)
+    there, here = live.connectors.get(old), spec.name in live.connectors
+    owned = live.ledger.connectors.get(old)
+    stage: Stage
+    # A rename owns the connector that it stopped: one without an owner was created later
+    if carried(renames, old) and owned is not None:
+        stage = "carried"
+    elif not here:
+        stage = "new"
+    else:
+        stage = "begun" if begun(renames, old) else "unrelated"
+    if there is None and (not here or stage == "unrelated"):
+        return None
+    return Rename(old, stage, there, owned)
+
+
+def base_config(spec: DesiredConnector, live: Live) -> Mapping[str, str] | None:
+    """The config whose ignored keys are kept: the connector's own, or that of its old name."""
+    connector = live.connectors.get(spec.name)
+    if connector is None and spec.renamed_from is not None:
+        connector = live.connectors.get(spec.renamed_from)
+    if connector is None:
+        return None
+    return {**without_reserved(connector.config), "name": spec.name}
+
+
+def recorded_pin(spec: DesiredConnector, live: Live) -> AppliedPin | None:
+    """The ledger's record of the spec's pin; it counts if it was applied under the old name."""
+    if spec.pin is None:
+        return None
+    applied = live.ledger.pins.get((spec.name, spec.pin.id))
+    rename = rename_of(spec, live)
+    if applied is None and rename is not None and rename.carries:
+        return live.ledger.pins.get((rename.old, spec.pin.id))
+    return applied

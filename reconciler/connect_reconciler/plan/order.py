@@ -13,7 +13,7 @@ R7 a rename: the old one stops, the new one is there, has its offsets, and runs;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import assert_never
 
@@ -37,7 +37,7 @@ from connect_reconciler.model.actions import (
     UpdateConfig,
 )
 from connect_reconciler.model.config_values import Secret
-from connect_reconciler.model.live import Live
+from connect_reconciler.model.ledger import carried
 from connect_reconciler.model.offsets import sink_offset, sink_partition
 from connect_reconciler.model.preconditions import (
     Absent,
@@ -55,31 +55,17 @@ from connect_reconciler.model.preconditions import (
 )
 from connect_reconciler.model.secrets import config_fingerprint
 from connect_reconciler.plan.action_builder import ActionBuilder
+from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff
-from connect_reconciler.plan.offsets.group_readers import Readers
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
-from connect_reconciler.plan.renames.builder import RenameBuilder
-from connect_reconciler.plan.renames.rename import carried
+from connect_reconciler.plan.rename_builder import RenameBuilder
 from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
 
 
-def ordered(
-    changes: Iterable[ConnectorDiff],
-    live: Live,
-    readers: Readers,
-    *,
-    project: str,
-    worker: Mapping[str, str],
-) -> tuple[Action, ...]:
+def ordered(changes: Iterable[ConnectorDiff], context: Context) -> tuple[Action, ...]:
     """The actions of all connectors, grouped by connector, each with what it relies on."""
-    groups = [
-        (
-            each.name,
-            _with_preconditions(each, live, project, ActionBuilder(each, live, worker, readers)),
-        )
-        for each in changes
-    ]
+    groups = [(each.name, _with_preconditions(each, context)) for each in changes]
     groups.sort(key=lambda group: (rank(group[1]), group[0]))
     return tuple(action for _, actions in groups for action in actions)
 
@@ -99,11 +85,9 @@ def rank(actions: tuple[Action, ...]) -> int:
     return 1 if any(isinstance(action, Pause) for action in actions) else 2
 
 
-def _with_preconditions(
-    changes: ConnectorDiff, live: Live, project: str, builder: ActionBuilder
-) -> tuple[Action, ...]:
-    steps = tuple(_steps(changes, builder))
-    state = state_before(changes.name, steps, live, project=project)
+def _with_preconditions(changes: ConnectorDiff, context: Context) -> tuple[Action, ...]:
+    steps = tuple(_steps(changes, context))
+    state = state_before(changes.name, steps, context.live, project=context.desired.project)
     actions: list[Action] = []
     for bare in steps:
         action = replace(bare, requires=_requires(bare, state, changes))
@@ -112,11 +96,13 @@ def _with_preconditions(
     return tuple(actions)
 
 
-def _steps(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action]:
-    renaming = _renaming(changes, builder)
-    if renaming is None:
+def _steps(changes: ConnectorDiff, context: Context) -> Iterator[Action]:
+    builder = ActionBuilder(changes, context)
+    if changes.rename is None:
         yield from _own_steps(changes, builder, None)
-    elif changes.carries:  # R7
+        return
+    renaming = RenameBuilder(changes, changes.rename, context)
+    if changes.carries:  # R7
         yield renaming.stop_old()
         yield from _own_steps(changes, builder, renaming)
         yield renaming.delete_old()
@@ -127,12 +113,6 @@ def _steps(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action]:
     else:
         yield from _own_steps(changes, builder, None)
         yield renaming.delete_old()
-
-
-def _renaming(changes: ConnectorDiff, builder: ActionBuilder) -> RenameBuilder | None:
-    if changes.rename is None:
-        return None
-    return RenameBuilder(changes, changes.rename, builder.live, builder.worker, builder.readers)
 
 
 def _own_steps(

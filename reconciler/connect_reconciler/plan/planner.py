@@ -8,14 +8,13 @@ from dataclasses import replace
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.secrets import key_id
-from connect_reconciler.plan.checks.context import Context
 from connect_reconciler.plan.checks.ownership import SPECS_DISJOINT, SPECS_EMPTY
 from connect_reconciler.plan.checks.register import check_connectors, check_whole
 from connect_reconciler.plan.checks.unfinished import UNFINISHED
 from connect_reconciler.plan.checks.unsupported import without_put_off
 from connect_reconciler.plan.consequences.explain import explained
+from connect_reconciler.plan.context import Context, readers_of
 from connect_reconciler.plan.diff import ConnectorDiff, diff
-from connect_reconciler.plan.offsets.group_readers import readers_of
 from connect_reconciler.plan.order import ordered
 from connect_reconciler.plan.scope import Scope, narrowed
 from connect_specs.desired import DeleteLimits, Desired
@@ -66,8 +65,7 @@ def make_plan(
         for each in changes
         if each.name not in checked.blocked
     ]
-    wanted = ordered(allowed, narrow, context.readers, project=desired.project, worker=known)
-    actions = without_put_off(wanted, narrow)
+    actions = without_put_off(ordered(allowed, context), narrow)
     of_plan = check_whole(context, actions)
     errors, warnings = by_severity((*of_plan, *checked.diagnostics))
     removed = any(each.code in (SPECS_EMPTY, SPECS_DISJOINT) for each in of_plan)

@@ -52,13 +52,6 @@ from connect_reconciler.model.preconditions import (
 )
 from connect_reconciler.model.reasons import NO_REASON
 from connect_reconciler.model.secrets import ConfigRedactor, config_fingerprint, key_id, redacted
-from connect_reconciler.plan.renames.rename import (
-    pins_of,
-    pins_once_carried,
-    pins_once_created,
-    renames_of,
-    renames_once_created,
-)
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
@@ -126,8 +119,8 @@ def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
         owner=None if owned is None else owned.project,
         prevent_delete=owned is not None and owned.prevent_delete,
         restore_to=None if owned is None else owned.restore_to,
-        pins=pins_of(live.ledger, name),
-        renames=renames_of(live.ledger, name),
+        pins=live.ledger.pins_of(name),
+        renames=live.ledger.renames_of(name),
         offsets=live.offsets_of(name),
         logs=live.logs_of(name).ranges,
         kind="unknown" if connector is None else connector.kind,
@@ -319,6 +312,29 @@ def _renamed(state: ConnectorState, action: StopOld | CarryOffsets | DeleteOld) 
             )
         case _:
             assert_never(action)
+
+
+def pins_once_created(pins: Mapping[str, AppliedPin], create: Create) -> dict[str, AppliedPin]:
+    """The pins of a connector once it is created, with those that count as applied. One that is
+    created running moves its offsets, so pins no longer hold them."""
+    held = create.initial_state is TargetState.STOPPED
+    return {
+        pin: replace(applied, held=applied.held and held)
+        for pin, applied in {**create.pins, **pins}.items()
+    }
+
+
+def renames_once_created(create: Create, now_ms: int = 0) -> dict[str, Renaming]:
+    """The renames to a connector once it is created: its own, and no earlier one."""
+    old = create.renamed_from
+    return {} if old is None else {old: Renaming("begun", now_ms, held=True)}
+
+
+def pins_once_carried(
+    pins: Mapping[str, AppliedPin], pins_of_old: Mapping[str, AppliedPin]
+) -> dict[str, AppliedPin]:
+    """The pins of a connector once it has the old one's offsets: pins applied there count here."""
+    return {**pins_of_old, **pins}
 
 
 def _recorded(

@@ -26,9 +26,8 @@ from connect_reconciler.model.actions import (
     Unit,
 )
 from connect_reconciler.model.config_values import Plain, Value
-from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.plan import KINDS, Plan, grouped, kinds, summarize
 from connect_reconciler.model.secrets import SENSITIVE
-from connect_reconciler.plan.summary import KINDS, grouped, kinds, summarize
 from connect_specs.desired import Consequence
 
 Facts: TypeAlias = dict[str, Any]

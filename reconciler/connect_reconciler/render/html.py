@@ -16,8 +16,7 @@ from markupsafe import Markup
 
 from connect_reconciler.model.actions import verb
 from connect_reconciler.model.config_values import Plain, Value
-from connect_reconciler.model.plan import Plan
-from connect_reconciler.plan.summary import summarize
+from connect_reconciler.model.plan import Plan, summarize
 from connect_reconciler.render import words
 from connect_reconciler.render.blocks import blocks, titles
 from connect_reconciler.render.effects import effect_text, move_text

@@ -16,9 +16,8 @@ from connect_reconciler.model.actions import (
     OffsetMove,
     OffsetsAction,
 )
-from connect_reconciler.model.plan import EMBEDDED, Plan, Target
+from connect_reconciler.model.plan import EMBEDDED, Plan, Target, summarize
 from connect_reconciler.plan.scope import PARTIAL
-from connect_reconciler.plan.summary import summarize
 from connect_reconciler.render.effects import effect_text
 from connect_specs.desired import Consequence
 

@@ -19,8 +19,7 @@ from connect_reconciler.backend.rest.refusals import follows_from_another
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.live import Live, kind_of
 from connect_reconciler.plan.checks.pins import shape_problem, unread_topics
-from connect_reconciler.plan.diff import written_config
-from connect_reconciler.plan.renames.rename import base_config, recorded_pin
+from connect_reconciler.plan.diff import base_config, recorded_pin, written_config
 from connect_reconciler.validation.findings import Written, findings
 from connect_reconciler.validation.judges import NO_KAFKA, ClusterAnswers, ask_cluster
 from connect_runtime import plugins as installed

@@ -21,11 +21,10 @@ from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest_only import connection_over_rest
 from connect_reconciler.ledger.config_entry import load_entry
 from connect_reconciler.model.config_values import LEDGER_KEY
-from connect_reconciler.model.ledger import AppliedPin, Renaming
+from connect_reconciler.model.ledger import AppliedPin, Renaming, carried
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.renames.rename import carried
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget
 from connect_specs.diagnostics import Location
 from connect_specs.names import ClusterTopics

@@ -18,12 +18,11 @@ from connect_reconciler.model.actions import (
     UpdateConfig,
 )
 from connect_reconciler.model.config_values import Plain, Secret
-from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.plan import KINDS, Plan, grouped, kinds, summarize
 from connect_reconciler.model.preconditions import (
     Precondition,
 )
 from connect_reconciler.model.reasons import as_effects, as_reason
-from connect_reconciler.plan.summary import KINDS, grouped, kinds, summarize
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_file.file import load_plan, render_plan_json
 from connect_reconciler.render.texts import COLOUR, PLAIN, change_text, style, value_text

@@ -29,7 +29,6 @@ from connect_reconciler.model.live import Kind, Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import redact, see_through_masks
 from connect_reconciler.plan.diff import managed_state, written_config
-from connect_reconciler.plan.renames.rename import pins_of
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import InstanceStatus
 from connect_runtime.storage.snapshots import (
@@ -322,7 +321,7 @@ def _is_held(name: str, ledger: LedgerState, project: str) -> bool:
     """Whether a pin holds its offsets in place; drift compares them without a spec, too."""
     owned = ledger.connectors.get(name)
     ours = owned is not None and owned.project == project
-    return ours and any(applied.held for applied in pins_of(ledger, name).values())
+    return ours and any(applied.held for applied in ledger.pins_of(name).values())
 
 
 def _is_moved(spec: DesiredConnector | None, told: Listed, ledger: LedgerState) -> bool:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from connect_reconciler.plan.checks.context import Context, place_of
+from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
-from connect_reconciler.plan.offsets.group_readers import other_readers
 from connect_reconciler.plan.offsets.sink_positions import sink_topics
 from connect_specs.diagnostics import Blocks, Diagnostic, Location
 from connect_specs.names import ledger_group, sink_group
@@ -128,7 +127,7 @@ def _others(group: str, changes: ConnectorDiff, context: Context) -> tuple[str, 
     if _is_new(changes):
         gone |= {each.rename.old for each in planned if each.rename}
     old = changes.rename.old if changes.rename else changes.name
-    found = other_readers(group, context.readers, changes.name, old)
+    found = context.other_readers(group, changes.name, old)
     return tuple(name for name in found if name not in gone and _same_kafka(name, changes, context))
 
 

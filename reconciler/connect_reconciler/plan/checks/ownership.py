@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from connect_reconciler.model.actions import Action, Delete
 from connect_reconciler.model.ledger import LedgerState
-from connect_reconciler.plan.checks.context import Context, listed, place_of
+from connect_reconciler.plan.context import Context, listed, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic

@@ -8,11 +8,10 @@ from dataclasses import replace
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.live import Kind, Live, TopicLogs
 from connect_reconciler.model.offsets import sink_offset, sink_partition
-from connect_reconciler.plan.checks.context import Context
-from connect_reconciler.plan.diff import ConnectorDiff, PinChange
+from connect_reconciler.plan.context import Context
+from connect_reconciler.plan.diff import ConnectorDiff, PinChange, recorded_pin
 from connect_reconciler.plan.offsets.measures import offsets
 from connect_reconciler.plan.offsets.sink_positions import may_read, position_problem
-from connect_reconciler.plan.renames.rename import recorded_pin
 from connect_specs.desired import OffsetEntry, Partition, Pin
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.partitions import content_hash, is_sink_partition, partition_key

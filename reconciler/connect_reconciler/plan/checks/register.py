@@ -19,7 +19,7 @@ from connect_reconciler.plan.checks import (
     unfinished,
     unsupported,
 )
-from connect_reconciler.plan.checks.context import Context
+from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_specs.diagnostics import Diagnostic
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from connect_reconciler.model.ledger import begun, carried
 from connect_reconciler.model.live import Live
-from connect_reconciler.plan.checks.context import Context
-from connect_reconciler.plan.diff import ConnectorDiff
-from connect_reconciler.plan.offsets.group_readers import other_readers
-from connect_reconciler.plan.renames.rename import Rename, begun, carried, renames_of
+from connect_reconciler.plan.context import Context
+from connect_reconciler.plan.diff import ConnectorDiff, Rename
 from connect_specs.desired import Consequence, Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.names import sink_group
@@ -43,7 +42,7 @@ def into_group(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]
     if changes.kind != "sink" or rename.live.kind != "sink":
         return
     group = sink_group(changes.name, changes.written or {}, context.worker)
-    others = other_readers(group, context.readers, changes.name, rename.old)
+    others = context.other_readers(group, changes.name, rename.old)
     if others and group != sink_group(rename.old, rename.live.config, context.worker):
         yield Diagnostic(
             "plan.rename-into-group",
@@ -76,7 +75,7 @@ def nothing_to_rename(changes: ConnectorDiff, context: Context) -> Iterator[Diag
 def taken_back(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """A warning of a connector that is deleted after it got the offsets of another."""
     name, ledger = changes.name, context.live.ledger
-    renames = renames_of(ledger, name)
+    renames = ledger.renames_of(name)
     if changes.existence != "delete":
         return
     for old in sorted(renames):
@@ -94,7 +93,7 @@ def taken_back(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]
 
 def _given_up(spec: DesiredConnector, desired: Desired, live: Live) -> Diagnostic | None:
     """A rename that an apply began, and whose old name neither files nor this spec name."""
-    renames = renames_of(live.ledger, spec.name)
+    renames = live.ledger.renames_of(spec.name)
     for old in sorted(renames):
         there = old in live.connectors and old not in desired.connectors
         given_up = old != spec.renamed_from and begun(renames, old)
@@ -138,7 +137,7 @@ def _on_cluster(
             f"{old} was deleted while it was renamed to {name}, before its offsets were carried",
             f"set the offsets of {name} with a pin and take renamed_from out",
         )
-    if old in live.unread_offsets and rename.stage in ("new", "begun"):
+    if old in live.unread_offsets and rename.carries:
         return _problem(
             "plan.rename-offsets-unknown",
             f"{name} is to go on from the offsets of {old}, which could not be read:"
@@ -184,7 +183,7 @@ def _running_again(name: str, old: str, target: TargetState) -> Diagnostic | Non
 def _own_rename(name: str, old: str, live: Live) -> Diagnostic | None:
     """A problem where the old connector is itself being renamed, also from a name that was deleted
     meanwhile."""
-    renames = renames_of(live.ledger, old)
+    renames = live.ledger.renames_of(old)
     for older in sorted(renames):
         if begun(renames, older) and (older in live.connectors or older == name):
             return _problem(

@@ -14,7 +14,7 @@ from connect_reconciler.model.actions import Action, Adopt, Protect
 from connect_reconciler.model.capabilities import Feature, knows, parse, too_old
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.secrets import masked_keys
-from connect_reconciler.plan.checks.context import Context, place_of
+from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from connect_reconciler.model.config_values import Plain, Value, without_reserved
-from connect_reconciler.model.ledger import ConnectorSnapshot, Later, Owned
+from connect_reconciler.model.ledger import ConnectorSnapshot, Later, Owned, carried
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.checks.ownership import SPECS_DISJOINT, SPECS_EMPTY
 from connect_reconciler.plan.diff import ignores
-from connect_reconciler.plan.renames.rename import carried, renames_of
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.partitions import ROLLBACK_PIN
@@ -57,7 +56,7 @@ def rename_unfinished(old: str, new: str | None, live: Live) -> list[Diagnostic]
         return []
     owned = live.ledger.connectors.get(new)
     waiting = connector.target is TargetState.STOPPED and owned and owned.restore_to is not None
-    if waiting or not carried(renames_of(live.ledger, new), old):
+    if waiting or not carried(live.ledger.renames_of(new), old):
         return []
     what = f"{old} has not gone yet, although {new} goes on in its place"
     hint = "finish the rename with `connect apply`, then run this again"

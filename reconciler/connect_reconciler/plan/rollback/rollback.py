@@ -29,9 +29,8 @@ from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.reasons import Reason
 from connect_reconciler.model.secrets import fingerprint
-from connect_reconciler.plan.diff import ignores
+from connect_reconciler.plan.diff import ignores, rename_of
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.renames.rename import rename_of
 from connect_reconciler.plan.rollback.problems import (
     changed_since,
     for_rollback,

@@ -11,10 +11,9 @@ from typing import Any, assert_never
 from connect_reconciler.model import actions as act
 from connect_reconciler.model import preconditions as pre
 from connect_reconciler.model.config_values import Plain, Secret, Value
-from connect_reconciler.model.ledger import AppliedPin
+from connect_reconciler.model.ledger import AppliedPin, pin_of_rename, rename_of_pin
 from connect_reconciler.model.plan import Target
 from connect_reconciler.model.reasons import Reason, as_effects, effect
-from connect_reconciler.plan.renames.rename import pin_of_rename, rename_of_pin
 from connect_reconciler.render.effects import lines_of_effects, move_text
 from connect_reconciler.render.plan_file import models
 from connect_reconciler.render.reasons import reason_text

@@ -14,8 +14,7 @@ from pydantic import ValidationError
 
 from connect_reconciler.model.actions import ConfigAction
 from connect_reconciler.model.config_values import Secret
-from connect_reconciler.model.plan import Plan
-from connect_reconciler.plan.summary import KINDS, summarize
+from connect_reconciler.model.plan import KINDS, Plan, summarize
 from connect_reconciler.render.plan_file import models
 from connect_reconciler.render.plan_file.convert import (
     action_from,

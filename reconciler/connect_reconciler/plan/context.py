@@ -1,17 +1,22 @@
-"""What a check of a plan can look at. Pure."""
+"""All that is known while a plan is made: what checks and builders of actions look at. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.diff import ConnectorDiff
-from connect_reconciler.plan.offsets.group_readers import Readers
 from connect_specs.desired import DeleteLimits, Desired
 from connect_specs.diagnostics import Location
+from connect_specs.names import sink_group
 
 _NAMED = 5
+
+# Names of sinks by consumer group. Offsets belong to the group: what a rename moves or forgets
+# there is every reader's.
+Readers: TypeAlias = Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,23 @@ class Context:
     group_id: str
     env: str | None
     deletes: DeleteLimits
+
+    def other_readers(self, group: str, *names: str) -> tuple[str, ...]:
+        """Who reads with the group besides connectors of these names."""
+        return tuple(sorted(self.readers.get(group, frozenset()) - {*names}))
+
+
+def readers_of(changes: Iterable[ConnectorDiff], live: Live, worker: Mapping[str, str]) -> Readers:
+    """The sinks that read now or once the plan is carried out. What is deleted reads until then."""
+    found: dict[str, set[str]] = {}
+    for connector in live.connectors.values():
+        if connector.kind == "sink":
+            group = sink_group(connector.name, connector.config, worker)
+            found.setdefault(group, set()).add(connector.name)
+    for each in changes:
+        if each.kind == "sink" and each.written is not None:
+            found.setdefault(sink_group(each.name, each.written, worker), set()).add(each.name)
+    return {group: frozenset(names) for group, names in found.items()}
 
 
 def place_of(changes: ConnectorDiff) -> Location | str:

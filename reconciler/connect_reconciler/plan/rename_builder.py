@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connect_reconciler.model.actions import CarryOffsets, Create, DeleteOld, OffsetMove, StopOld
-from connect_reconciler.model.live import Live, LiveConnector
+from connect_reconciler.model.live import LiveConnector
 from connect_reconciler.model.offsets import Offsets, sink_offset, sink_partition
 from connect_reconciler.model.reasons import Effect, Effects, Reason, effect
 from connect_reconciler.plan.consequences.rule import sink_start
-from connect_reconciler.plan.diff import ConnectorDiff
-from connect_reconciler.plan.offsets.group_readers import Readers, other_readers
+from connect_reconciler.plan.context import Context
+from connect_reconciler.plan.diff import ConnectorDiff, Rename
 from connect_reconciler.plan.offsets.moves import reading
 from connect_reconciler.plan.offsets.source_moves import offset_text, partition_label
-from connect_reconciler.plan.renames.rename import Rename, pins_of
 from connect_specs.desired import OffsetEntry, Partition
 from connect_specs.names import sink_group
 from connect_specs.partitions import partition_key
@@ -27,9 +25,7 @@ class RenameBuilder:
 
     changes: ConnectorDiff
     rename: Rename
-    live: Live
-    worker: Mapping[str, str]
-    readers: Readers
+    context: Context
 
     def stop_old(self) -> StopOld:
         """Its offsets must stand still before they are carried."""
@@ -96,7 +92,7 @@ class RenameBuilder:
             effects = [effect("old-offsets-forgotten", old=old)]
         else:
             effects = [effect("old-group-stays", group=self._group(connector), old=old)]
-        if pins_of(self.live.ledger, old):
+        if self.context.live.ledger.pins_of(old):
             effects.append(effect("old-pins-count", name=name))
         return DeleteOld(
             connector=name,
@@ -122,7 +118,7 @@ class RenameBuilder:
     def _moves(self) -> list[OffsetMove]:
         """Each partition of the old name, and what an earlier connector of the new name left."""
         name = self.changes.name
-        left = self.live.offsets_of(name)
+        left = self.context.live.offsets_of(name)
         carried = self.rename.live.offsets if self.rename.live else Offsets()
         found = []
         for entry in carried:
@@ -146,27 +142,29 @@ class RenameBuilder:
     def _beyond(self, entry: OffsetEntry) -> Effect | None:
         """A topic that was made anew is read from where the consumer's auto.offset.reset says."""
         at, number = sink_partition(entry.partition), sink_offset(entry.offset)
-        log = None if at is None else self.live.logs_of(self.changes.name).ranges.get(at)
+        log = None if at is None else self.context.live.logs_of(self.changes.name).ranges.get(at)
         if log is None or number is None or number <= log.latest:
             return None
-        start = sink_start(self.changes.written or {}, self.worker)
+        start = sink_start(self.changes.written or {}, self.context.worker)
         return effect("goes-on-beyond-end", end=str(log.latest), start=start)
 
     def _group(self, connector: LiveConnector) -> str:
         shown = self.changes.redactor.shown(connector.config)
-        return sink_group(connector.name, shown, self.worker)
+        return sink_group(connector.name, shown, self.context.worker)
 
     def _same_group(self) -> bool:
         old = self.rename.live
         new = sink_group(
-            self.changes.name, self.changes.redactor.shown(self.changes.written or {}), self.worker
+            self.changes.name,
+            self.changes.redactor.shown(self.changes.written or {}),
+            self.context.worker,
         )
         return old is not None and old.kind == "sink" and self._group(old) == new
 
     def _shared_group(self, old: LiveConnector) -> bool:
         """Whether another sink, the new name's or any, reads with the old one's group, or will."""
-        group = sink_group(old.name, old.config, self.worker)
-        return old.kind == "sink" and bool(other_readers(group, self.readers, old.name))
+        group = sink_group(old.name, old.config, self.context.worker)
+        return old.kind == "sink" and bool(self.context.other_readers(group, old.name))
 
 
 def _label(partition: Partition) -> str:

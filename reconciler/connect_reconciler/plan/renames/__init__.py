@@ -1,1 +1,0 @@
-"""Renames of connectors, with their offsets. Pure."""
