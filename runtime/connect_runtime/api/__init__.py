@@ -28,6 +28,7 @@ from connect_runtime.api.connectors import (
 )
 from connect_runtime.api.converters import Column, Converter, Read, Write
 from connect_runtime.api.errors import ConfigError, ConnectorError, DataError, RetriableError
+from connect_runtime.api.partitions import group_partitions
 from connect_runtime.api.records import (
     Header,
     SinkBatch,
@@ -65,7 +66,10 @@ from connect_runtime.api.schema import (
     Struct,
     Type,
     decimal,
+    validate_value,
 )
+from connect_runtime.api.schema_builder import SchemaBuilder, SchemaBuilderError
+from connect_runtime.api.schema_projector import SchemaProjectorError, project_value
 from connect_runtime.api.tasks import (
     OffsetStorageReader,
     SinkTask,
@@ -143,6 +147,9 @@ __all__ = [
     "Recommender",
     "RetriableError",
     "Schema",
+    "SchemaBuilder",
+    "SchemaBuilderError",
+    "SchemaProjectorError",
     "SinkBatch",
     "SinkConnector",
     "SinkRecord",
@@ -168,4 +175,7 @@ __all__ = [
     "at_least",
     "between",
     "decimal",
+    "group_partitions",
+    "project_value",
+    "validate_value",
 ]

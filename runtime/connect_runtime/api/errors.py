@@ -5,13 +5,18 @@ Messages of `ConfigError` are Connect's, so that users see the same text from ei
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from connect_runtime.api.java_text import java_text
 
 
 class ConnectorError(Exception):
-    """A permanent error: the task becomes FAILED and stays so until restarted."""
+    """A permanent error: the task becomes FAILED and stays so until restarted.
+
+    `java_class` is the name of Connect's class for it, which headers of a dead letter queue show.
+    """
+
+    java_class: ClassVar[str] = "org.apache.kafka.connect.errors.ConnectException"
 
 
 class RetriableError(ConnectorError):
@@ -21,13 +26,19 @@ class RetriableError(ConnectorError):
     records"; from a converter, it is retried within `errors.retry.timeout`.
     """
 
+    java_class = "org.apache.kafka.connect.errors.RetriableException"
+
 
 class DataError(ConnectorError):
     """A value does not fit its schema, or bytes are not what a converter expects."""
 
+    java_class = "org.apache.kafka.connect.errors.DataException"
+
 
 class ConfigError(ConnectorError):
     """An invalid configuration."""
+
+    java_class = "org.apache.kafka.common.config.ConfigException"
 
     @classmethod
     def invalid(cls, name: str, value: Any, why: str = "") -> ConfigError:

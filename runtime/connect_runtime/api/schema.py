@@ -6,13 +6,17 @@ JsonConverter with `schemas.enable`, need one; the others pass plain values thro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import datetime as dt
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from enum import Enum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from connect_runtime.api.errors import DataError
 from connect_runtime.api.java_text import java_text
+from connect_runtime.api.java_types import java_class
 
 
 class Type(Enum):
@@ -65,6 +69,10 @@ class Schema:
     keys: Schema | None = None
     values: Schema | None = None
     fields: tuple[Field, ...] = ()
+    _by_name: Mapping[str, Schema] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {f.name: f.schema for f in self.fields})
 
     @classmethod
     def array(cls, items: Schema, **more: Any) -> Schema:
@@ -87,7 +95,7 @@ class Schema:
 
     def field(self, name: str) -> Schema | None:
         """The schema of a struct's field."""
-        return next((f.schema for f in self.fields if f.name == name), None)
+        return self._by_name.get(name)
 
     def _identity(self) -> tuple[Any, ...]:
         parameters = None if self.parameters is None else tuple(sorted(self.parameters.items()))
@@ -114,6 +122,12 @@ class Schema:
     def __hash__(self) -> int:
         # the default is left out: it may be a list or a map
         return hash(self._identity())
+
+    def __str__(self) -> str:
+        """Returns its form in Connect's error texts."""
+        return (
+            f"Schema{{{self.type.name if self.name is None else f'{self.name}:{self.type.name}'}}}"
+        )
 
 
 BOOLEAN: Final = Schema(Type.BOOLEAN)
@@ -156,18 +170,36 @@ def decimal(scale: int, *, optional: bool = False) -> Schema:
     )
 
 
-@dataclass(slots=True)
 class Struct:
-    """A value of a struct schema. Reads and writes fields by name: `s["id"] = 1`."""
+    """A value of a struct schema. Reads and writes fields by name: `s["id"] = 1`.
+
+    Writing checks the value, and raises `DataError` if it does not fit the field's schema. None is
+    a value only of optional fields; a field that was never written has its schema's default.
+    """
+
+    __slots__ = ("schema", "values")
+
+    java_class: ClassVar[str] = "org.apache.kafka.connect.data.Struct"
 
     schema: Schema
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any]
 
-    def __post_init__(self) -> None:
-        if self.schema.type is not Type.STRUCT:
-            raise DataError(f"Not a struct schema: {self.schema.type.name}")
-        for name in self.values:
-            self._schema_of(name)
+    def __init__(self, schema: Schema, values: Mapping[str, Any] | None = None) -> None:
+        if schema.type is not Type.STRUCT:
+            raise DataError(f"Not a struct schema: {schema}")
+        self.schema = schema
+        self.values = {}
+        for name, value in (values or {}).items():
+            self[name] = value
+
+    @classmethod
+    def unchecked(cls, schema: Schema, values: dict[str, Any]) -> Struct:
+        """Returns a struct that keeps `values` itself. For code that made them by `schema`, as
+        converters do: nothing is checked."""
+        made = cls.__new__(cls)
+        made.schema = schema
+        made.values = values
+        return made
 
     def _schema_of(self, name: str) -> Schema:
         schema = self.schema.field(name)
@@ -176,18 +208,128 @@ class Struct:
         return schema
 
     def __getitem__(self, name: str) -> Any:
-        """Returns the field's value; its schema's default if none was set."""
+        """Returns the field's value; its schema's default if it has none."""
         value = self.values.get(name)
         return self._schema_of(name).default if value is None else value
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def without_default(self, name: str) -> Any:
+        """Returns the field's value; None if it has none."""
         self._schema_of(name)
+        return self.values.get(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        validate_value(self._schema_of(name), value, field=name)
         self.values[name] = value
+
+    def validate(self) -> None:
+        """Raises `DataError` if a required field has neither a value nor a default, or a value does
+        not fit its field's schema."""
+        for each in self.schema.fields:
+            value = self.values.get(each.name)
+            if value is not None or (not each.schema.optional and each.schema.default is None):
+                validate_value(each.schema, value, field=each.name)
 
     def __iter__(self) -> Iterator[str]:
         return (f.name for f in self.schema.fields)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Struct):
+            return NotImplemented
+        return self.schema == other.schema and all(
+            self.values.get(name) == other.values.get(name) for name in self
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Struct({self.schema!r}, {self.values!r})"
+
     def __str__(self) -> str:
         """Returns Java's form of a struct; fields without a value are left out."""
-        shown = ((f.name, self[f.name]) for f in self.schema.fields)
+        shown = ((name, self.values.get(name)) for name in self)
         return "Struct{" + ",".join(f"{n}={java_text(v)}" for n, v in shown if v is not None) + "}"
+
+
+def validate_value(schema: Schema, value: Any, *, field: str | None = None) -> None:
+    """Raises `DataError` if `value` is not a value of `schema`, in Connect's words. `field` names
+    the field that the value is for."""
+    _validate(schema, value, "value" if field is None else f'field: "{field}"')
+
+
+def _validate(schema: Schema, value: Any, place: str) -> None:
+    if value is None:
+        if not schema.optional:
+            text = f"Invalid value: null used for required {place}, schema type: "
+            raise DataError(text + schema.type.name)
+        return
+    if not _LOGICAL.get(schema.name or "", _FITS[schema.type])(value):
+        name = "" if schema.name is None else f' "{schema.name}"'
+        raise DataError(
+            f"Invalid Java object for schema{name} with type {schema.type.name}:"
+            f" class {java_class(value, bits=8)} for {place}"
+        )
+    match schema.type:
+        case Type.STRUCT:
+            if value.schema is not schema and value.schema != schema:
+                raise DataError("Struct schemas do not match.")
+            value.validate()
+        case Type.ARRAY:
+            place = f"element of array {place}"
+            items = _defined(schema.items, place)
+            for each in value:
+                _validate(items, each, place)
+        case Type.MAP:
+            keys = _defined(schema.keys, f"key of map {place}")
+            values = _defined(schema.values, f"value of map {place}")
+            for key, each in value.items():
+                _validate(keys, key, f"key of map {place}")
+                _validate(values, each, f"value of map {place}")
+        case _:
+            pass
+
+
+def _defined(schema: Schema | None, place: str) -> Schema:
+    if schema is None:
+        raise DataError(f"No schema defined for {place}")
+    return schema
+
+
+def _integer(bits: int) -> Callable[[Any], bool]:
+    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    return lambda value: type(value) is int and low <= value <= high
+
+
+def _is_float32(value: Any) -> bool:
+    if type(value) is not float:
+        return False
+    try:
+        struct.pack(">f", value)
+    except OverflowError:
+        return False
+    return True
+
+
+def _is(*types: type[Any]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, types)
+
+
+_FITS: Final[Mapping[Type, Callable[[Any], bool]]] = {
+    Type.BOOLEAN: _is(bool),
+    Type.INT8: _integer(8),
+    Type.INT16: _integer(16),
+    Type.INT32: _integer(32),
+    Type.INT64: _integer(64),
+    Type.FLOAT32: _is_float32,
+    Type.FLOAT64: _is(float),
+    Type.BYTES: _is(bytes, bytearray, memoryview),
+    Type.STRING: _is(str),
+    Type.ARRAY: _is(list, tuple),
+    Type.MAP: _is(Mapping),
+    Type.STRUCT: _is(Struct),
+}
+_LOGICAL: Final[Mapping[str, Callable[[Any], bool]]] = {
+    DECIMAL_NAME: _is(Decimal),
+    DATE_NAME: lambda value: isinstance(value, dt.date) and not isinstance(value, dt.datetime),
+    TIME_NAME: _is(dt.time),
+    TIMESTAMP_NAME: _is(dt.datetime),
+}

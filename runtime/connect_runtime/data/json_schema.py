@@ -213,7 +213,7 @@ def _struct(schema: Schema, options: Options) -> Decode:
 
     def decode(value: Any) -> Struct:
         found = _as(dict, value, schema)
-        return Struct(schema, {name: read(found.get(name)) for name, read in fields})
+        return Struct.unchecked(schema, {name: read(found.get(name)) for name, read in fields})
 
     return decode
 

@@ -19,7 +19,8 @@ NAMES = {
     "Type", "decimal", "OffsetStorageReader", "SinkTask", "SinkTaskContext", "SourceTask",
     "SourceTaskContext", "TransactionContext", "AllOf", "Described", "NonEmptyList",
     "NonEmptyString", "NonEmptyStringWithoutControlChars", "NonNull", "OneOf", "Range",
-    "ValidRegex", "Validator", "at_least", "between",
+    "ValidRegex", "Validator", "at_least", "between", "SchemaBuilder", "SchemaBuilderError",
+    "SchemaProjectorError", "group_partitions", "project_value", "validate_value",
 }  # fmt: skip
 
 

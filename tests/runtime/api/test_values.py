@@ -7,10 +7,13 @@ from connect_runtime.api import (
     STRING,
     DataError,
     Schema,
+    SchemaBuilder,
+    SchemaBuilderError,
     SinkBatch,
     SinkRecord,
     SourceBatch,
     Struct,
+    Type,
 )
 from connect_runtime.api.java_text import java_float, java_text
 
@@ -43,9 +46,58 @@ def test_structs() -> None:
     struct = Struct(schema, {"id": 1})
 
     assert (struct["id"], struct["name"], struct["n"]) == (1, None, 7)
-    assert str(struct) == "Struct{id=1,n=7}"
+    assert struct.without_default("n") is None
+    assert str(struct) == "Struct{id=1}"
+    assert struct == Struct(schema, {"id": 1, "name": None})
+    assert struct != Struct(schema, {"id": 1, "n": 7})
     with pytest.raises(DataError, match="nope is not a valid field name"):
         struct["nope"] = 1
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"id": None}, 'Invalid value: null used for required field: "id", schema type: INT32'),
+        (
+            {"id": 1 << 31},
+            'Invalid Java object for schema with type INT32: class java.lang.Long for field: "id"',
+        ),
+        (
+            {"id": True},
+            "Invalid Java object for schema with type INT32: class java.lang.Boolean"
+            ' for field: "id"',
+        ),
+    ],
+)
+def test_a_struct_takes_only_what_fits(values: dict[str, object], problem: str) -> None:
+    with pytest.raises(DataError) as refused:
+        Struct(Schema.struct({"id": INT32}), values)
+    assert str(refused.value) == problem
+
+
+def test_a_struct_in_a_struct_has_all_required_fields() -> None:
+    inner = Schema.struct({"id": INT32})
+    with pytest.raises(DataError, match='null used for required field: "id"'):
+        Struct(Schema.struct({"inner": inner}), {"inner": Struct(inner)})
+
+
+def test_a_schema_builder() -> None:
+    builder = SchemaBuilder(Type.STRUCT).name("Order").version(2).parameter("a", "b")
+    built = builder.field("id", INT32).optional().build()
+
+    assert built == Schema.struct(
+        {"id": INT32}, name="Order", version=2, parameters={"a": "b"}, optional=True
+    )
+    for wrong, problem in (
+        (lambda: builder.name("Other"), "name has already been set"),
+        (lambda: builder.field("id", STRING), "field name duplication id"),
+        (lambda: builder.field("", STRING), "fieldName cannot be null"),
+        (lambda: SchemaBuilder(Type.INT8).field("x", STRING), "Cannot create fields on type INT8"),
+        (lambda: SchemaBuilder(Type.INT8).default("x"), "Invalid default value"),
+        (lambda: SchemaBuilder(Type.INT8).default(None), "Invalid default value"),
+    ):
+        with pytest.raises(SchemaBuilderError, match=problem):
+            wrong()
 
 
 def test_a_sink_batch_makes_only_the_columns_that_are_asked_for() -> None:
