@@ -1,39 +1,45 @@
 """Finds the class of a plugin: by `FileStreamSource`, a Java name, or `package.module:Class`.
 
 Built-ins have Apache's class names, so that configs move between the two runtimes unchanged. Third
-parties register under the entry point groups `connect.connectors` and `connect.converters`, or are
-named by module and class, if the worker property `plugin.modules` lists the module or a package
-above it. Importing runs code, so a config never causes an import of any other module. Error texts
-are Connect's.
+parties register under the entry point groups `connect.connectors`, `connect.converters`,
+`connect.header_converters`, `connect.transforms` and `connect.predicates`, or are named by module
+and class, if the worker property `plugin.modules` lists the module or a package above it. Importing
+runs code, so a config never causes an import of any other module. Error texts are Connect's.
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any, Final, Literal, TypeAlias
 
+from connect_runtime import built_in_plugins
 from connect_runtime.api import (
     ConfigError,
     Connector,
     ConnectorError,
     Converter,
+    HeaderConverter,
+    Predicate,
     SinkConnector,
     SinkTask,
     SourceConnector,
     SourceTask,
+    Transformation,
 )
 
 _log = logging.getLogger(__name__)
 
 PLUGIN_MODULES: Final = "plugin.modules"
 
-Kind: TypeAlias = Literal["sink", "source", "converter"]
+Kind: TypeAlias = Literal[
+    "sink", "source", "converter", "header_converter", "transformation", "predicate"
+]
 
 
 class NoSuchClass(ConnectorError):
@@ -44,32 +50,49 @@ class UnlistedModule(ConnectorError):
     """The class is in a module that `plugin.modules` does not list."""
 
 
-_KINDS: Final[tuple[tuple[Kind, type[Any]], ...]] = (
-    ("sink", SinkConnector),
-    ("source", SourceConnector),
-    ("converter", Converter),
-)
+_CONNECTORS: Final[Mapping[Kind, type[Any]]] = {"sink": SinkConnector, "source": SourceConnector}
+# what short names leave out
+_SUFFIXES: Final[Mapping[Kind, str]] = {
+    "sink": "Connector",
+    "source": "Connector",
+    "converter": "Converter",
+    "header_converter": "HeaderConverter",
+    "transformation": "Transformation",
+    "predicate": "Predicate",
+}
 
-_JAVA: Final = "org.apache.kafka.connect"
-_SINK: Final = "connect_runtime.connectors.file_sink"
-_SOURCE: Final = "connect_runtime.connectors.file_source"
-_DATA: Final = "connect_runtime.data"
-_GROUPS: Final = ("connect.connectors", "connect.converters")
+_CONNECTORS_GROUP: Final = "connect.connectors"
 # Modules and packages in which classes may be looked up; grows with `allow_modules`.
-_allowed: frozenset[str] = frozenset({"connect_runtime.connectors", _DATA})
-_JAVA_CONNECTORS: Final[Mapping[str, str]] = {
-    f"{_JAVA}.file.FileStreamSinkConnector": f"{_SINK}:FileStreamSinkConnector",
-    f"{_JAVA}.file.FileStreamSourceConnector": f"{_SOURCE}:FileStreamSourceConnector",
-}
-_JAVA_TASKS: Final[Mapping[str, str]] = {
-    f"{_JAVA}.file.FileStreamSinkTask": f"{_SINK}:FileStreamSinkTask",
-    f"{_JAVA}.file.FileStreamSourceTask": f"{_SOURCE}:FileStreamSourceTask",
-}
-_JAVA_CONVERTERS: Final[Mapping[str, str]] = {
-    f"{_JAVA}.converters.ByteArrayConverter": f"{_DATA}.bytes_converter:ByteArrayConverter",
-    f"{_JAVA}.json.JsonConverter": f"{_DATA}.json_converter:JsonConverter",
-    f"{_JAVA}.storage.StringConverter": f"{_DATA}.string_converter:StringConverter",
-}
+_allowed: frozenset[str] = frozenset({"connect_runtime.connectors", "connect_runtime.data"})
+_KindOf: TypeAlias = Callable[[object], Kind | None]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Group:
+    """Plugins of one kind other than connectors: the class that they extend, and the built-ins."""
+
+    kind: Kind
+    base: type[Any]
+    entry_points: str
+    built_in: Mapping[str, str]
+
+
+_CONVERTERS: Final = _Group(
+    "converter", Converter, "connect.converters", built_in_plugins.CONVERTERS
+)
+_HEADER_CONVERTERS: Final = _Group(
+    "header_converter",
+    HeaderConverter,
+    "connect.header_converters",
+    built_in_plugins.HEADER_CONVERTERS,
+)
+_TRANSFORMATIONS: Final = _Group(
+    "transformation", Transformation, "connect.transforms", built_in_plugins.TRANSFORMATIONS
+)
+_PREDICATES: Final = _Group(
+    "predicate", Predicate, "connect.predicates", built_in_plugins.PREDICATES
+)
+_GROUPS: Final = (_CONVERTERS, _HEADER_CONVERTERS, _TRANSFORMATIONS, _PREDICATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +107,11 @@ class Plugin:
 
     @property
     def aliases(self) -> frozenset[str]:
-        """Returns its short names: without package, and without `Connector` or `Converter`."""
+        """Returns its short names: without package, and without its kind."""
         if "$" in self.class_name:
             return frozenset()
         simple = self.class_name.rpartition(".")[2]
-        suffix = "Converter" if self.kind == "converter" else "Connector"
-        return frozenset({simple, simple.removesuffix(suffix) or simple})
+        return frozenset({simple, simple.removesuffix(_SUFFIXES[self.kind]) or simple})
 
     def __str__(self) -> str:
         """Returns its form in Connect's error texts."""
@@ -136,22 +158,35 @@ def _is_here(top_level: str) -> bool:
 @cache
 def connectors() -> tuple[Plugin, ...]:
     """Returns all installed connectors: sinks, then sources, each sorted by name."""
-    found = _installed(_JAVA_CONNECTORS, "connect.connectors")
+    found = _installed(built_in_plugins.CONNECTORS, _CONNECTORS_GROUP, _connector_kind)
     return tuple(sorted(found, key=lambda p: (p.kind, p.class_name)))
 
 
-@cache
 def converters() -> tuple[Plugin, ...]:
     """Returns all installed converters, sorted by name."""
-    found = _installed(_JAVA_CONVERTERS, "connect.converters")
-    return tuple(sorted(found, key=lambda p: p.class_name))
+    return _all(_CONVERTERS)
+
+
+def header_converters() -> tuple[Plugin, ...]:
+    """Returns all installed header converters, sorted by name."""
+    return _all(_HEADER_CONVERTERS)
+
+
+def transformations() -> tuple[Plugin, ...]:
+    """Returns all installed transformations, sorted by name."""
+    return _all(_TRANSFORMATIONS)
+
+
+def predicates() -> tuple[Plugin, ...]:
+    """Returns all installed predicates, sorted by name."""
+    return _all(_PREDICATES)
 
 
 @cache
 def connector(name: str) -> Plugin:
     """Returns the connector for `connector.class=name`. Raises `ConnectorError`."""
-    found = _built_in(name, _JAVA_CONNECTORS) or _match(name, connectors())
-    found = found or _named(name, Connector)
+    found = _built_in(name, built_in_plugins.CONNECTORS, _connector_kind)
+    found = found or _match(name, connectors()) or _named(name, Connector, _connector_kind)
     if not found:
         _refuse_unlisted(name)
         raise NoSuchClass(
@@ -166,11 +201,39 @@ def connector(name: str) -> Plugin:
     return found[0]
 
 
-@cache
 def converter(key: str, name: str) -> Plugin:
     """Returns the converter for `<key>=name`. Raises `ConfigError`."""
-    found = _built_in(name, _JAVA_CONVERTERS) or _match(name, converters())
-    found = found or _named(name, Converter)
+    return _one(_CONVERTERS, key, name)
+
+
+def header_converter(key: str, name: str) -> Plugin:
+    """Returns the header converter for `<key>=name`. Raises `ConfigError`."""
+    return _one(_HEADER_CONVERTERS, key, name)
+
+
+def transformation(key: str, name: str) -> Plugin:
+    """Returns the transformation for `<key>=name`. Raises `ConfigError`."""
+    return _one(_TRANSFORMATIONS, key, name)
+
+
+def predicate(key: str, name: str) -> Plugin:
+    """Returns the predicate for `<key>=name`. Raises `ConfigError`."""
+    return _one(_PREDICATES, key, name)
+
+
+@cache
+def _all(group: _Group) -> tuple[Plugin, ...]:
+    found = _installed(group.built_in, group.entry_points, lambda cls: _kind_in(group, cls))
+    return tuple(sorted(found, key=lambda p: p.class_name))
+
+
+@cache
+def _one(group: _Group, key: str, name: str) -> Plugin:
+    def kind(cls: object) -> Kind | None:
+        return _kind_in(group, cls)
+
+    found = _built_in(name, group.built_in, kind) or _match(name, _all(group))
+    found = found or _named(name, group.base, kind)
     if len(found) != 1:
         why = _unlisted_text(name) or f"Class {name} could not be found."
         raise ConfigError.invalid(key, name, why)
@@ -180,7 +243,7 @@ def converter(key: str, name: str) -> Plugin:
 @cache
 def task(name: str) -> type[SourceTask] | type[SinkTask]:
     """Returns the class for a task config's `task.class`. Raises `ConnectorError`."""
-    path = _JAVA_TASKS.get(name, name)
+    path = built_in_plugins.TASKS.get(name, name)
     _refuse_unlisted(path)
     if not _is_allowed(_split(path)[0]):
         raise ConnectorError(f"Class {name} could not be found")
@@ -198,7 +261,7 @@ def task_class_name(cls: type[SourceTask] | type[SinkTask]) -> str:
     """Returns the `task.class` to store for a task class, by which `task` finds it again. Raises
     `ConnectorError` if its module may not be imported."""
     path = f"{cls.__module__}:{cls.__qualname__}"
-    java = next((java for java, ours in _JAVA_TASKS.items() if ours == path), None)
+    java = next((java for java, ours in built_in_plugins.TASKS.items() if ours == path), None)
     if java is None:
         _refuse_unlisted(path)
     return java or _path(cls)
@@ -206,15 +269,16 @@ def task_class_name(cls: type[SourceTask] | type[SinkTask]) -> str:
 
 def load_built_in() -> None:
     """Imports every built-in class, so that forked processes need not. Runs no third-party code."""
-    for paths in (_JAVA_CONNECTORS, _JAVA_TASKS, _JAVA_CONVERTERS):
+    groups = (built_in_plugins.CONNECTORS, built_in_plugins.TASKS, *(g.built_in for g in _GROUPS))
+    for paths in groups:
         for path in paths.values():
             _load(path)
 
 
-def _built_in(name: str, paths: Mapping[str, str]) -> tuple[Plugin, ...]:
+def _built_in(name: str, paths: Mapping[str, str], kind: _KindOf) -> tuple[Plugin, ...]:
     """Finds a built-in by its full name, without looking at other installed plugins."""
     path = paths.get(name)
-    return () if path is None else (_plugin(_load(path), name),)
+    return () if path is None else (_plugin(_load(path), name, kind),)
 
 
 def _match(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
@@ -223,7 +287,7 @@ def _match(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
     return exact or tuple(p for p in plugins if name in p.aliases)
 
 
-def _named(name: str, base: type[Any]) -> tuple[Plugin, ...]:
+def _named(name: str, base: type[Any], kind: _KindOf) -> tuple[Plugin, ...]:
     """Returns the class of a Python name in a module that may be imported; nothing if there is
     none."""
     module = _split(name)[0]
@@ -240,26 +304,34 @@ def _named(name: str, base: type[Any]) -> tuple[Plugin, ...]:
         raise ConnectorError(f"{name} cannot be imported: {error}") from error
     except ImportError as error:
         raise ConnectorError(f"{name} cannot be imported: {error}") from error
-    return (_plugin(cls, _path(cls)),) if _is_a(cls, (base,)) else ()
+    return (_plugin(cls, _path(cls), kind),) if _is_a(cls, (base,)) else ()
 
 
-def _installed(built_in: Mapping[str, str], group: str) -> tuple[Plugin, ...]:
-    found = [_plugin(_load(path), java) for java, path in built_in.items()]
+def _installed(built_in: Mapping[str, str], group: str, kind: _KindOf) -> tuple[Plugin, ...]:
+    found = [_plugin(_load(path), java, kind) for java, path in built_in.items()]
     for entry in entry_points(group=group):
         try:
             cls = entry.load()
-            found.append(_plugin(cls, _path(cls)))
+            found.append(_plugin(cls, _path(cls), kind))
         except Exception as error:
             # the other plugins stay available
             _log.warning("The plugin %s (%s) cannot be used: %s", entry.name, entry.value, error)
     return tuple(found)
 
 
-def _plugin(cls: type[Any], class_name: str) -> Plugin:
-    kind = next((kind for kind, base in _KINDS if _is_a(cls, (base,))), None)
+def _plugin(cls: type[Any], class_name: str, kind_of: _KindOf) -> Plugin:
+    kind = kind_of(cls)
     if kind is None:
-        raise ConnectorError(f"{class_name} is neither a source nor a sink connector")
+        raise ConnectorError(f"{class_name} is no plugin of the kind that is wanted")
     return Plugin(cls=cls, class_name=class_name, kind=kind, version=str(cls().version()))
+
+
+def _connector_kind(cls: object) -> Kind | None:
+    return next((kind for kind, base in _CONNECTORS.items() if _is_a(cls, (base,))), None)
+
+
+def _kind_in(group: _Group, cls: object) -> Kind | None:
+    return group.kind if _is_a(cls, (group.base,)) else None
 
 
 def _is_a(found: object, bases: tuple[type[Any], ...]) -> bool:
@@ -277,7 +349,8 @@ def _covers(packages: Iterable[str], module: str) -> bool:
 @cache
 def _registered() -> frozenset[str]:
     """Returns the packages of entry points: a connector's task may be in another module."""
-    found = (entry for group in _GROUPS for entry in entry_points(group=group))
+    groups = (_CONNECTORS_GROUP, *(group.entry_points for group in _GROUPS))
+    found = (entry for group in groups for entry in entry_points(group=group))
     return frozenset(map(_package_of, found))
 
 

@@ -26,11 +26,18 @@ from connect_runtime.api.connectors import (
     SourceConnectorContext,
     TransactionBoundaries,
 )
-from connect_runtime.api.converters import Column, Converter, Read, Write
+from connect_runtime.api.converters import (
+    Column,
+    Converter,
+    HeaderConverter,
+    RawHeaders,
+    Read,
+    Write,
+)
 from connect_runtime.api.errors import ConfigError, ConnectorError, DataError, RetriableError
+from connect_runtime.api.headers import Header, Headers
 from connect_runtime.api.partitions import group_partitions
 from connect_runtime.api.records import (
-    Header,
     SinkBatch,
     SinkRecord,
     SourceBatch,
@@ -78,6 +85,7 @@ from connect_runtime.api.tasks import (
     SourceTaskContext,
     TransactionContext,
 )
+from connect_runtime.api.transforms import ConnectRecord, Predicate, Transformation
 from connect_runtime.api.validators import (
     AllOf,
     Described,
@@ -125,6 +133,7 @@ __all__ = [
     "ConfigProvider",
     "ConfigType",
     "ConfigValue",
+    "ConnectRecord",
     "Connector",
     "ConnectorContext",
     "ConnectorError",
@@ -134,6 +143,8 @@ __all__ = [
     "ExactlyOnceSupport",
     "Field",
     "Header",
+    "HeaderConverter",
+    "Headers",
     "Importance",
     "NonEmptyList",
     "NonEmptyString",
@@ -142,7 +153,9 @@ __all__ = [
     "OffsetStorageReader",
     "OneOf",
     "Password",
+    "Predicate",
     "Range",
+    "RawHeaders",
     "Read",
     "Recommender",
     "RetriableError",
@@ -167,6 +180,7 @@ __all__ = [
     "TopicPartition",
     "TransactionBoundaries",
     "TransactionContext",
+    "Transformation",
     "Type",
     "ValidRegex",
     "Validator",

@@ -1,7 +1,8 @@
-"""Defines converters between a connector's values and Kafka's bytes, a column at a time.
+"""Defines converters between a connector's values and Kafka's bytes.
 
-A converter is configured once per task and then returns a function over columns, so options are
-evaluated before the first record.
+Converters of keys and values work on a column at a time: they are configured once per task and then
+return a function over columns, so options are evaluated before the first record. Header converters
+convert one header at a time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import Any, TypeAlias
 
 from connect_runtime.api.configdef import ConfigDef
 from connect_runtime.api.schema import Schema
+
+RawHeaders: TypeAlias = list[tuple[str, bytes | None]]
+"""The headers of one record as Kafka keeps them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +32,19 @@ class Column:
         return [self.schema] * len(self.values) if self.schemas is None else self.schemas
 
 
-Write: TypeAlias = Callable[[Sequence[Any], Schema | None], list[bytes | None]]
-Read: TypeAlias = Callable[[Sequence[bytes | None]], Column]
+Write: TypeAlias = Callable[
+    [str, Sequence[RawHeaders] | None, Schema | None, Sequence[Any]], list[bytes | None]
+]
+"""From the topic, the headers of each record, the schema of all values, and the values, to bytes.
+What it appends to a record's headers is written with the record."""
+
+Read: TypeAlias = Callable[[str, Sequence[RawHeaders] | None, Sequence[bytes | None]], Column]
+"""From the topic, the headers of each record, and the bytes, to values."""
 
 
 class Converter(ABC):
-    """Converts keys or values. `DataError` says that a value or bytes cannot be converted."""
+    """Converts keys or values. `DataError` says that a value or bytes cannot be converted;
+    `RetriableError` that it may be possible later."""
 
     def version(self) -> str:
         """The version to show in listings."""
@@ -56,6 +67,46 @@ class Converter(ABC):
         """Returns a function from bytes to values."""
 
     @property
-    def reads_anything(self) -> bool:
-        """Whether reading cannot fail. Then a column that is never used is never converted."""
+    def ignores_context(self) -> bool:
+        """Whether topic and headers do not matter. Then both functions may be given records of
+        several topics at once, with the topic of any of them, and None for the headers."""
         return False
+
+    @property
+    def reads_anything(self) -> bool:
+        """Whether reading cannot fail. Then a column that is never used is never converted. Only
+        for converters that ignore their context."""
+        return False
+
+
+class HeaderConverter(ABC):
+    """Converts headers. Errors are those of a `Converter`; a class may be both."""
+
+    def version(self) -> str:
+        """The version to show in listings."""
+        return "undefined"
+
+    @abstractmethod
+    def config(self) -> ConfigDef:
+        """The options of this converter, without prefix."""
+
+    @abstractmethod
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Receives the options, without prefix; `converter.type` is `header`. Called once, before
+        the others."""
+
+    @abstractmethod
+    def from_connect(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+        """Returns the bytes of the header `key` of a record of `topic`."""
+
+    @abstractmethod
+    def to_connect(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        """Returns schema and value of the header `key` of a record of `topic`."""
+
+    @property
+    def reads_anything(self) -> bool:
+        """Whether reading cannot fail. Then headers that are never used are never converted."""
+        return False
+
+    def close(self) -> None:  # noqa: B027
+        """Releases what `configure` acquired; called once."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from connect_runtime.api.headers import Headers
 from connect_runtime.api.schema import Schema
 
-Header: TypeAlias = tuple[str, bytes | str | None]
 SourcePartition: TypeAlias = Mapping[str, Any]
 SourceOffset: TypeAlias = Mapping[str, Any]
 
@@ -49,7 +49,7 @@ class SourceRecord:
     key_schema: Schema | None = None
     partition: int | None = None
     timestamp: int | None = None
-    headers: Sequence[Header] = ()
+    headers: Headers = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class SourceBatch:
     value_schema: Schema | None = None
     key_schema: Schema | None = None
     timestamps: Sequence[int | None] | None = None
-    headers: Sequence[Sequence[Header]] | None = None
+    headers: Sequence[Headers] | None = None
     partition: int | None = None
 
     def __post_init__(self) -> None:
@@ -123,7 +123,7 @@ class SinkRecord:
     key: Any = None
     key_schema: Schema | None = None
     timestamp: int | None = None
-    headers: Sequence[Header] = ()
+    headers: Headers = ()
 
 
 class SinkBatch:
@@ -146,7 +146,7 @@ class SinkBatch:
         offsets: Lazy[int],
         keys: Lazy[Any] | None = None,
         timestamps: Lazy[int | None] | None = None,
-        headers: Lazy[Sequence[Header]] | None = None,
+        headers: Lazy[Headers] | None = None,
         value_schemas: Lazy[Schema | None] | None = None,
         key_schemas: Lazy[Schema | None] | None = None,
         size: int | None = None,
@@ -209,9 +209,9 @@ class SinkBatch:
         return column
 
     @property
-    def headers(self) -> Sequence[Sequence[Header]]:
+    def headers(self) -> Sequence[Headers]:
         """The headers of each record."""
-        column: Sequence[Sequence[Header]] = self._column("headers", ())
+        column: Sequence[Headers] = self._column("headers", ())
         return column
 
     @property

@@ -1,17 +1,21 @@
-"""Creates the converters of a task's keys and values.
+"""Creates the converters of a task's keys, values and headers.
 
-The connector's own `key.converter` and `value.converter` win, with options from the connector
-alone; else the worker's, with the worker's options. Headers pass through unchanged, bytes or text:
-SimpleHeaderConverter's type inference is not implemented.
+The connector's own `key.converter`, `value.converter` and `header.converter` win, with options from
+the connector alone; else the worker's, with the worker's options. Headers have a default:
+SimpleHeaderConverter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from connect_runtime import plugins
-from connect_runtime.api import ConfigError, Converter
+from connect_runtime.api import ConfigError, Converter, HeaderConverter
+from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
+
+_HEADER: Final = "header.converter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,7 @@ class Converters:
 
     key: Converter
     value: Converter
+    header: HeaderConverter
 
 
 def converters_of(connector: Mapping[str, str], worker: Mapping[str, str]) -> Converters:
@@ -27,6 +32,7 @@ def converters_of(connector: Mapping[str, str], worker: Mapping[str, str]) -> Co
     return Converters(
         key=_configured("key.converter", connector, worker, is_key=True),
         value=_configured("value.converter", connector, worker, is_key=False),
+        header=_header_converter(connector, worker),
     )
 
 
@@ -38,9 +44,24 @@ def _configured(
     if not name:
         raise ConfigError(f'Missing required configuration "{key}" which has no default value.')
     converter: Converter = plugins.converter(key, name).cls()
-    options = {k.removeprefix(f"{key}."): v for k, v in config.items() if k.startswith(f"{key}.")}
-    options.pop("plugin.version", None)
-    options["converter.type"] = "key" if is_key else "value"
+    options = _options(config, key) | {"converter.type": "key" if is_key else "value"}
     converter.config().parse(options)
     converter.configure(options, is_key=is_key)
     return converter
+
+
+def _header_converter(connector: Mapping[str, str], worker: Mapping[str, str]) -> HeaderConverter:
+    config = connector if connector.get(_HEADER) else worker
+    name = config.get(_HEADER)
+    cls = plugins.header_converter(_HEADER, name).cls if name else SimpleHeaderConverter
+    converter: HeaderConverter = cls()
+    options = _options(config, _HEADER) | {"converter.type": "header"}
+    converter.config().parse(options)
+    converter.configure(options)
+    return converter
+
+
+def _options(config: Mapping[str, str], key: str) -> dict[str, str]:
+    options = {k.removeprefix(f"{key}."): v for k, v in config.items() if k.startswith(f"{key}.")}
+    options.pop("plugin.version", None)
+    return options

@@ -16,16 +16,16 @@ from connect_runtime.api import (
     Column,
     ConfigDef,
     ConfigType,
-    Converter,
     DataError,
     Importance,
     OneOf,
+    RawHeaders,
     Read,
     Schema,
     Width,
     Write,
 )
-from connect_runtime.connectors.built_in import VERSION
+from connect_runtime.data.any_part import AnyPartConverter
 from connect_runtime.data.converter_type import with_converter_type
 from connect_runtime.data.json_schema import Decode, decoder, schema_json, schema_of
 from connect_runtime.data.json_text import Encode, Options, encoder, plain_json
@@ -91,16 +91,13 @@ _PAYLOAD: Final = b',"payload":'
 _LEADING_ZEROS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|(?<![0-9.eE+])0+(?=[0-9])')
 
 
-class JsonConverter(Converter):
+class JsonConverter(AnyPartConverter):
     """Converts values of Connect's data model to JSON and back."""
-
-    def version(self) -> str:
-        return VERSION
 
     def config(self) -> ConfigDef:
         return CONFIG
 
-    def configure(self, options: Mapping[str, str], *, is_key: bool) -> None:
+    def configure(self, options: Mapping[str, str], *, is_key: bool = False) -> None:
         given = CONFIG.parse({"converter.type": "key" if is_key else "value", **options})
         self._with_schemas = given["schemas.enable"]
         self._cache_size = given["schemas.cache.size"]
@@ -112,7 +109,12 @@ class JsonConverter(Converter):
     def writer(self) -> Write:
         encoders = _Cache(self._cache_size, self._compile)
 
-        def write(values: Sequence[Any], schema: Schema | None) -> list[bytes | None]:
+        def write(
+            topic: str,
+            headers: Sequence[RawHeaders] | None,
+            schema: Schema | None,
+            values: Sequence[Any],
+        ) -> list[bytes | None]:
             if schema is not None:
                 encode = encoders.of(schema)
                 return [encode(value).encode() for value in values]
@@ -136,7 +138,9 @@ class JsonConverter(Converter):
         if self._with_schemas:
             return _EnvelopeReader(self._options, self._cache_size)
 
-        def read(column: Sequence[bytes | None]) -> Column:
+        def read(
+            topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
+        ) -> Column:
             try:
                 # nearly always valid, and without tombstones
                 return Column(list(map(orjson.loads, column)))  # type: ignore[arg-type]
@@ -172,7 +176,9 @@ class _EnvelopeReader:
         self._cache_size = cache_size
         self._known: dict[bytes, tuple[Schema | None, Decode]] = {}
 
-    def __call__(self, column: Sequence[bytes | None]) -> Column:
+    def __call__(
+        self, topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
+    ) -> Column:
         schemas: list[Schema | None] = []
         values = []
         for data in column:

@@ -15,16 +15,16 @@ from connect_runtime.api import (
     ConfigDef,
     ConfigError,
     ConfigType,
-    Converter,
     DataError,
     Importance,
+    RawHeaders,
     Read,
     Schema,
     Width,
     Write,
 )
 from connect_runtime.api.java_text import java_text
-from connect_runtime.connectors.built_in import VERSION
+from connect_runtime.data.any_part import AnyPartConverter
 from connect_runtime.data.converter_type import with_converter_type
 
 CONFIG = with_converter_type(
@@ -40,17 +40,14 @@ CONFIG = with_converter_type(
 )
 
 
-class StringConverter(Converter):
+class StringConverter(AnyPartConverter):
     """Converts text to bytes and back. Bytes that are invalid in the encoding are replaced, as in
     Java."""
-
-    def version(self) -> str:
-        return VERSION
 
     def config(self) -> ConfigDef:
         return CONFIG
 
-    def configure(self, options: Mapping[str, str], *, is_key: bool) -> None:
+    def configure(self, options: Mapping[str, str], *, is_key: bool = False) -> None:
         name = options.get("converter.encoding", "UTF-8")
         try:
             self._encoding = codecs.lookup(name).name
@@ -64,7 +61,12 @@ class StringConverter(Converter):
     def writer(self) -> Write:
         encoding = self._encoding
 
-        def write(values: Sequence[Any], schema: Schema | None) -> list[bytes | None]:
+        def write(
+            topic: str,
+            headers: Sequence[RawHeaders] | None,
+            schema: Schema | None,
+            values: Sequence[Any],
+        ) -> list[bytes | None]:
             try:
                 # nearly always all of them are strings
                 return [value.encode(encoding) for value in values]
@@ -76,7 +78,9 @@ class StringConverter(Converter):
     def reader(self) -> Read:
         encoding = self._encoding
 
-        def read(column: Sequence[bytes | None]) -> Column:
+        def read(
+            topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
+        ) -> Column:
             try:
                 values: list[str | None] = [data.decode(encoding) for data in column]  # type: ignore[union-attr]
             except (AttributeError, UnicodeDecodeError):

@@ -19,7 +19,7 @@ from connect_runtime.kafka.errors import reason
 from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks.control import Control, Orders, Wanted
 from connect_runtime.tasks.launch import Ended, TaskLaunch
-from connect_runtime.tasks.sink_batches import Delivery, batch_of
+from connect_runtime.tasks.sink_batches import Decoder, Delivery
 from connect_runtime.tasks.sink_consumer import SinkConsumer
 from connect_runtime.tasks.sink_offsets import SinkOffsets
 from connect_runtime.tasks.status import Reporter
@@ -54,7 +54,7 @@ class _Loop:
         self._task = task
         self._reporter = reporter
         self._text = ErrorTexts(launch)
-        self._converters = converters_of(launch.connector_config, launch.worker)
+        self._decoder = Decoder(converters_of(launch.connector_config, launch.worker))
         self._offsets = SinkOffsets()
         self._consumer: SinkConsumer | None = None
         self._state: State | None = None
@@ -204,7 +204,7 @@ class _Loop:
         return max(0.0, min(_READ_S, until - now))
 
     def _put(self, delivery: Delivery) -> None:
-        batch = batch_of(delivery.messages, self._converters)
+        batch = self._decoder.batch(delivery.messages)
         try:
             self._task.put(batch)
         except RetriableError as error:

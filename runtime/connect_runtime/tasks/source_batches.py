@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, TypeVar
 
-from connect_runtime.api import ConnectorError, SourceBatch, SourceRecord, Write
+from connect_runtime.api import ConnectorError, RawHeaders, SourceBatch, SourceRecord, Write
 from connect_runtime.data.converters import Converters
 from connect_runtime.tasks.source_writer import Messages
 
@@ -72,30 +72,53 @@ class _Shared:
 
 
 class Encoder:
-    """Turns batches into the producer's messages with a task's converters."""
+    """Turns batches into the producer's messages with a task's converters.
+
+    Connect's order: headers first, so that the converters of key and value see and can add to
+    them, then the key, then the value.
+    """
 
     def __init__(self, converters: Converters) -> None:
         self._value: Write = converters.value.writer()
         self._key: Write = converters.key.writer()
+        self._header = converters.header
+        self._shows_headers = not (
+            converters.key.ignores_context and converters.value.ignores_context
+        )
 
     def messages(self, batch: SourceBatch) -> Messages:
         """Returns one dict per record, the only object made for it."""
-        values = self._value(batch.values, batch.value_schema)
-        if batch.keys is None and batch.key_schema is None:
+        headers = self._headers(batch)
+        keys = None
+        if batch.keys is not None or batch.key_schema is not None:
+            given = batch.keys or [None] * len(batch)
+            keys = self._key(batch.topic, headers, batch.key_schema, given)
+        values = self._value(batch.topic, headers, batch.value_schema, batch.values)
+        if keys is None:
             messages: list[dict[str, Any]] = [{"value": value} for value in values]
         else:
-            keys = self._key(batch.keys or [None] * len(values), batch.key_schema)
             pairs = zip(keys, values, strict=True)
             messages = [{"key": key, "value": value} for key, value in pairs]
         if batch.timestamps is not None:
             for message, timestamp in zip(messages, batch.timestamps, strict=True):
                 if timestamp is not None and timestamp != _NO_TIMESTAMP:
                     message["timestamp"] = _checked(timestamp)
-        if batch.headers is not None:
-            for message, headers in zip(messages, batch.headers, strict=True):
-                message["headers"] = list(headers)
-        singly = batch.headers is not None or batch.timestamps is not None
+        if headers is not None:
+            for message, each in zip(messages, headers, strict=True):
+                if each:
+                    message["headers"] = each
+        singly = batch.timestamps is not None or (headers is not None and any(headers))
         return Messages(messages, _bytes(values), singly)
+
+    def _headers(self, batch: SourceBatch) -> list[RawHeaders] | None:
+        """Returns each record's headers as bytes; None if there are none, and nobody adds any."""
+        if batch.headers is None:
+            return [[] for _ in batch.values] if self._shows_headers else None
+        topic, convert = batch.topic, self._header.from_connect
+        return [
+            [(h.key, convert(topic, h.key, h.schema, h.value)) for h in headers]
+            for headers in batch.headers
+        ]
 
 
 def _bytes(values: list[bytes | None]) -> int:

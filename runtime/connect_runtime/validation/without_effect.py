@@ -17,14 +17,9 @@ _KEYS: Final[Mapping[str, frozenset[str]]] = {
     "errors.log.enable": frozenset({"false"}),
     "errors.retry.timeout": frozenset({"0"}),
     "errors.tolerance": frozenset({"none"}),
-    "header.converter": frozenset(),
 }
 # All keys, as globs, that have no effect in this runtime, whatever their values
-UNHEEDED: Final = (
-    "errors.*",
-    "header.converter",
-    "header.converter.*",
-)
+UNHEEDED: Final = ("errors.*",)
 
 
 def without_effect(config: Mapping[str, str], worker: Mapping[str, str]) -> tuple[str, ...]:

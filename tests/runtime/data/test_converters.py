@@ -7,6 +7,7 @@ from connect_runtime.data.bytes_converter import ByteArrayConverter
 from connect_runtime.data.converters import converters_of
 from connect_runtime.data.json_converter import JsonConverter
 from connect_runtime.data.string_converter import StringConverter
+from support.converting import reading, writing
 
 STRING_NAME = "org.apache.kafka.connect.storage.StringConverter"
 JSON_NAME = "org.apache.kafka.connect.json.JsonConverter"
@@ -22,18 +23,18 @@ def test_strings() -> None:
     values = ["a", None, "é", 1, 1e7, True, {"k": [None]}]
     wanted = [b"a", None, "é".encode(), b"1", b"1.0E7", b"true", b"{k=[null]}"]
 
-    assert string().writer()(values, None) == wanted
+    assert writing(string())(values, None) == wanted
 
 
 def test_reading_strings() -> None:
-    column = string().reader()([b"a", None, b"\xff"])
+    column = reading(string())([b"a", None, b"\xff"])
 
     assert column.values == ["a", None, "\ufffd"]
     assert column.schema is OPTIONAL_STRING
 
 
 def test_another_encoding() -> None:
-    assert string(converter_encoding="ISO-8859-1").writer()(["é"], None) == [b"\xe9"]
+    assert writing(string(converter_encoding="ISO-8859-1"))(["é"], None) == [b"\xe9"]
     with pytest.raises(ConfigError, match="Invalid value nope for configuration"):
         string(converter_encoding="nope")
 
@@ -41,11 +42,11 @@ def test_another_encoding() -> None:
 def test_bytes() -> None:
     made = ByteArrayConverter()
 
-    assert made.writer()([b"a", None, bytearray(b"b")], BYTES) == [b"a", None, b"b"]
+    assert writing(made)([b"a", None, bytearray(b"b")], BYTES) == [b"a", None, b"b"]
     with pytest.raises(DataError, match="Invalid schema type for ByteArrayConverter: INT32"):
-        made.writer()([b"a"], INT32)
+        writing(made)([b"a"], INT32)
     with pytest.raises(DataError, match="not compatible"):
-        made.writer()(["a"], None)
+        writing(made)(["a"], None)
 
 
 def test_the_connectors_converter_wins_with_its_own_options() -> None:
@@ -56,7 +57,7 @@ def test_the_connectors_converter_wins_with_its_own_options() -> None:
 
     assert isinstance(found.key, StringConverter)
     assert isinstance(found.value, JsonConverter)
-    assert found.value.writer()([{"a": 1}], None) == [b'{"a":1}']
+    assert writing(found.value)([{"a": 1}], None) == [b'{"a":1}']
 
 
 def test_worker_options_do_not_reach_a_connectors_converter() -> None:
@@ -66,7 +67,7 @@ def test_worker_options_do_not_reach_a_connectors_converter() -> None:
          "value.converter.schemas.enable": "false"},
     )  # fmt: skip
 
-    assert found.value.writer()([1], None) == [b'{"schema":null,"payload":1}']
+    assert writing(found.value)([1], None) == [b'{"schema":null,"payload":1}']
 
 
 def test_wrong_options() -> None:

@@ -27,6 +27,7 @@ from connect_runtime.api import (
     decimal,
 )
 from connect_runtime.data.json_converter import JsonConverter
+from support.converting import reading, writing
 
 SAMPLE_SCHEMA = Schema.struct(
     {
@@ -77,7 +78,7 @@ PLAIN = {"schemas_enable": "false"}
 
 
 def test_the_sample_with_schema() -> None:
-    write, read = converter().writer(), converter().reader()
+    write, read = writing(converter()), reading(converter())
 
     assert write([Struct(SAMPLE_SCHEMA, dict(SAMPLE_VALUES))], SAMPLE_SCHEMA) == [SAMPLE]
     for _ in range(2):  # the second time, the schema's text is known
@@ -99,9 +100,9 @@ def test_the_sample_with_schema() -> None:
     ],
 )  # fmt: skip
 def test_values_without_schema(value: object, text: str) -> None:
-    assert converter(**PLAIN).writer()([value], None) == [text.encode()]
+    assert writing(converter(**PLAIN))([value], None) == [text.encode()]
     enveloped = f'{{"schema":null,"payload":{text}}}'.encode()
-    assert converter().writer()([value], None) == [enveloped]
+    assert writing(converter())([value], None) == [enveloped]
 
 
 @pytest.mark.parametrize(
@@ -120,35 +121,35 @@ def test_values_without_schema(value: object, text: str) -> None:
     ],
 )  # fmt: skip
 def test_values_with_schema(schema: Schema, value: object, payload: str) -> None:
-    assert converter(**PLAIN).writer()([value], schema) == [payload.encode()]
-    enveloped = converter().writer()([value], schema)[0]
+    assert writing(converter(**PLAIN))([value], schema) == [payload.encode()]
+    enveloped = writing(converter())([value], schema)[0]
     assert enveloped is not None
     assert enveloped.endswith(f',"payload":{payload}}}'.encode())
-    back = converter().reader()([enveloped])
+    back = reading(converter())([enveloped])
     assert back.schema == schema
     if value == value and value is not None:
         assert back.values[0] == value
 
 
 def test_decimals_as_numbers() -> None:
-    write = converter(**PLAIN, decimal_format="numeric").writer()
-    read = converter().reader()
+    write = writing(converter(**PLAIN, decimal_format="numeric"))
+    read = reading(converter())
 
     assert write([Decimal("12.3")], decimal(2)) == [b"12.30"]
-    envelope = converter(decimal_format="NUMERIC").writer()([Decimal("12.3")], decimal(2))
+    envelope = writing(converter(decimal_format="NUMERIC"))([Decimal("12.3")], decimal(2))
     assert read(envelope).values == [Decimal("12.30")]
 
 
 def test_null_with_optional_schema() -> None:
     wanted = b'{"schema":{"type":"string","optional":true},"payload":null}'
-    assert converter().writer()([None], STRING.as_optional()) == [wanted]
-    assert converter().writer()([None], None) == [None]
-    assert converter(**PLAIN).writer()([None], None) == [None]
+    assert writing(converter())([None], STRING.as_optional()) == [wanted]
+    assert writing(converter())([None], None) == [None]
+    assert writing(converter(**PLAIN))([None], None) == [None]
 
 
 def test_defaults_are_kept_apart_from_null_if_asked() -> None:
     schema = Schema(Type.STRING, optional=True, default="x")
-    write = converter(**PLAIN, replace_null_with_default="false").writer()
+    write = writing(converter(**PLAIN, replace_null_with_default="false"))
 
     assert write([None], schema) == [b"null"]
 
@@ -165,7 +166,7 @@ def test_defaults_are_kept_apart_from_null_if_asked() -> None:
 )
 def test_values_that_do_not_fit(schema: Schema, value: object, text: str) -> None:
     with pytest.raises(DataError, match=text):
-        converter().writer()([value], schema)
+        writing(converter())([value], schema)
 
 
 @pytest.mark.parametrize(
@@ -173,11 +174,11 @@ def test_values_that_do_not_fit(schema: Schema, value: object, text: str) -> Non
 )
 def test_what_is_no_envelope(data: bytes) -> None:
     with pytest.raises(DataError, match='requires "schema" and "payload" fields'):
-        converter().reader()([data])
+        reading(converter())([data])
 
 
 def test_more_fields_are_noticed_after_a_known_schema() -> None:
-    read = converter().reader()
+    read = reading(converter())
     head = b'{"schema":{"type":"int32","optional":false},"payload":'
 
     assert read([head + b"1}"]).values == [1]
@@ -189,7 +190,7 @@ def test_more_fields_are_noticed_after_a_known_schema() -> None:
 def test_what_is_no_json(data: bytes) -> None:
     wanted = "Converting byte.. to Kafka Connect data failed due to serialization error"
     with pytest.raises(DataError, match=wanted):
-        converter(**PLAIN).reader()([data])
+        reading(converter(**PLAIN))([data])
 
 
 @pytest.mark.parametrize(
@@ -202,11 +203,11 @@ def test_what_is_no_json(data: bytes) -> None:
 )
 def test_schemas_that_cannot_be_read(schema: str, text: str) -> None:
     with pytest.raises(DataError, match=text):
-        converter().reader()([f'{{"schema":{schema},"payload":null}}'.encode()])
+        reading(converter())([f'{{"schema":{schema},"payload":null}}'.encode()])
 
 
 def test_reading_without_schemas() -> None:
-    column = converter(**PLAIN).reader()(
+    column = reading(converter(**PLAIN))(
         [b'{"a":[1,1.5,"x",null,true]}', None, b"007", b'{"a":-01,"b":"007"}', b"0.5"]
     )
 
@@ -217,9 +218,9 @@ def test_reading_without_schemas() -> None:
 
 
 def test_different_schemas_in_one_column() -> None:
-    write = converter().writer()
+    write = writing(converter())
     data = [*write(["a"], STRING), *write([1], INT32), None]
-    column = converter().reader()(data)
+    column = reading(converter())(data)
 
     assert column.values == ["a", 1, None]
     assert column.each_schema() == [STRING, INT32, None]
@@ -235,11 +236,11 @@ json_values = st.recursive(
 @given(json_values)
 def test_what_is_written_can_be_read(value: object) -> None:
     made = converter(**PLAIN)
-    (data,) = made.writer()([value], None)
+    (data,) = writing(made)([value], None)
 
     if value is None:
         assert data is None
         return
     assert data is not None
     assert json.loads(data) == value
-    assert made.reader()([data]).values == [value]
+    assert reading(made)([data]).values == [value]

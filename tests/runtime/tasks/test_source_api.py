@@ -10,6 +10,8 @@ import orjson
 import pytest
 
 from connect_runtime.api import (
+    STRING,
+    Header,
     RetriableError,
     SourceBatch,
     SourceRecord,
@@ -84,7 +86,7 @@ def offsets(cluster: Any) -> dict[str, Any]:
 def test_records_with_everything(cluster: Any, topic: Any, install: Any) -> None:
     topic(2)
     more = {"key": "k", "partition": 1, "timestamp": 1234}
-    headers = [("h", b"\xff"), ("t", "text"), ("n", None)]
+    headers = (Header("h", [1, "x"]), Header("t", "text", STRING), Header("n"))
     task = scripted(
         Counted,
         [
@@ -105,7 +107,7 @@ def test_records_with_everything(cluster: Any, topic: Any, install: Any) -> None
     found = {m.value(): m for m in read_to_end(cluster.bootstrap_servers, cluster.data)}
     a, b, c = found[b"a"], found[b"b"], found[b"c"]
     assert (a.key(), a.partition(), a.timestamp()[1]) == (b"k", 1, 1234)
-    assert b.headers() == [("h", b"\xff"), ("t", b"text"), ("n", None)]
+    assert b.headers() == [("h", b'[1,"x"]'), ("t", b"text"), ("n", None)]
     assert (c.key(), c.timestamp()[1]) == (None, 1)
     assert offsets(cluster) == {'["src",{"p":1}]': {"n": 3}, '["src",{"p":2}]': {"n": 9}}
     assert task.events == ["a", "b", "c", "commit", "d", "commit", "stop"]

@@ -17,7 +17,7 @@ from connect_runtime.validation.without_effect import without_effect
         ("offsets.storage.topic", "mine", None),
         ("topic.creation.default.partitions", "3", None),
         ("admin.override.client.id", "a", None),
-        ("header.converter", "anything", "has no effect"),
+        ("header.converter", "anything", None),
         ("connection.password", "${file:/run/secrets:db}", "a config provider file that"),
         ("connection.password", "pa${ss:word}", "a config provider that"),
         ("connection.url", "${env:URL}", None),

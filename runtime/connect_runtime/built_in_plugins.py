@@ -1,0 +1,40 @@
+"""Lists the built-in plugins: Apache's class names, and where our classes are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_JAVA: Final = "org.apache.kafka.connect"
+_SINK: Final = "connect_runtime.connectors.file_sink"
+_SOURCE: Final = "connect_runtime.connectors.file_source"
+_DATA: Final = "connect_runtime.data"
+
+CONNECTORS: Final[Mapping[str, str]] = {
+    f"{_JAVA}.file.FileStreamSinkConnector": f"{_SINK}:FileStreamSinkConnector",
+    f"{_JAVA}.file.FileStreamSourceConnector": f"{_SOURCE}:FileStreamSourceConnector",
+}
+TASKS: Final[Mapping[str, str]] = {
+    f"{_JAVA}.file.FileStreamSinkTask": f"{_SINK}:FileStreamSinkTask",
+    f"{_JAVA}.file.FileStreamSourceTask": f"{_SOURCE}:FileStreamSourceTask",
+}
+CONVERTERS: Final[Mapping[str, str]] = {
+    f"{_JAVA}.converters.BooleanConverter": f"{_DATA}.number_converters:BooleanConverter",
+    f"{_JAVA}.converters.ByteArrayConverter": f"{_DATA}.bytes_converter:ByteArrayConverter",
+    f"{_JAVA}.converters.DoubleConverter": f"{_DATA}.number_converters:DoubleConverter",
+    f"{_JAVA}.converters.FloatConverter": f"{_DATA}.number_converters:FloatConverter",
+    f"{_JAVA}.converters.IntegerConverter": f"{_DATA}.number_converters:IntegerConverter",
+    f"{_JAVA}.converters.LongConverter": f"{_DATA}.number_converters:LongConverter",
+    f"{_JAVA}.converters.ShortConverter": f"{_DATA}.number_converters:ShortConverter",
+    f"{_JAVA}.json.JsonConverter": f"{_DATA}.json_converter:JsonConverter",
+    f"{_JAVA}.storage.StringConverter": f"{_DATA}.string_converter:StringConverter",
+}
+HEADER_CONVERTERS: Final[Mapping[str, str]] = {
+    **CONVERTERS,
+    f"{_JAVA}.storage.SimpleHeaderConverter": (
+        f"{_DATA}.simple_header_converter:SimpleHeaderConverter"
+    ),
+}
+
+TRANSFORMATIONS: Final[Mapping[str, str]] = {}
+PREDICATES: Final[Mapping[str, str]] = {}

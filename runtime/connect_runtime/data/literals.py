@@ -1,0 +1,278 @@
+"""Infers the type of a text, as Connect's `Values.parseString` does.
+
+SimpleHeaderConverter reads headers with it, and InsertHeader its `value.literal`. The text is split
+at `:`, `,`, braces, brackets and quotes; a backslash before one of them keeps it in its token. A
+text that is nothing else is a string. Dates and times without a zone are UTC.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+from connect_runtime.api import (
+    BOOLEAN,
+    DATE,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    Schema,
+    Type,
+    decimal,
+)
+
+Typed: TypeAlias = tuple[Schema | None, Any]
+
+_LITERALS: Final[Mapping[str, Typed]] = {
+    "null": (None, None),
+    "true": (BOOLEAN, True),
+    "false": (BOOLEAN, False),
+}
+_DELIMITERS: Final = ':,{}[]"'
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,10})?")
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_INTEGERS: Final = ((7, INT8), (15, INT16), (31, INT32), (63, INT64))
+_MOST_DIGITS_OF_INT64: Final = 19
+_WIDENING: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
+
+
+def parse_literal(text: str) -> Typed:
+    """Returns schema and value of a text. `null` has neither."""
+    if not text:
+        return STRING, text
+    return _Parser(text).parse(embedded=False)
+
+
+class _NotALiteral(Exception):
+    """The text is no list or map after all."""
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def parse(self, *, embedded: bool) -> Typed:
+        """Reads one value. `embedded`: an element of a list or map, which needs its quotes."""
+        if embedded and self._consume('"'):
+            return self._quoted()
+        for literal, typed in _LITERALS.items():
+            if self._consume_alone(literal, embedded=embedded):
+                return typed
+        start = self._at
+        try:
+            if self._consume("["):
+                return self._list()
+            if self._consume("{"):
+                return self._map()
+        except _NotALiteral:
+            self._at = start
+        token = self._next()
+        if not token.strip():
+            return STRING, token
+        return self._scalar(token.strip(), embedded=embedded)
+
+    # tokens
+
+    def _next(self) -> str:
+        start, escaped = self._at, False
+        for i in range(start, len(self._text)):
+            c = self._text[i]
+            if c in _DELIMITERS and not escaped:
+                self._at = max(i, start + 1)
+                return self._text[start : self._at]
+            escaped = c == "\\" and not escaped
+        self._at = len(self._text)
+        return self._text[start:]
+
+    @property
+    def _more(self) -> bool:
+        return self._at < len(self._text)
+
+    def _consume(self, wanted: str) -> bool:
+        """Consumes the next token that is not blank, if it is `wanted`."""
+        token = ""
+        while self._more and not token.strip():
+            token = self._next()
+        if token.strip() == wanted:
+            return True
+        self._at -= len(token)
+        return False
+
+    def _consume_alone(self, literal: str, *, embedded: bool) -> bool:
+        start = self._at
+        if self._consume(literal) and (embedded or not self._more):
+            return True
+        self._at = start
+        return False
+
+    # lists and maps
+
+    def _list(self) -> Typed:
+        found: list[Typed] = []
+        while self._more:
+            if self._consume("]"):
+                schema = _common(schema for schema, _ in found)
+                return Schema(Type.ARRAY, items=schema), [_fit(v, schema) for _, v in found]
+            if self._consume(","):
+                break
+            found.append(self.parse(embedded=True))
+            after = self._at
+            if self._consume("]"):
+                self._at = after
+            elif not self._consume(","):
+                break
+        raise _NotALiteral
+
+    def _map(self) -> Typed:
+        found: list[tuple[Typed, Typed]] = []
+        while self._more:
+            if self._consume("}"):
+                return _map_of(found)
+            if self._consume(","):
+                break
+            key = self.parse(embedded=True)
+            if key[1] is None or not self._consume(":"):
+                break
+            found.append((key, self.parse(embedded=True)))
+            self._consume(",")
+        raise _NotALiteral
+
+    # single values
+
+    def _quoted(self) -> Typed:
+        content = ""
+        while self._more and not self._consume('"'):
+            content += self._next()
+        return _temporal(content) or (STRING, content)
+
+    def _scalar(self, token: str, *, embedded: bool) -> Typed:
+        digit = token[0].isdecimal()
+        found = self._temporal(token) if digit else None
+        if found is None and (digit or token[0] in "+-"):
+            found = _number(token)
+        if found is None and embedded:
+            raise _NotALiteral
+        return found or (STRING, self._text)
+
+    def _temporal(self, token: str) -> Typed | None:
+        """Reads a date or time; the colons of a time make five tokens of it."""
+        after = self._at
+        if all(self._more and self._next() for _ in range(4)):
+            found = _temporal(token + self._text[after : self._at])
+            if found is not None:
+                return found
+        self._at = after
+        return _temporal(token)
+
+
+def _temporal(text: str) -> Typed | None:
+    text = text.replace("\\:", ":")
+    kind = _KINDS.get(len(text))
+    if kind is None:
+        return None
+    schema, pattern, of = kind
+    found = pattern.match(text)
+    try:
+        return None if found is None else (schema, of(*map(int, found.groups())))
+    except OverflowError:  # a year that Python's dates cannot hold
+        return None
+
+
+def _date(year: int, month: int, day: int) -> dt.date:
+    # lenient, as in Java: 2024-13-01 is 2025-01-01
+    years, month0 = divmod(month - 1, 12)
+    try:
+        return dt.date(year + years, month0 + 1, 1) + dt.timedelta(days=day - 1)
+    except ValueError as error:
+        raise OverflowError from error
+
+
+def _since_midnight(hours: int, minutes: int, seconds: int, millis: int) -> dt.timedelta:
+    return dt.timedelta(hours=hours, minutes=minutes, seconds=seconds, milliseconds=millis)
+
+
+def _time(*parts: int) -> dt.time:
+    return (_EPOCH + _since_midnight(*parts)).time()
+
+
+def _timestamp(year: int, month: int, day: int, *time: int) -> dt.datetime:
+    midnight = dt.datetime.combine(_date(year, month, day), dt.time(), dt.UTC)
+    return midnight + _since_midnight(*time)
+
+
+# Java parses a prefix of the text, but only of texts of exactly these lengths
+_KINDS: Final[Mapping[int, tuple[Schema, re.Pattern[str], Callable[..., Any]]]] = {
+    10: (DATE, re.compile(r"(\d+)-(\d+)-(\d+)"), _date),
+    13: (TIME, re.compile(r"(\d+):(\d+):(\d+)\.(\d+)Z"), _time),
+    24: (TIMESTAMP, re.compile(r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)\.(\d+)Z"), _timestamp),
+}
+
+
+def _number(token: str) -> Typed | None:
+    if not _NUMBER.fullmatch(token):
+        return None
+    number = Decimal(token)
+    scale = -int(number.as_tuple().exponent)
+    if number.adjusted() < _MOST_DIGITS_OF_INT64 and number == number.to_integral_value():
+        integer = int(number)
+        for bits, schema in _INTEGERS:
+            if -(1 << bits) <= integer < 1 << bits:
+                return schema, integer
+    if scale != 0:
+        for code, schema in ((">f", FLOAT32), (">d", FLOAT64)):
+            try:
+                return schema, struct.unpack(code, struct.pack(code, _finite(number)))[0]
+            except OverflowError:
+                pass
+    return decimal(scale), number
+
+
+def _finite(number: Decimal) -> float:
+    found = float(number)
+    if math.isinf(found):
+        raise OverflowError
+    return found
+
+
+def _map_of(found: list[tuple[Typed, Typed]]) -> Typed:
+    keys = _common(schema for (schema, _), _ in found)
+    values = _common(schema for _, (schema, _) in found) if keys is not None else None
+    entries = {_fit(k, keys): _fit(v, values) for (_, k), (_, v) in found}
+    return Schema(Type.MAP, keys=keys, values=values), entries
+
+
+def _common(schemas: Iterable[Schema | None]) -> Schema | None:
+    """Returns the schema that all values fit, the wider one of two numbers'; None if there is
+    none. Nulls have none, and do not matter."""
+    common: Schema | None = None
+    for schema in schemas:
+        if schema is None:
+            continue
+        if common is None or common.type is schema.type:
+            common = schema
+        elif common.type in _WIDENING and schema.type in _WIDENING:
+            common = max(common, schema, key=lambda s: _WIDENING.index(s.type))
+        else:
+            return None
+    return common
+
+
+def _fit(value: Any, schema: Schema | None) -> Any:
+    """Returns the value as one of `schema`. Raises _NotALiteral for a null that needs to be one."""
+    if schema is None:
+        return value
+    if value is None:
+        raise _NotALiteral
+    return float(value) if schema.type in (Type.FLOAT32, Type.FLOAT64) else value

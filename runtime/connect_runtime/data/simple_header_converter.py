@@ -1,0 +1,41 @@
+"""SimpleHeaderConverter, the default: headers as text, whose types are inferred when read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from connect_runtime.api import BYTES, ConfigDef, HeaderConverter, Schema
+from connect_runtime.connectors.built_in import VERSION
+from connect_runtime.data.literal_text import literal_text
+from connect_runtime.data.literals import parse_literal
+
+CONFIG = ConfigDef()
+
+
+class SimpleHeaderConverter(HeaderConverter):
+    """Writes any value as text, and reads texts as what they look like."""
+
+    def version(self) -> str:
+        return VERSION
+
+    def config(self) -> ConfigDef:
+        return CONFIG
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        pass
+
+    def from_connect(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+        return None if value is None else literal_text(value, schema).encode()
+
+    def to_connect(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        if data is None:
+            return None, None
+        try:
+            return parse_literal(data.decode("utf-8", "replace"))
+        except RecursionError:  # lists within lists, as deep as in Java
+            return BYTES, data
+
+    @property
+    def reads_anything(self) -> bool:
+        return True
