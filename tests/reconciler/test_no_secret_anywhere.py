@@ -23,8 +23,7 @@ from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import Seen
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.render.drift import drift_markdown, drift_text
-from connect_reconciler.render.drift_json import finding_line
+from connect_reconciler.render.drift import drift_markdown, drift_text, finding_json
 from connect_reconciler.render.html import render_html
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.markdown import render_markdown
@@ -140,7 +139,7 @@ def test_no_secret_in_plans_applies_ledger_drift_and_logs(
         for desired in (first, second, second):
             live = world.observe(desired)
             drift = compare(desired, Seen(live))
-            shown = [drift_text(drift), drift_markdown(drift), *map(finding_line, drift.findings)]
+            shown = [drift_text(drift), drift_markdown(drift), *map(finding_json, drift.findings)]
             plan = world.plan(desired)
             shown += renderings(plan)
             report = world.apply(desired, plan, cluster=Careless(world.kafka))

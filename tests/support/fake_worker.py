@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import orjson
 
-from connect_reconciler.model.capabilities import Feature, knows
+from connect_reconciler.model.live import Feature, knows
 from connect_specs.partitions import partition_key
 from connect_specs.states import TargetState
 from support.dooming import Doom

@@ -63,7 +63,7 @@ from connect_reconciler.model.secrets import reveal
 from connect_reconciler.plan.diff import base_config, written_config
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
 from connect_reconciler.render.effects import lines_of_effects, move_text
-from connect_reconciler.render.reasons import reason_text
+from connect_reconciler.render.words import reason_text
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.loader import load_connectors

@@ -28,9 +28,8 @@ from connect_reconciler.backend.rest.answers import NotConnect
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.connection import shown_url
 from connect_reconciler.backend.rest.refusals import PATIENT, Retries
-from connect_reconciler.model.capabilities import Feature, knows, tasks_follow
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
-from connect_reconciler.model.live import Live
+from connect_reconciler.model.live import Feature, Live, knows, tasks_follow
 from connect_reconciler.model.secrets import masked_keys, same_spec
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.log import KafkaLogs

@@ -9,7 +9,7 @@ from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.answers import NotConnect
 from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.backend.rest.shapes import Expected
-from connect_reconciler.model.capabilities import Feature, knows
+from connect_reconciler.model.live import Feature, knows
 from connect_reconciler.model.secrets import masked_keys, same_config
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorStatus

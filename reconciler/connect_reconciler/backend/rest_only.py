@@ -30,9 +30,8 @@ from connect_reconciler.backend.rest.refusals import PATIENT, Retries
 from connect_reconciler.backend.rest.shapes import FOLLOWS_S, is_passing, target_of
 from connect_reconciler.drift.model import Seen
 from connect_reconciler.ledger.topic import LedgerSnapshot
-from connect_reconciler.model.capabilities import Feature, knows
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
-from connect_reconciler.model.live import Live
+from connect_reconciler.model.live import Feature, Live, knows
 from connect_reconciler.model.secrets import masked_keys, same_spec, unmasked
 from connect_runtime.herder.values import ConnectorInfo
 from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget

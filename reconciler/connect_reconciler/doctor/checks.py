@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from connect_reconciler.backend.rest.shapes import target_of
-from connect_reconciler.model.capabilities import NEWEST_TRIED, OLDEST, parse, too_old
+from connect_reconciler.model.live import NEWEST_TRIED, OLDEST, parse, too_old
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import masked_keys
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus

@@ -10,8 +10,15 @@ from typing import Literal, TypeAlias
 
 from connect_reconciler.model.actions import Action, ChangeKind, Create, UpdateConfig, old_name
 from connect_reconciler.model.plan import RISKY, Plan, grouped, kinds
-from connect_reconciler.render.reasons import reason_beside, reason_code, reason_text, recreates
-from connect_reconciler.render.words import CONSEQUENCES, GRAVE, kind_words
+from connect_reconciler.render.words import (
+    CONSEQUENCES,
+    GRAVE,
+    kind_words,
+    reason_beside,
+    reason_code,
+    reason_text,
+    recreates,
+)
 from connect_specs.diagnostics import Location
 
 Mark: TypeAlias = Literal["-", "!", "+", "~"]

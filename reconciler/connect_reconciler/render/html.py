@@ -20,9 +20,9 @@ from connect_reconciler.model.plan import Plan, summarize
 from connect_reconciler.render import words
 from connect_reconciler.render.blocks import blocks, titles
 from connect_reconciler.render.effects import effect_text, move_text
-from connect_reconciler.render.reasons import reason_beside
 from connect_reconciler.render.texts import VALUE_LENGTH_MAX, sides, sign
 from connect_reconciler.render.warnings import about_unchanged, shown
+from connect_reconciler.render.words import reason_beside
 from connect_specs.printable import lines_of, one_line
 
 

@@ -8,7 +8,6 @@ from connect_reconciler.model.actions import Action, FieldChange
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.render.blocks import Block, Mark, blocks
 from connect_reconciler.render.effects import effect_text, move_text
-from connect_reconciler.render.reasons import step
 from connect_reconciler.render.texts import PLAIN, Role, Style, change_text, sign
 from connect_reconciler.render.warnings import Group, grouped, hidden_note, place_in_file, shown
 from connect_reconciler.render.words import (
@@ -16,6 +15,7 @@ from connect_reconciler.render.words import (
     details,
     effects,
     harmless,
+    step,
     summary_line,
 )
 from connect_specs.diagnostics import Diagnostic

@@ -16,7 +16,6 @@ from connect_reconciler.model.plan import Plan
 from connect_reconciler.render.blocks import Block, blocks, titles
 from connect_reconciler.render.effects import effect_text, move_text
 from connect_reconciler.render.fit import Chosen, Part, Section, fitted
-from connect_reconciler.render.reasons import step
 from connect_reconciler.render.texts import long_text, sides, sign
 from connect_reconciler.render.warnings import Group, grouped, hidden_note, place_in_file, shown
 from connect_reconciler.render.words import (
@@ -24,6 +23,7 @@ from connect_reconciler.render.words import (
     details,
     effects,
     harmless,
+    step,
     summary_line,
 )
 from connect_specs.diagnostics import Diagnostic

@@ -15,7 +15,7 @@ from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.rollback.rollback import in_scope
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.plan.verification import ensure_rest
-from connect_reconciler.render.reasons import reason_text
+from connect_reconciler.render.words import reason_text
 from connect_specs.desired import Pin
 from connect_specs.diagnostics import Invalid
 from support.applying import Applying, desired_of, names

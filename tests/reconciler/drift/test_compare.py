@@ -15,8 +15,14 @@ from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import fingerprint
-from connect_reconciler.render.drift import MARKDOWN_MAX, drift_markdown, drift_text, sentence
-from connect_reconciler.render.drift_json import finding_line, summary_line
+from connect_reconciler.render.drift import (
+    MARKDOWN_MAX,
+    drift_markdown,
+    drift_text,
+    finding_json,
+    sentence,
+    summary_json,
+)
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from connect_specs.partitions import content_hash
@@ -96,7 +102,7 @@ class World:
 
 
 def short(finding: Finding) -> str:
-    whose = json.loads(finding_line(finding))["whose"] or "-"
+    whose = json.loads(finding_json(finding))["whose"] or "-"
     return f"{finding.kind.value} {whose} | {sentence(finding)}"
 
 
@@ -307,7 +313,7 @@ def test_secrets_are_told_apart_and_never_shown(case: str) -> None:
     world, expected = SECRETS[case]
     found = world.drift()
     assert [short(finding) for finding in found.findings] == expected
-    shown = drift_text(found) + drift_markdown(found) + "".join(map(finding_line, found.findings))
+    shown = drift_text(found) + drift_markdown(found) + "".join(map(finding_json, found.findings))
     for hidden in ("hunter", secret("hunter2"), secret("hunter3")):
         assert hidden not in shown + repr(found)
 
@@ -438,7 +444,7 @@ def test_connectors_are_counted_and_keys_by_how_often_they_drift() -> None:
     )
     assert "  c0: ~ k: 1 → 2\n      all.yaml:7:3\n" in text
     assert "  owned: its spec is gone: apply deletes it\n  " not in text
-    assert json.loads(summary_line(found))["connectors"]["in_sync"] == 2
+    assert json.loads(summary_json(found))["connectors"]["in_sync"] == 2
 
 
 def test_nothing_to_tell_is_said_with_how_much_was_compared() -> None:
@@ -461,7 +467,7 @@ def test_a_rename_that_is_pending_is_one_thing() -> None:
 def test_json_lines_have_the_documented_fields() -> None:
     world = CASES["both changed"][0]
     found = world.drift()
-    (line,) = map(json.loads, map(finding_line, found.findings))
+    (line,) = map(json.loads, map(finding_json, found.findings))
     assert line == {
         "v": 1,
         "type": "finding",
@@ -480,7 +486,7 @@ def test_json_lines_have_the_documented_fields() -> None:
         "since": None,
         "apply": None,
     }
-    summary = json.loads(summary_line(found))
+    summary = json.loads(summary_json(found))
     assert (summary["v"], summary["type"], summary["drift"]) == (1, "summary", True)
     assert summary["counts"] == {
         "theirs": 0,

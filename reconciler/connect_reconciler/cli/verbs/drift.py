@@ -79,11 +79,15 @@ def drift(
 
 
 def _report(found: Drift, paint: Style, *, as_json: bool, markdown: bool, whole: bool) -> str:
-    from connect_reconciler.render.drift import drift_markdown, drift_text
-    from connect_reconciler.render.drift_json import finding_line, summary_line
+    from connect_reconciler.render.drift import (
+        drift_markdown,
+        drift_text,
+        finding_json,
+        summary_json,
+    )
 
     if as_json:
-        return "\n".join([*map(finding_line, found.findings), summary_line(found)]) + "\n"
+        return "\n".join([*map(finding_json, found.findings), summary_json(found)]) + "\n"
     if markdown:
         return drift_markdown(found, whole=whole)
     return drift_text(found, paint, whole=whole)
@@ -111,15 +115,20 @@ def _go_on(found: Drift, look: Callable[[], Drift], pause_s: float, *, as_json: 
 
 def _show_difference(before: Drift, now: Drift, *, as_json: bool) -> None:
     from connect_reconciler.drift.model import changes
-    from connect_reconciler.render.drift import finding_lines, headline, moment
-    from connect_reconciler.render.drift_json import finding_line, summary_line
+    from connect_reconciler.render.drift import (
+        finding_json,
+        finding_lines,
+        headline,
+        moment,
+        summary_json,
+    )
 
     new, gone = changes(before, now)
     if not new and not gone:
         return
     if as_json:
-        lines = [finding_line(each, "gone") for each in gone]
-        result("\n".join([*lines, *map(finding_line, new), summary_line(now)]))
+        lines = [finding_json(each, "gone") for each in gone]
+        result("\n".join([*lines, *map(finding_json, new), summary_json(now)]))
         return
     paint = style(colour=colour(sys.stdout))
     lines = [f"{moment(now.now_ms)} {headline(now)}"]

@@ -11,8 +11,7 @@ from itertools import groupby
 from typing import Final
 
 from connect_reconciler.model.actions import Action, Adopt, Protect
-from connect_reconciler.model.capabilities import Feature, knows, parse, too_old
-from connect_reconciler.model.live import Live
+from connect_reconciler.model.live import Feature, Live, knows, parse, too_old
 from connect_reconciler.model.secrets import masked_keys
 from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff

@@ -16,7 +16,7 @@ from connect_reconciler.model.plan import Target
 from connect_reconciler.model.reasons import Reason, as_effects, effect
 from connect_reconciler.render.effects import lines_of_effects, move_text
 from connect_reconciler.render.plan_file import models
-from connect_reconciler.render.reasons import reason_text
+from connect_reconciler.render.words import reason_text
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Location, Severity
 from connect_specs.states import TargetState

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
@@ -27,8 +29,9 @@ from connect_reconciler.render.plan_file.convert import (
     target_to,
     warning_to,
 )
-from connect_reconciler.render.plan_file.versions import Document, raised
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
+
+Document: TypeAlias = dict[str, Any]
 
 _AGAIN = "make the plan again"
 # Names in one warning
@@ -81,7 +84,7 @@ def _loaded(document: Document, file: str) -> Plan:
         what = "the plan is not as it was written: its content does not fit its hash"
         raise Invalid(Diagnostic("plan-file.changed", what, Location(file), hint=_AGAIN))
     try:
-        model = models.PlanModel.model_validate_json(json.dumps(raised(document)))
+        model = models.PlanModel.model_validate_json(json.dumps(_raised(document)))
     except ValidationError as error:
         raise Invalid(*_field_problems(error, file)) from None
     return Plan(
@@ -227,3 +230,56 @@ def render_plan_json(plan: Plan) -> dict[str, object]:
         "summary": {kind: counts.get(kind, 0) for kind in KINDS},
         "plan": plan_document(plan),
     }
+
+
+# --- older versions ---
+
+
+def _raised(document: Document) -> Document:
+    """The document in the newest version; as it is if it is that already.
+
+    Each step gives fields that are new in a version the value that means the same. Unknown fields
+    stay, for the models to refuse.
+    """
+    while (step := _STEPS.get(document["format_version"])) is not None:
+        document = step(document)
+    return document
+
+
+def _from_1(document: Document) -> Document:
+    """Version 2 says what each changed key does, the environment that was planned for, and which
+    apply a rollback reverses."""
+    return {
+        "key_id": "",
+        "env": None,
+        "rolls_back": None,
+        **document,
+        "format_version": 2,
+        "actions": _each(document.get("actions"), _action_from_1),
+    }
+
+
+def _from_2(document: Document) -> Document:
+    """Version 3 says which cluster it is by its addresses, where specs are, and which warnings
+    concern only what the plan leaves as it is."""
+    return {"target": None, "places": {}, **document, "format_version": 3}
+
+
+def _action_from_1(action: Document) -> Document:
+    if action.get("action") != "update-config":
+        return action
+    return {**action, "changes": _each(action.get("changes"), _change_from_1)}
+
+
+def _change_from_1(change: Document) -> Document:
+    return {"consequence": "none", "effect": "", **change}
+
+
+def _each(items: object, step: Callable[[Document], Document]) -> object:
+    """Anything but a list of objects stays: the models refuse it and say where it is."""
+    if not isinstance(items, list):
+        return items
+    return [step(item) if isinstance(item, dict) else item for item in items]
+
+
+_STEPS: Mapping[int, Callable[[Document], Document]] = {1: _from_1, 2: _from_2}

@@ -24,7 +24,7 @@ from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.predict import check_plan
 from connect_reconciler.render.effects import move_text
 from connect_reconciler.render.plan_file.file import dump_plan, load_plan
-from connect_reconciler.render.reasons import reason_text
+from connect_reconciler.render.words import reason_text
 from connect_specs.desired import Desired, OffsetEntry, Pin, Position
 from connect_specs.diagnostics import Location
 from connect_specs.partitions import content_hash

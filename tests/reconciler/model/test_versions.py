@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_reconciler.model.capabilities import Feature, knows, parse, too_old
+from connect_reconciler.model.live import Feature, knows, parse, too_old
 
 
 @pytest.mark.parametrize(
