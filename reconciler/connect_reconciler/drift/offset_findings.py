@@ -9,9 +9,8 @@ from connect_reconciler.drift.model import ChangedIn, Detail, Finding, FindingKi
 from connect_reconciler.drift.topic_history import Mark
 from connect_reconciler.model.config_values import Plain
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_reconciler.model.offsets import sink_offset, sink_partition
 from connect_reconciler.plan.diff import recorded_pin
-from connect_reconciler.plan.offsets.source_moves import offset_text, partition_label
+from connect_reconciler.plan.offsets.moves import label_of, place_of
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
 from connect_specs.partitions import partition_key
 from connect_specs.states import TargetState
@@ -94,14 +93,8 @@ def _newest(marks: Iterable[Mark]) -> Mark | None:
 
 
 def _texts(entries: Iterable[OffsetEntry]) -> str:
-    return ", ".join(_text(each) for each in entries)
-
-
-def _text(entry: OffsetEntry) -> str:
-    """`orders-0 at 98000`, or the fields of a source's partition and offset."""
-    partition = sink_partition(entry.partition)
-    label = partition_label(entry.partition) if partition is None else "{}-{}".format(*partition)
-    if entry.offset is None:
-        return f"{label} at none"
-    offset = sink_offset(entry.offset) if partition is not None else None
-    return f"{label} at {offset_text(entry.offset) if offset is None else offset}"
+    """`orders-0 at 98000`, or the fields of a source's partition and offset, for each."""
+    return ", ".join(
+        f"{label_of(each.partition)} at {'none' if each.offset is None else place_of(each)}"
+        for each in entries
+    )

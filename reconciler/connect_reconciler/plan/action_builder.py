@@ -5,14 +5,16 @@ What is to be done, and when, is for order.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connect_reconciler.model.actions import (
     Adopt,
     AlterOffsets,
+    CarryOffsets,
     Create,
     Delete,
+    DeleteOld,
     Forget,
     OffsetMove,
     Pause,
@@ -21,15 +23,24 @@ from connect_reconciler.model.actions import (
     Restart,
     Resume,
     Stop,
+    StopOld,
     UpdateConfig,
 )
-from connect_reconciler.model.offsets import TopicPartition, sink_partition
+from connect_reconciler.model.live import LiveConnector
+from connect_reconciler.model.offsets import Offsets, TopicPartition, sink_offset, sink_partition
 from connect_reconciler.model.reasons import Effect, Effects, Reason, effect
 from connect_reconciler.plan.consequences.explain import summary
 from connect_reconciler.plan.consequences.rule import Setting, first_start, sink_start
 from connect_reconciler.plan.context import Context
-from connect_reconciler.plan.diff import ConnectorDiff, PinChange, managed_state
-from connect_reconciler.plan.offsets.moves import MoveContext, move, reading, totals
+from connect_reconciler.plan.diff import ConnectorDiff, PinChange, Rename, managed_state
+from connect_reconciler.plan.offsets.moves import (
+    MoveContext,
+    label_of,
+    move,
+    place_of,
+    reading,
+    totals,
+)
 from connect_reconciler.plan.predict import changes_place
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import sink_group
@@ -43,6 +54,11 @@ class ActionBuilder:
 
     changes: ConnectorDiff
     context: Context
+
+    @property
+    def name(self) -> str:
+        """The connector's name."""
+        return self.changes.name
 
     def create(self, initial: TargetState, restore_to: TargetState | None) -> Create:
         """Its first state is `initial`; `restore_to` if it waits there for its offsets."""
@@ -58,7 +74,7 @@ class ActionBuilder:
         if self.changes.pin is None:
             effects += self._beginning()
         return Create(
-            connector=self.changes.name,
+            connector=self.name,
             reason=reason,
             effects=tuple(effects),
             config=self.changes.values,
@@ -68,16 +84,12 @@ class ActionBuilder:
 
     def adopt(self) -> Adopt:
         """It is live and unowned, and has a spec."""
-        return Adopt(
-            connector=self.changes.name,
-            reason=Reason("unowned"),
-            effects=(effect("adopted"),),
-        )
+        return Adopt(connector=self.name, reason=Reason("unowned"), effects=(effect("adopted"),))
 
     def update_config(self) -> UpdateConfig:
         """The whole config, with what changes in it."""
         return UpdateConfig(
-            connector=self.changes.name,
+            connector=self.name,
             reason=Reason("keys-differ"),
             effects=summary(self.changes),
             config=self.changes.values,
@@ -88,7 +100,7 @@ class ActionBuilder:
         """Until its spec changes, or only while its offsets move."""
         lasting = restore_to is None
         return Stop(
-            connector=self.changes.name,
+            connector=self.name,
             reason=self._state_reason() if lasting else Reason("for-offsets"),
             effects=(effect("tasks-end"),) if lasting else (),
             restore_to=restore_to,
@@ -97,37 +109,31 @@ class ActionBuilder:
     def stay_stopped(self) -> Stop:
         """Stopped already, but by an apply that meant to bring it back."""
         return Stop(
-            connector=self.changes.name,
+            connector=self.name,
             reason=Reason("held-and-now-stopped"),
             effects=(effect("stays-stopped"),),
         )
 
     def alter_offsets(self, pin: PinChange) -> AlterOffsets | ResetOffsets:
         """The pin's offsets, or none at all."""
-        name, reason = self.changes.name, Reason("pin-new")
+        reason = Reason("pin-new")
         asked = self.changes.spec.pin if self.changes.spec else None
         if asked is not None and asked.to is not None:
             reason = Reason("pin-new", to=asked.to, resolved=bool(asked.set))
         if pin.again:
             reason = Reason("pin-drifted")
         moving = self._move_context()
+        entries = moving.before.removed() if pin.entries is None else pin.entries
+        moves = tuple(move(entry, moving) for entry in sorted(entries, key=_in_order))
+        effects = totals(moves)
+        kind: type[AlterOffsets | ResetOffsets] = AlterOffsets
         if pin.entries is None:
-            moves = _moves(moving.before.removed(), moving)
-            effects = totals(moves) or (() if moves else self._nothing_to_forget())
-            return ResetOffsets(
-                connector=name,
-                reason=reason,
-                effects=effects,
-                pin=pin.pin,
-                pin_hash=pin.content_hash,
-                moves=moves,
-                held=pin.held,
-            )
-        moves = _moves(pin.entries, moving)
-        return AlterOffsets(
-            connector=name,
+            kind = ResetOffsets
+            effects = effects or (() if moves else self._nothing_to_forget())
+        return kind(
+            connector=self.name,
             reason=reason,
-            effects=totals(moves),
+            effects=effects,
             pin=pin.pin,
             pin_hash=pin.content_hash,
             moves=moves,
@@ -139,42 +145,35 @@ class ActionBuilder:
         effects: Effects = (effect("tasks-idle"),)
         if self._stopped_before():
             effects = () if self.changes.moves_offsets else (effect("no-tasks"),)
-        return Pause(connector=self.changes.name, reason=self._state_reason(), effects=effects)
+        return Pause(connector=self.name, reason=self._state_reason(), effects=effects)
 
     def resume(self) -> Resume:
         """As its spec says, or to the state before the apply."""
         effects: Effects = (effect("tasks-start" if self._stopped_before() else "goes-on"),)
         if self.changes.moves_offsets:
             effects = ()  # the moves say where
-        return Resume(connector=self.changes.name, reason=self._state_reason(), effects=effects)
+        return Resume(connector=self.name, reason=self._state_reason(), effects=effects)
 
     def restart(self) -> Restart:
         """Its tasks failed, and neither a pause nor a resume changes that."""
         return Restart(
-            connector=self.changes.name,
-            reason=Reason("failed"),
-            effects=(effect("failed-tasks-start"),),
+            connector=self.name, reason=Reason("failed"), effects=(effect("failed-tasks-start"),)
         )
 
     def delete(self) -> Delete:
         """This project owns it, and its spec was removed."""
-        name, kind = self.changes.name, self.changes.kind
-        effects = []
-        if kind == "sink" and self.changes.live is not None:
-            config = self.changes.redactor.shown(self.changes.live.config)
-            group = sink_group(name, config, self.context.worker)
-            effects.append(effect("group-keeps-offsets", group=group))
-        else:
-            effects.append(effect("offsets-stay"))
-        pins = sum(connector == name for connector, _ in self.context.live.ledger.pins)
-        if pins:
+        effects = [effect("offsets-stay")]
+        if self.changes.kind == "sink" and self.changes.live is not None:
+            group = self._group(self.name, self.changes.live.config)
+            effects = [effect("group-keeps-offsets", group=group)]
+        if self.context.live.ledger.pins_of(self.name):
             effects.append(effect("pins-forgotten"))
-        return Delete(connector=name, reason=Reason("spec-gone"), effects=tuple(effects))
+        return Delete(connector=self.name, reason=Reason("spec-gone"), effects=tuple(effects))
 
     def forget(self) -> Forget:
         """This project owns it, and neither spec nor connector exists."""
         return Forget(
-            connector=self.changes.name,
+            connector=self.name,
             reason=Reason("spec-and-connector-gone"),
             effects=(effect("only-the-ledger"),),
         )
@@ -182,7 +181,7 @@ class ActionBuilder:
     def protect(self, *, prevent_delete: bool) -> Protect:
         """Sets or lifts its protection against deletion."""
         return Protect(
-            connector=self.changes.name,
+            connector=self.name,
             reason=Reason("prevent-delete"),
             effects=(effect("protected" if prevent_delete else "not-protected"),),
             prevent_delete=prevent_delete,
@@ -203,10 +202,7 @@ class ActionBuilder:
         return not self.changes.carries and changes_place(self.changes.kind, keys)
 
     def _nothing_to_forget(self) -> Effects:
-        unread = (
-            self._changes_place()
-            and self.changes.name not in self.context.live.offsets_after_change
-        )
+        unread = self._changes_place() and self.name not in self.context.live.offsets_after_change
         return (effect("unread-offsets-forgotten" if unread else "no-offsets-to-forget"),)
 
     def _move_context(self) -> MoveContext:
@@ -225,6 +221,10 @@ class ActionBuilder:
             reading(reader),
             self.context.live.unread_offsets.get(changes.name, ""),
         )
+
+    def _group(self, name: str, config: Mapping[str, str]) -> str:
+        """The group as it may be shown."""
+        return sink_group(name, self.changes.redactor.shown(config), self.context.worker)
 
     def _stopped_before(self) -> bool:
         live = self.changes.live
@@ -246,10 +246,149 @@ class ActionBuilder:
         return Reason("state", changes.live.target)
 
 
-def _moves(entries: Iterable[OffsetEntry], context: MoveContext) -> tuple[OffsetMove, ...]:
-    return tuple(move(entry, context) for entry in sorted(entries, key=_place))
+@dataclass(frozen=True, slots=True)
+class RenameBuilder(ActionBuilder):
+    """Builds the actions of a connector that is renamed, besides those of any."""
+
+    rename: Rename
+
+    def stop_old(self) -> StopOld:
+        """Its offsets must stand still before they are carried."""
+        old, connector = self.rename.old, self.rename.live
+        restore_to = self._old_target()
+        effects = []
+        if connector is not None and connector.target is TargetState.STOPPED:
+            effects.append(effect("old-stays-stopped"))
+        if self.rename.owned is None:
+            effects.append(effect("old-adopted"))
+        return StopOld(
+            connector=self.name,
+            reason=Reason("renamed"),
+            effects=tuple(effects),
+            old=old,
+            restore_to=restore_to,
+        )
+
+    def create(self, initial: TargetState, restore_to: TargetState | None) -> Create:
+        """The new name, with the old one's config but for what its spec changes."""
+        old = self.rename.old
+        return Create(
+            connector=self.name,
+            reason=Reason("renamed"),
+            effects=(effect("created-for-old", old=old), *self._config()),
+            config=self.changes.values,
+            initial_state=initial,
+            restore_to=restore_to,
+            renamed_from=old,
+            changes=self.changes.moved,
+        )
+
+    def carry(self) -> CarryOffsets:
+        """All offsets of the old name, and no others."""
+        name, old = self.name, self.rename.old
+        moves = tuple(sorted(self._moves(), key=lambda move: partition_key(move.entry.partition)))
+        count = sum(move.entry.offset is not None for move in moves)
+        effects: Effects = ()  # each move says where it goes on
+        if not count:
+            effects = (effect("nothing-to-carry", old=old, name=name),)
+        elif self._same_group():
+            effects = (effect("carried-in-group", count=count),)
+        elif not any(each.effects for each in self.changes.moved) and not any(
+            self._beyond(move.entry) for move in moves
+        ):
+            effects = (effect("carried-exactly", count=count),)
+        return CarryOffsets(
+            connector=name, reason=Reason("continues"), effects=effects, old=old, moves=moves
+        )
+
+    def delete_old(self) -> DeleteOld:
+        """The old name, once the new one has its offsets."""
+        name, old, connector = self.name, self.rename.old, self.rename.live
+        reset = connector is not None and not self._shared_group(connector)
+        if connector is None:
+            effects = [effect("old-already-gone")]
+        elif reset and connector.kind == "sink":
+            effects = [
+                effect(
+                    "old-group-deleted",
+                    group=self._group(connector.name, connector.config),
+                    old=old,
+                )
+            ]
+        elif reset:
+            effects = [effect("old-offsets-forgotten", old=old)]
+        else:
+            effects = [
+                effect(
+                    "old-group-stays", group=self._group(connector.name, connector.config), old=old
+                )
+            ]
+        if self.context.live.ledger.pins_of(old):
+            effects.append(effect("old-pins-count", name=name))
+        return DeleteOld(
+            connector=name, reason=Reason("carried"), effects=tuple(effects), old=old, reset=reset
+        )
+
+    def _old_target(self) -> TargetState | None:
+        """The state to restore for the old connector if the rename is given up."""
+        connector, owned = self.rename.live, self.rename.owned
+        if connector is None or connector.target is not TargetState.STOPPED:
+            return None if connector is None else connector.target
+        return None if owned is None else owned.restore_to
+
+    def _config(self) -> Effects:
+        found = self.changes.moved
+        if not found:
+            return (effect("config-of-old", old=self.rename.old),)
+        return tuple(dict.fromkeys(each for change in found for each in change.effects))
+
+    def _moves(self) -> list[OffsetMove]:
+        """Each partition of the old name, and what an earlier connector of the new name left."""
+        name = self.name
+        left = self.context.live.offsets_of(name)
+        carried = self.rename.live.offsets if self.rename.live else Offsets()
+        found = []
+        for entry in carried:
+            was = left.entry(entry.partition)
+            goes_on = effect(
+                "goes-on-at",
+                partition=label_of(entry.partition),
+                offset=place_of(entry),
+                later=None if reading(self.rename.live) is None else effect("or-later"),
+                beyond=self._beyond(entry),
+            )
+            found.append(OffsetMove(entry, was, goes_on, "same"))
+        for was in left:
+            if was.partition not in carried:
+                label, offset = label_of(was.partition), place_of(was)
+                left_over = effect("left-by-earlier", partition=label, offset=offset, name=name)
+                gone = OffsetEntry(was.partition, None)
+                found.append(OffsetMove(gone, was, left_over, "forgotten"))
+        return found
+
+    def _beyond(self, entry: OffsetEntry) -> Effect | None:
+        """A topic that was made anew is read from where the consumer's auto.offset.reset says."""
+        at, number = sink_partition(entry.partition), sink_offset(entry.offset)
+        log = None if at is None else self.context.live.logs_of(self.name).ranges.get(at)
+        if log is None or number is None or number <= log.latest:
+            return None
+        start = sink_start(self.changes.written or {}, self.context.worker)
+        return effect("goes-on-beyond-end", end=str(log.latest), start=start)
+
+    def _same_group(self) -> bool:
+        old = self.rename.live
+        if old is None or old.kind != "sink":
+            return False
+        return self._group(old.name, old.config) == self._group(
+            self.name, self.changes.written or {}
+        )
+
+    def _shared_group(self, old: LiveConnector) -> bool:
+        """Whether another sink, the new name's or any, reads with the old one's group, or will."""
+        group = sink_group(old.name, old.config, self.context.worker)
+        return old.kind == "sink" and bool(self.context.other_readers(group, old.name))
 
 
-def _place(entry: OffsetEntry) -> tuple[TopicPartition, str]:
+def _in_order(entry: OffsetEntry) -> tuple[TopicPartition, str]:
     """Partition 10 of a topic comes after its partition 9."""
     return sink_partition(entry.partition) or ("", 0), partition_key(entry.partition)

@@ -54,11 +54,10 @@ from connect_reconciler.model.preconditions import (
     TargetIs,
 )
 from connect_reconciler.model.secrets import config_fingerprint
-from connect_reconciler.plan.action_builder import ActionBuilder
+from connect_reconciler.plan.action_builder import ActionBuilder, RenameBuilder
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
-from connect_reconciler.plan.rename_builder import RenameBuilder
 from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
 
@@ -99,52 +98,46 @@ def _with_preconditions(changes: ConnectorDiff, context: Context) -> tuple[Actio
 def _steps(changes: ConnectorDiff, context: Context) -> Iterator[Action]:
     builder = ActionBuilder(changes, context)
     if changes.rename is None:
-        yield from _own_steps(changes, builder, None)
+        yield from _own_steps(changes, builder)
         return
-    renaming = RenameBuilder(changes, changes.rename, context)
+    renaming = RenameBuilder(changes, context, changes.rename)
     if changes.carries:  # R7
         yield renaming.stop_old()
-        yield from _own_steps(changes, builder, renaming)
+        yield from _own_steps(changes, renaming)
         yield renaming.delete_old()
     elif changes.existence == "create":
         # Someone deleted the new one, whose offsets are still there and newer than the old one's
         yield renaming.delete_old()
-        yield from _own_steps(changes, builder, None)
+        yield from _own_steps(changes, builder)
     else:
-        yield from _own_steps(changes, builder, None)
+        yield from _own_steps(changes, builder)
         yield renaming.delete_old()
 
 
-def _own_steps(
-    changes: ConnectorDiff, builder: ActionBuilder, renaming: RenameBuilder | None
-) -> Iterator[Action]:
+def _own_steps(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action]:
     match changes.existence:
         case "delete":
             yield builder.delete()
         case "forget":
             yield builder.forget()
         case "create":
-            yield from _creation(changes, builder, renaming)
+            yield from _creation(changes, builder)
         case "adopt" | "keep":
-            yield from _update(changes, builder, renaming)
+            yield from _update(changes, builder)
         case _:
             assert_never(changes.existence)
 
 
-def _creation(
-    changes: ConnectorDiff, builder: ActionBuilder, renaming: RenameBuilder | None
-) -> Iterator[Action]:
+def _creation(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action]:
     held = changes.moves_offsets and changes.goal is not TargetState.STOPPED
     initial = TargetState.STOPPED if held else changes.goal
-    yield (renaming or builder).create(initial, changes.goal if held else None)
+    yield builder.create(initial, changes.goal if held else None)
     yield from _protection(changes, builder)
-    yield from _offsets(changes, builder, renaming)
+    yield from _offsets(changes, builder)
     yield from _go_to(changes.goal, initial, builder)
 
 
-def _update(
-    changes: ConnectorDiff, builder: ActionBuilder, renaming: RenameBuilder | None
-) -> Iterator[Action]:
+def _update(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action]:
     if changes.live is None:
         return
     if changes.existence == "adopt":
@@ -166,7 +159,7 @@ def _update(
             yield builder.restart()
     if changes.config:
         yield builder.update_config()  # R2
-    yield from _offsets(changes, builder, renaming)
+    yield from _offsets(changes, builder)
     if target is paused and goal is TargetState.RUNNING and failed:
         # Resuming leaves failed tasks failed; before it, so that a kill in between forgets nothing
         yield builder.restart()
@@ -185,11 +178,9 @@ def _protection(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Acti
         yield builder.protect(prevent_delete=changes.prevent_delete)
 
 
-def _offsets(
-    changes: ConnectorDiff, builder: ActionBuilder, renaming: RenameBuilder | None
-) -> Iterator[Action]:
-    if renaming is not None and changes.carries:
-        yield renaming.carry()
+def _offsets(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action]:
+    if isinstance(builder, RenameBuilder):
+        yield builder.carry()
     if changes.pin is not None:
         yield builder.alter_offsets(changes.pin)
 

@@ -22,7 +22,7 @@ from connect_reconciler.plan.offsets.source_moves import (
     source_move,
     stays,
 )
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, Partition
 from connect_specs.states import TargetState
 
 
@@ -95,11 +95,8 @@ def totals(moves: Iterable[OffsetMove]) -> Effects:
     gone = sum(each.gone for each in counts)
     parts = []
     if again:
-        parts.append(
-            effect(
-                "delivers-again" if exact else "delivers-at-least-again", count=again, lasted=None
-            )
-        )
+        code: EffectCode = "delivers-again" if exact else "delivers-at-least-again"
+        parts.append(effect(code, count=again, lasted=None))
     if skipped:
         parts.append(effect("skips" if exact else "skips-at-most", count=skipped, lasted=None))
     if gone:
@@ -114,15 +111,12 @@ def totals(moves: Iterable[OffsetMove]) -> Effects:
 def _moved(entry: OffsetEntry, before: OffsetEntry | None, context: MoveContext) -> Moved:
     tp = sink_partition(entry.partition)
     if context.unknown and before is None:
-        label = partition_label(entry.partition) if tp is None else _label(tp)
         there = sink_text(sink_offset(entry.offset))
         if entry.offset and tp is None:
             there = offset_text(entry.offset)
-        return (
-            effect("from-unknown", partition=label, new=there, why=context.unknown),
-            "unclear",
-            None,
-        )
+        label = label_of(entry.partition)
+        unknown = effect("from-unknown", partition=label, new=there, why=context.unknown)
+        return unknown, "unclear", None
     was = None if before is None else before.offset
     if context.kind != "sink" or tp is None:
         return source_move(entry.partition, was, entry.offset, reads_on=context.reads_on)
@@ -234,6 +228,18 @@ def _started(tp: TopicPartition, new: int, context: MoveContext) -> Moved:
 def sink_text(offset: int | None) -> str | Effect:
     """A sink's offset as a sentence has it."""
     return effect("none") if offset is None else str(offset)
+
+
+def label_of(partition: Partition) -> str:
+    """`orders-0`, or the fields that name a source's partition."""
+    tp = sink_partition(partition)
+    return partition_label(partition) if tp is None else _label(tp)
+
+
+def place_of(entry: OffsetEntry) -> str:
+    """`98000`, or the fields of a source's offset."""
+    number = sink_offset(entry.offset) if sink_partition(entry.partition) else None
+    return offset_text(entry.offset or {}) if number is None else str(number)
 
 
 def _label(tp: TopicPartition) -> str:
