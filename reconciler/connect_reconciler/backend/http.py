@@ -121,10 +121,7 @@ class HttpCluster:
 
     def _look(self, name: str) -> Mapping[str, str] | None:
         """The config, requested once: callers repeat the request themselves."""
-        found: Mapping[str, str] | None = self._client.read(
-            connector_path(name, "config"), shapes.config, once=True
-        )
-        return found
+        return self._client.read(connector_path(name, "config"), shapes.config, once=True)
 
     def update_config(self, name: str, config: Mapping[str, str]) -> None:
         body, done = dict(config), self._has(name, config)
@@ -145,16 +142,10 @@ class HttpCluster:
         self._change("PATCH", name, "config", body=dict(changes), expect=shapes.UPDATED, done=done)
 
     def config(self, name: str) -> Mapping[str, str] | None:
-        found: Mapping[str, str] | None = self._client.read(
-            connector_path(name, "config"), shapes.config
-        )
-        return found
+        return self._client.read(connector_path(name, "config"), shapes.config)
 
     def status(self, name: str) -> ConnectorStatus | None:
-        found: ConnectorStatus | None = self._client.read(
-            connector_path(name, "status"), shapes.status
-        )
-        return found
+        return self._client.read(connector_path(name, "status"), shapes.status)
 
     def stop(self, name: str) -> None:
         self._change("PUT", name, "stop")
@@ -174,9 +165,7 @@ class HttpCluster:
 
     def offsets(self, name: str) -> Sequence[OffsetEntry]:
         path = connector_path(name, "offsets")
-        found: Sequence[OffsetEntry] | None = self._client.read(
-            path, shapes.offsets, exists=name in self._made
-        )
+        found = self._client.read(path, shapes.offsets, exists=name in self._made)
         if found is None:
             raise RequestError(404, f"Connector {name} not found")
         return found

@@ -80,14 +80,10 @@ class RestPlugins:
         self._client = client
 
     def listed(self) -> Sequence[Json]:
-        found: Sequence[Json] = self._client.must(
-            "/connector-plugins?connectorsOnly=false", shapes.maps
-        )
-        return found
+        return self._client.must("/connector-plugins?connectorsOnly=false", shapes.maps)
 
     def keys(self, name: str) -> Sequence[Json] | None:
-        found: Sequence[Json] | None = self._client.read(f"{_path(name)}/config", shapes.maps)
-        return found
+        return self._client.read(f"{_path(name)}/config", shapes.maps)
 
     def validate(self, config: Mapping[str, str]) -> Validation:
         """What is wrong with a config, which names its class."""

@@ -144,9 +144,7 @@ class RestReadBack:
         told: list[ConnectorInfo | None] = []
 
         def followed() -> bool:
-            info: ConnectorInfo | None = self.client.read(
-                connector_path(name), shapes.connector, exists=exists
-            )
+            info = self.client.read(connector_path(name), shapes.connector, exists=exists)
             told.append(info)
             return info is None or written is None or same_spec(info.config, written)
 

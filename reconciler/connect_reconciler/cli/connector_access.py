@@ -35,14 +35,19 @@ Force = Annotated[
 
 
 @contextmanager
-def cluster_of(project: Project, name: str, *, reads: bool = False) -> Iterator[Cluster]:
+def cluster_of(
+    project: Project, name: str, *, reads: bool = False, force: bool = True
+) -> Iterator[Cluster]:
     """The leader, wherever it is; this process leads while the context lasts if nobody does.
 
     It is asked about connector `name`, and only that if it `reads`. Why it refuses is told without
-    that one's secrets.
+    that one's secrets. Without `force` raises Invalid for a connector of another project.
     """
-    with backend_of(project) as backend, cluster_at(backend, name, reads=reads) as cluster:
-        yield cluster
+    with backend_of(project) as backend:
+        if not force:
+            ensure_owner(known(backend, name), project)
+        with cluster_at(backend, name, reads=reads) as cluster:
+            yield cluster
 
 
 @contextmanager
@@ -186,12 +191,6 @@ def known(backend: Backend, name: str) -> Known:
     if owned is None and config is not None:
         owned = _owned_by_config(name, config)
     return Known(name, config, owned)
-
-
-def ensure_ours(backend: Backend, name: str, *, force: bool) -> None:
-    """Raises Invalid for a connector of another project, unless forced."""
-    if not force:
-        ensure_owner(known(backend, name), backend.project)
 
 
 def ensure_owner(found: Known, project: Project) -> None:

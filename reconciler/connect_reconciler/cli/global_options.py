@@ -66,13 +66,14 @@ def _set_var(context: typer.Context, given: list[str] | None) -> None:
 
 
 def _log_to_stderr(context: typer.Context, wanted: bool) -> None:
-    log_requests(context, verbose=bool(wanted), file=None)
+    if wanted:
+        _log_requests(context, "stderr", lambda: _Handler(sys.stderr))
 
 
 def _log_to_file(context: typer.Context, file: Path | None) -> None:
     if file is not None:
-        here = context.obj or Invocation(Path.cwd())
-        log_requests(context, verbose=False, file=here.path(file))
+        path = (context.obj or Invocation(Path.cwd())).path(file)
+        _log_requests(context, str(path), lambda: _Handler(_opened(path), owns=True))
 
 
 def _options(
@@ -134,14 +135,6 @@ def _options(
     """Declares the options; never called."""
 
 
-def log_requests(context: typer.Context, *, verbose: bool, file: Path | None) -> None:
-    """Logs requests to stderr, or to the file, until the command ends. Raises Invalid."""
-    if verbose:
-        _add(context, "stderr", lambda: _Handler(sys.stderr))
-    if file is not None:
-        _add(context, str(file), lambda: _Handler(_opened(file), owns=True))
-
-
 class _Handler(logging.StreamHandler[IO[str]]):
     """Stops logging, without an error, when its stream cannot be written."""
 
@@ -178,8 +171,9 @@ class _Format(logging.Formatter):
         return "".join(each if each.isprintable() else " " for each in text)
 
 
-def _add(context: typer.Context, where: str, make: Callable[[], logging.Handler]) -> None:
-    """Adds one handler per place, even if the option is given before and after the verb."""
+def _log_requests(context: typer.Context, where: str, make: Callable[[], logging.Handler]) -> None:
+    """Logs requests until the command ends; once for each place, even if the option is given before
+    and after the verb."""
     logger = logging.getLogger(_PREFIX.rstrip("."))
     if any(each.name == where for each in logger.handlers):
         return

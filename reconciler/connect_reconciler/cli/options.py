@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from connect_reconciler.plan.scope import Scope
     from connect_specs.desired import Project
 
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
-_UNITS_S = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+\.?\d*|\.\d+)(ms|s|min|m|h|)")
+_UNITS_S = {"ms": 0.001, "s": 1.0, "": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+_SHORTEST_S = 0.1
 
 
 class Warned(StrEnum):
@@ -135,10 +135,10 @@ def ensure_whole(scope: Scope) -> None:
 
 def duration(text: str | float) -> float:
     """A duration such as `90`, `30s`, `5m` or `1h`, in seconds. Raises BadParameter."""
-    found = _DURATION.fullmatch(str(text).strip())
+    found = _seconds(str(text).strip())
     if found is None:
         raise typer.BadParameter(f"{text!r} is not a duration; write 90, 30s, 5m or 1h")
-    return float(found[1]) * _SECONDS[found[2]]
+    return found
 
 
 def duration_text(seconds: float) -> str:
@@ -151,14 +151,19 @@ def duration_text(seconds: float) -> str:
 
 def seconds(text: str) -> float:
     """The interval of `--every`: `30s` as 30.0. Raises Invalid below 0.1 s."""
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = _UNITS_S.get(text[len(number) :] or "s")
-    if unit is None or not number.replace(".", "", 1).isdecimal() or float(number) * unit < 0.1:
+    found = _seconds(text)
+    if found is None or found < _SHORTEST_S:
         hint = "write a number with s, min or h: 30s"
         raise Invalid(
             Diagnostic("usage", f"{text!r} is not a valid interval", "--every", hint=hint)
         )
-    return float(number) * unit
+    return found
+
+
+def _seconds(text: str) -> float | None:
+    """A number with a unit, or without one in seconds; None for anything else."""
+    found = _DURATION.fullmatch(text)
+    return None if found is None else float(found[1]) * _UNITS_S[found[2]]
 
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

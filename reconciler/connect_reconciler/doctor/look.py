@@ -201,12 +201,9 @@ def _rest_side(rest: RestClient) -> RestSide:
 
 def _offsets(rest: RestClient, name: str) -> tuple[OffsetEntry, ...] | None:
     try:
-        found: tuple[OffsetEntry, ...] | None = rest.read(
-            connector_path(name, "offsets"), shapes.offsets
-        )
+        return rest.read(connector_path(name, "offsets"), shapes.offsets)
     except RequestError:
         return None
-    return found
 
 
 def _unfinished(backend: Backend) -> Iterator[Finding]:

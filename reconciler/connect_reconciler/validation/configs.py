@@ -14,6 +14,7 @@ from typing import Final
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.observe.plugin_facts import kinds_of, passwords, passwords_in
 from connect_reconciler.backend.plugins import RestPlugins, local_definitions
+from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import follows_from_another
 from connect_reconciler.model.config_values import without_reserved
@@ -216,8 +217,8 @@ def _ask(backend: Backend, written: Iterable[Written]) -> tuple[ClusterAnswers, 
 def _slots(runtime: RestClient) -> int | None:
     """How many tasks the runtime can run at once; None where it does not tell, or not yet."""
     try:
-        slots = runtime.read("/runtime")["slots"]
-    except (ConnectError, RequestError, KeyError, TypeError):
+        slots = (runtime.read("/runtime", shapes.a_map) or {}).get("slots")
+    except (ConnectError, RequestError):
         return None
     return slots if isinstance(slots, int) and slots > 0 else None
 

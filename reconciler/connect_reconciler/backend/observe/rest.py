@@ -124,7 +124,7 @@ def ledger_over_rest(
 def connectors_over_rest(client: RestClient, pool: ThreadPoolExecutor) -> dict[str, Listed]:
     """All connectors, by name. Raises Unreachable where something else than Connect answers."""
     listed = pool.submit(client.must, "/connectors", shapes.names)
-    found: dict[str, Listed] = client.must("/connectors?expand=info&expand=status", shapes.expanded)
+    found = client.must("/connectors?expand=info&expand=status", shapes.expanded)
     # Connect leaves out of that list what has no status yet
     missing = set(listed.result()) - found.keys()
     if missing:
@@ -182,13 +182,10 @@ def _ours(name: str, ledger: LedgerState, desired: Desired) -> bool:
 
 def _offsets(client: RestClient, name: str) -> tuple[OffsetEntry, ...] | Diagnostic:
     try:
-        found: tuple[OffsetEntry, ...] | None = client.read(
-            connector_path(name, "offsets"), shapes.offsets
-        )
+        return client.read(connector_path(name, "offsets"), shapes.offsets) or ()
     except RequestError as error:
         what = f"the offsets of {name} cannot be read, so effects on them are not told"
         return Diagnostic("observe.no-offsets", what, name, error.message, severity="warning")
-    return found or ()
 
 
 def _covered(

@@ -19,7 +19,6 @@ from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.connection import shown_url
 from connect_reconciler.model.ledger import Owned
-from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.kafka.election import ApacheGroup, find_leader
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
@@ -273,6 +272,6 @@ def rest_side(rest: RestClient) -> RestSide:
     about, listed = rest.about(), rest.must("/connectors", shapes.names)
     # Leaves out what has no status yet
     path, parse = "/connectors?expand=status", shapes.expanded_statuses
-    statuses: dict[str, ConnectorStatus] = rest.must(path, parse) if listed else {}
+    statuses = rest.must(path, parse) if listed else {}
     workers = {name: each.connector.worker_id for name, each in statuses.items()}
     return RestSide(about.kafka_cluster_id, dict.fromkeys(listed, "") | workers, about.version)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -41,6 +41,8 @@ from connect_reconciler.backend.rest.refusals import (
 from connect_reconciler.backend.rest.shapes import ACCEPTED, About, Expected
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
+
+T = TypeVar("T")
 
 _CONFLICT = 409
 
@@ -88,8 +90,7 @@ class RestClient:
 
     def about(self) -> About:
         """What answers says that it is. Raises Unreachable where that is not a Connect cluster."""
-        found: About = self.must("/", shapes.about)
-        return found
+        return self.must("/", shapes.about)
 
     def close(self) -> None:
         self._client.close()
@@ -100,23 +101,24 @@ class RestClient:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def must(self, path: str, parse: Callable[[Any], Any] = shapes.as_it_is) -> Any:
+    def must(self, path: str, parse: Callable[[Any], T]) -> T:
         """The answer to GET where every Connect cluster has one. Raises as `read` does, and
         Unreachable for 404."""
         request = Asked(self._target, "GET", path)
         response = self._got(request, exists=False)
         if response.status_code == 404:
             raise not_connect(request, response)
-        return self._body(request, response, Expected((200,), parse))
+        found: T = self._body(request, response, Expected((200,), parse))
+        return found
 
     def read(
         self,
         path: str,
-        parse: Callable[[Any], Any] = shapes.as_it_is,
+        parse: Callable[[Any], T],
         *,
         exists: bool = False,
         once: bool = False,
-    ) -> Any:
+    ) -> T | None:
         """The answer to GET as `parse` makes it; None for 404. A read can always be asked again,
         unless it may only be asked `once`.
 
@@ -128,7 +130,8 @@ class RestClient:
         response = self._got(request, exists=exists, once=once)
         if response.status_code == 404 and connects_text(response) is not None:
             return None
-        return self._body(request, response, Expected((200,), parse))
+        found: T = self._body(request, response, Expected((200,), parse))
+        return found
 
     def change(
         self,

@@ -134,10 +134,6 @@ def message(body: Any) -> str:
     return _text(a_map(body)["message"])
 
 
-def as_it_is(body: Any) -> Any:
-    return body
-
-
 def target_of(status: ConnectorStatus | None) -> TargetState | None:
     """The target state that a status tells; None for one that tells none, such as FAILED."""
     return None if status is None else _TARGETS.get(status.connector.state)

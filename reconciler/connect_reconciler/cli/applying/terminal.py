@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
@@ -25,7 +25,7 @@ from connect_reconciler.apply.report import (
     Started,
     Waiting,
 )
-from connect_reconciler.cli.applying.commands import Run, after_rollback, steps_text
+from connect_reconciler.cli.applying.commands import Run, advised, after_rollback, steps_text
 from connect_reconciler.cli.applying.report import render_outcome, render_report, report_json
 from connect_reconciler.cli.options import Warned, duration_text
 from connect_reconciler.cli.output import colour, confirmed, progress, result, result_json
@@ -43,9 +43,12 @@ if TYPE_CHECKING:
         ApplyReport,
         Progress,
     )
+    from connect_reconciler.backend.backend import Backend
+    from connect_reconciler.backend.lease import Lease
     from connect_reconciler.model.plan import Plan
     from connect_reconciler.workflow.apply import Ended, Undone
     from connect_reconciler.workflow.user import Stop
+    from connect_specs.desired import Project
 # How many connectors the last line names; the others are counted
 _NAMED = 4
 
@@ -111,6 +114,24 @@ class Terminal:
             result_json(_document(ended, self.run))
         elif not self.as_json and ended.report is not None and ended.undone is not None:
             _tell_undone(ended.undone, ended.report.apply_id, self.run)
+
+
+@contextmanager
+def backend_for(
+    run: Run, project: Project, *, waits: bool, takeover: bool
+) -> Iterator[tuple[Backend, Lease | None]]:
+    """The cluster to apply to, and the lease if it is to be taken over. Errors get next steps.
+
+    Raises Invalid where a lease is to be waited for or taken over and there is none.
+    """
+    from connect_reconciler.cli.connecting import backend_of
+
+    with advised(run), backend_of(project) as backend, ExitStack() as stack:
+        if waits:
+            backend.ensure_lease()
+        # Before the cluster is looked at: what the other one does last must not be missed
+        lease = stack.enter_context(backend.take_over(progress)) if takeover else None
+        yield backend, lease
 
 
 def _tell(report: ApplyReport, render: Callable[[ApplyReport], str]) -> None:

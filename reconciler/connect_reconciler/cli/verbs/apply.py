@@ -6,7 +6,6 @@ up; with none, this process leads for as long as it takes, and the next runtime 
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -156,9 +155,8 @@ def apply(
     Safe to kill and rerun: no action is repeated, and unfinished connectors are completed. With
     FILE, applies that saved plan, or changes nothing if the specs no longer produce it.
     """
-    from connect_reconciler.cli.applying.commands import advised, run_of
-    from connect_reconciler.cli.applying.terminal import Terminal, ensure_agreement
-    from connect_reconciler.cli.connecting import backend_of
+    from connect_reconciler.cli.applying.commands import run_of
+    from connect_reconciler.cli.applying.terminal import Terminal, backend_for, ensure_agreement
     from connect_reconciler.cli.plan_output import read_plan
     from connect_reconciler.workflow.apply import ApplyRun
     from connect_reconciler.workflow.planning import observed, planned, specs_and_policies
@@ -180,11 +178,8 @@ def apply(
     saved = None if file is None else read_plan(call.path(file))
     limits = delete_options(max_deletes, allow_empty=allow_empty)
     run = run_of(call, project, scope, file, options=limits)
-    with advised(run), backend_of(project) as backend, ExitStack() as stack:
-        if lock_timeout:
-            backend.ensure_lease()
-        # Before the cluster is looked at: what the other one does last must not be missed
-        lease = stack.enter_context(backend.take_over(progress)) if takeover else None
+    waits = bool(lock_timeout)
+    with backend_for(run, project, waits=waits, takeover=takeover) as (backend, lease):
         replan: Replan
         if saved is None:
             replan = FromSpecs(backend, desired, policies, scope)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,12 +23,12 @@ from connect_reconciler.cli.shell_completion import connector_names
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from connect_reconciler.backend.backend import Backend
     from connect_reconciler.backend.port import Cluster
     from connect_reconciler.cli.connector_access import Known
-    from connect_specs.desired import OffsetEntry, Project
+    from connect_specs.desired import OffsetEntry
 
 
 Name = Annotated[
@@ -50,21 +49,21 @@ def stop(context: typer.Context, name: Name, force: Force = False, as_json: AsJs
         if cluster.runs_tasks:
             _wait_until_stopped(cluster, name)
 
-    _change(context, name, "stopped", act, force=force, as_json=as_json)
+    act_on(context, name, "stopped", act, force=force, as_json=as_json)
 
 
 def pause(
     context: typer.Context, name: Name, force: Force = False, as_json: AsJson = False
 ) -> None:
     """Pause a connector: its tasks stay but process nothing until it is resumed."""
-    _change(context, name, "paused", lambda c: c.pause(name), force=force, as_json=as_json)
+    act_on(context, name, "paused", lambda c: c.pause(name), force=force, as_json=as_json)
 
 
 def resume(
     context: typer.Context, name: Name, force: Force = False, as_json: AsJson = False
 ) -> None:
     """Resume a paused or stopped connector."""
-    _change(context, name, "running", lambda c: c.resume(name), force=force, as_json=as_json)
+    act_on(context, name, "running", lambda c: c.resume(name), force=force, as_json=as_json)
 
 
 def delete(
@@ -122,7 +121,7 @@ def _confirmed(found: Known, backend: Backend) -> bool:
     return confirmed(f"Delete {found.name}?")
 
 
-def _change(
+def act_on(
     context: typer.Context,
     name: str,
     done: str,
@@ -131,43 +130,10 @@ def _change(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Changes a connector that no other project owns."""
-    from connect_reconciler.cli.connecting import backend_of
-    from connect_reconciler.cli.connector_access import ensure_ours
+    """`done` is what the connector then is, in one word. `force`: whoever owns it."""
+    from connect_reconciler.cli.connector_access import cluster_of
 
-    project = invocation(context).project()
-    with backend_of(project) as backend:
-        ensure_ours(backend, name, force=force)
-        _act_over(backend, name, done, act, as_json=as_json)
-
-
-def act_on(
-    context: typer.Context,
-    name: str,
-    done: str,
-    act: Callable[[Cluster], None],
-    *,
-    as_json: bool,
-) -> None:
-    """`done` is what the connector then is, in one word."""
-    from connect_reconciler.cli.connecting import backend_of
-
-    project = invocation(context).project()
-    with backend_of(project) as backend:
-        _act_over(backend, name, done, act, as_json=as_json)
-
-
-def _act_over(
-    backend: Backend,
-    name: str,
-    done: str,
-    act: Callable[[Cluster], None],
-    *,
-    as_json: bool,
-) -> None:
-    from connect_reconciler.cli.connector_access import cluster_at
-
-    with cluster_at(backend, name) as cluster:
+    with cluster_of(invocation(context).project(), name, force=force) as cluster:
         act(cluster)
         runs = cluster.runs_tasks
     _report(name, done, runs=runs, as_json=as_json)
@@ -234,11 +200,12 @@ def alter_offsets(
     as_json: AsJson = False,
 ) -> None:
     """Set offsets of a stopped connector. A null offset resets that partition."""
+    from connect_reconciler.cli.connector_access import cluster_of
 
     call = invocation(context)
     project = call.project()
     entries = read_offsets(file if str(file) == _STDIN else call.path(file))
-    with _our_cluster(project, name, force=force) as cluster:
+    with cluster_of(project, name, force=force) as cluster:
         message = cluster.alter_offsets(name, entries)
     _say(name, message, as_json=as_json)
 
@@ -248,21 +215,11 @@ def reset_offsets(
     context: typer.Context, name: Name, force: Force = False, as_json: AsJson = False
 ) -> None:
     """Reset all offsets of a stopped connector: it starts over."""
-    with _our_cluster(invocation(context).project(), name, force=force) as cluster:
+    from connect_reconciler.cli.connector_access import cluster_of
+
+    with cluster_of(invocation(context).project(), name, force=force) as cluster:
         message = cluster.reset_offsets(name)
     _say(name, message, as_json=as_json)
-
-
-@contextmanager
-def _our_cluster(project: Project, name: str, *, force: bool) -> Iterator[Cluster]:
-    """The cluster, for a change of a connector that no other project owns."""
-    from connect_reconciler.cli.connecting import backend_of
-    from connect_reconciler.cli.connector_access import cluster_at, ensure_ours
-
-    with backend_of(project) as backend:
-        ensure_ours(backend, name, force=force)
-        with cluster_at(backend, name) as cluster:
-            yield cluster
 
 
 def _say(name: str, message: str, *, as_json: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,26 +49,11 @@ def import_(
     """
     from connect_reconciler.cli.applying.terminal import Terminal
     from connect_reconciler.cli.connecting import backend_of
-    from connect_reconciler.cli.project_files import (
-        before_creating,
-        file_names,
-        first_folder,
-        written,
-    )
-    from connect_reconciler.workflow.importing import (
-        adopt,
-        adoption,
-        choose,
-        importable,
-        read_back,
-        spec_of,
-    )
+    from connect_reconciler.cli.project_files import before_creating, first_folder, written
+    from connect_reconciler.workflow import importing
     from connect_reconciler.workflow.planning import observed
     from connect_specs.loader import load_specs
-    from connect_specs.sources import to_be_filled_in
     from connect_specs.spec_folders import relative_name
-    from connect_specs.values import load_values
-    from connect_specs.writing import spec_text
 
     if bool(names) is everything:
         hint = "`connect drift` lists connectors that have no spec and no owner"
@@ -80,30 +64,40 @@ def import_(
     before = load_specs(before_creating(folder, project))
     with backend_of(project) as backend:
         live = observed(backend, before)
-        wanted = importable(live, before) if everything else names or ()
+        wanted = importing.importable(live, before) if everything else names or ()
         found = {
-            each.name: spec_of(each, live, before.connectors.get(each.name))
-            for each in choose(wanted, live, before, again=force)
+            each.name: importing.spec_of(each, live, before.connectors.get(each.name))
+            for each in importing.choose(wanted, live, before, again=force)
         }
-        files = file_names(found, ".yaml")
-        values = load_values(project.folder, project.env, project.given)
-        texts = {
-            files[name]: to_be_filled_in(spec_text(each.spec, each.notes), values)
-            for name, each in found.items()
-        }
+        files, texts = _spec_files(project, found)
         with written(folder, texts, force=force):
-            desired = read_back(project, before, found)
-            plan = adoption(backend, desired)
+            desired = importing.read_back(project, before, found)
+            plan = importing.adoption(backend, desired)
         user = Terminal(yes=True, as_json=as_json)
         # From here on the files stay: what is adopted and has no spec would be deleted
-        report = None if plan.empty else adopt(plan, backend, desired, user)
-        rest = replace(
-            live, connectors={n: c for n, c in live.connectors.items() if n not in found}
-        )
-        left = importable(rest, before)
+        report = None if plan.empty else importing.adopt(plan, backend, desired, user)
+    left = [name for name in importing.importable(live, before) if name not in found]
     places = {name: relative_name(folder / file, project.folder) for name, file in files.items()}
     _tell(places, found, report, left, as_json=as_json)
     return ExitCode.OK
+
+
+def _spec_files(
+    project: Project, found: Mapping[str, Imported]
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The file of each connector, and the text of each file."""
+    from connect_reconciler.cli.project_files import file_names
+    from connect_specs.sources import to_be_filled_in
+    from connect_specs.values import load_values
+    from connect_specs.writing import spec_text
+
+    files = file_names(found, ".yaml")
+    values = load_values(project.folder, project.env, project.given)
+    texts = {
+        files[name]: to_be_filled_in(spec_text(each.spec, each.notes), values)
+        for name, each in found.items()
+    }
+    return files, texts
 
 
 def _tell(

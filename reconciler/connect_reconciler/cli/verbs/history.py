@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -153,9 +152,8 @@ def rollback(
     Changes only connectors that the apply changed, and offsets only where it moved them. A
     rollback can itself be rolled back. With --out, --html or --markdown, it only plans.
     """
-    from connect_reconciler.cli.applying.commands import advised, run_of
-    from connect_reconciler.cli.applying.terminal import Terminal, ensure_agreement
-    from connect_reconciler.cli.connecting import backend_of
+    from connect_reconciler.cli.applying.commands import run_of
+    from connect_reconciler.cli.applying.terminal import Terminal, backend_for, ensure_agreement
     from connect_reconciler.cli.plan_output import show_and_save
     from connect_reconciler.workflow.apply import ApplyRun
     from connect_reconciler.workflow.planning import policies_of
@@ -175,10 +173,8 @@ def rollback(
         saved = _saved(call.path(file), apply_id)
         scope = _scope_of(saved)
     run = run_of(call, project, asked, file, ("rollback", apply_id))
-    with advised(run), backend_of(project) as backend, ExitStack() as stack:
-        if lock_timeout and not only_plan:
-            backend.ensure_lease()
-        lease = stack.enter_context(backend.take_over(progress)) if takes_over else None
+    waits = bool(lock_timeout) and not only_plan
+    with backend_for(run, project, waits=waits, takeover=takes_over) as (backend, lease):
         files = specs_if_readable(project, progress)
         replan = FromSnapshots(backend, apply_id, scope, files, policies, saved)
         plan, found = replan.planned()

@@ -84,7 +84,7 @@ def restart(
     if watch or not scope.whole:
         what = "--watch, --target and --exclude can only be used with --failed"
         raise Invalid(Diagnostic("usage", what, hint=_HINT))
-    act_on(context, name, "restarted", lambda cluster: cluster.restart(name), as_json=as_json)
+    act_on(context, name, "restarted", lambda c: c.restart(name), force=True, as_json=as_json)
     return ExitCode.OK
 
 

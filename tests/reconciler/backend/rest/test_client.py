@@ -236,7 +236,7 @@ def test_a_worker_that_comes_back_is_waited_for(clock: Clock) -> None:
         assert len(transport.requests) == 3
         transport.answers = [gone]
         with pytest.raises(Unreachable):
-            client.read("/connectors")
+            client.read("/connectors", shapes.names)
     assert 3 < clock.now <= 6
 
 
@@ -541,7 +541,7 @@ def test_an_answer_that_cannot_be_unpacked_is_none() -> None:
         RestTarget("http://connect:8083"), transport=Broken(), retries=Retries(0, 0)
     ) as client:
         with pytest.raises(Unreachable):
-            client.read("/connectors")
+            client.read("/connectors", shapes.names)
         with pytest.raises(OutcomeUnknown):
             client.change("PUT", "/connectors/a/stop")
 

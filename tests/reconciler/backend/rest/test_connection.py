@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.connection import is_local
 from connect_reconciler.backend.rest.refusals import Retries
@@ -61,7 +62,7 @@ def here() -> Iterator[str]:
 
 def read(url: str, *, direct: bool = False) -> object:
     with RestClient(RestTarget(url, connect_s=2), retries=AT_ONCE, direct=direct) as client:
-        return client.read("/connectors")
+        return client.read("/connectors", shapes.names)
 
 
 def test_a_local_address_takes_no_proxy(proxy: str, passed: list[str], here: str) -> None:

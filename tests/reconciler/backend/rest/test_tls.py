@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from connect_reconciler.backend.port import OutcomeUnknown
+from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import Retries
 from connect_runtime.kafka.ports import LOOPBACK
@@ -69,7 +70,7 @@ def mutual(authority: Authority, server: Certificate) -> Iterator[str]:
 
 def read(target: RestTarget) -> Any:
     with RestClient(target, retries=AT_ONCE) as client:
-        return client.read("/connectors")
+        return client.read("/connectors", shapes.a_map)
 
 
 def test_an_authority_of_ones_own_is_trusted(https: str, authority: Authority) -> None:
@@ -200,7 +201,7 @@ def test_an_answer_is_waited_for_as_long_as_the_target_says(silent: str) -> None
     begun = time.monotonic()
     with RestClient(RestTarget(silent, answer_s=0.3), retries=AT_ONCE) as client:
         with pytest.raises(Unreachable):
-            client.read("/connectors")
+            client.read("/connectors", shapes.names)
         with pytest.raises(OutcomeUnknown):
             client.change("PUT", "/connectors/a/stop")
     assert 0.6 <= time.monotonic() - begun < 10
