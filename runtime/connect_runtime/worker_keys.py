@@ -23,7 +23,7 @@ from connect_runtime.client_overrides import ALLOWLIST_KEY, POLICY_KEY, policy_o
 from connect_runtime.plugins import PLUGIN_MODULES, is_module_name
 from connect_runtime.rest.settings import define_rest_keys
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
-from connect_specs.fields import slip_of
+from connect_specs.fields import typo_of
 from connect_specs.names import is_topic_name
 
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -192,7 +192,7 @@ def _unheeded(key: str) -> str:
     elif key.startswith(TOPIC_PREFIXES):
         near = _near_of_topic(key)
     elif not key.startswith(PASSED_PREFIXES):
-        near = slip_of(key, (*SUPPORTED.keys, *CLIENT_KEYS, *WITHOUT_EFFECT)) or ""
+        near = typo_of(key, (*SUPPORTED.keys, *CLIENT_KEYS, *WITHOUT_EFFECT)) or ""
         meant = f" (did you mean {near}?)" if near else ""
         return f"{key} is not a worker property that Connect knows{meant}; it has no effect"
     return f"{key} has no effect (did you mean {near}?)" if near else ""
@@ -211,5 +211,5 @@ def _near_of_topic(key: str) -> str:
     """Returns the key that was probably meant. A topic takes any Kafka config, so only typos in
     Connect's own keys are reported."""
     kind, dot, name = key.partition(".storage.")
-    near = slip_of(name, ("topic", "partitions", "replication.factor", "cleanup.policy"))
+    near = typo_of(name, ("topic", "partitions", "replication.factor", "cleanup.policy"))
     return f"{kind}{dot}{near}" if near else ""

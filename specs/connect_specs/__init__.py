@@ -1,4 +1,4 @@
-"""What a user declares: specs, project settings, offsets, names and the diagnostics about them.
+"""Reads what users declare: specs, project settings, offsets, names, and diagnostics about them.
 
 The lowest layer: no Kafka, no Spark, no clock, no network.
 """

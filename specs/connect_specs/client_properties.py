@@ -1,7 +1,7 @@
-"""Properties of Kafka's clients: which there are, and which one a mistyped name may mean.
+"""Lists the properties of Kafka's clients, and finds the one that an unknown name may mean.
 
-connect.yaml takes Java's names. What is none of them reaches no client, so a slip of the pen is an
-error: a `security.protocl` would otherwise connect without encryption.
+connect.yaml takes Java's names. A property that no client knows would have no effect, so a typo is
+an error: with `security.protocl`, clients would connect without encryption.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from connect_specs.config_values import ConfigValues
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.fields import did_you_mean, slip_of
+from connect_specs.fields import did_you_mean, typo_of
 
 # Of consumers, producers and admin clients of Kafka 4.1, and those that 4.0 took away
 CLIENT_PROPERTIES: Final = frozenset(
@@ -88,28 +88,28 @@ _OF_WORKERS: Final = ("admin.", "consumer.", "producer.")
 
 
 def near_client_property(key: str) -> str | None:
-    """The property that a name which is none may mean."""
-    return slip_of(key.lower(), CLIENT_PROPERTIES)
+    """Returns the property that an unknown name is probably a typo of, or None."""
+    return typo_of(key.lower(), CLIENT_PROPERTIES)
 
 
 def check_client_properties(
     config: ConfigValues, problems: list[Diagnostic], warnings: list[Diagnostic]
 ) -> None:
-    """Report properties that no client knows: slips as problems, others as warnings."""
+    """Reports properties that no client knows: typos as problems, others as warnings."""
     for key, where in config.places.items():
         if key not in CLIENT_PROPERTIES:
             found = _unknown(key, where)
             (problems if found.severity == "error" else warnings).append(found)
         elif key in _WORDS and config.values.get(key, "").strip().upper() not in _WORDS[key]:
             hint = did_you_mean(config.values.get(key, ""), _WORDS[key])
-            what = f"the value of {key!r} is none that Kafka's clients know"
+            what = f"Kafka's clients do not know this value of {key!r}"
             problems.append(Diagnostic("project.client-property", what, where, hint=hint))
 
 
 def _unknown(key: str, where: Location) -> Diagnostic:
     code, what = "project.client-property", f"Kafka's clients have no property {key!r}"
     if key in _LIBRDKAFKA:
-        what = f"{key!r} is librdkafka's name of a property, and Java's names count here"
+        what = f"{key!r} is librdkafka's name of a property; connect.yaml takes Java's names"
         return Diagnostic(code, what, where, hint=f"write {_LIBRDKAFKA[key]}")
     prefix, _, rest = key.partition(".")
     if f"{prefix}." in _OF_WORKERS and rest in CLIENT_PROPERTIES:

@@ -1,8 +1,8 @@
-"""What string each value of a config is.
+"""Converts each value of a config to the string that Connect gets.
 
-Connect's configs are strings, so a scalar counts as written: `on`, `010`, `1.0`. A list of scalars
-is what Connect calls a LIST, joined by commas. Diagnostics name keys, never values: those may be
-secret.
+Connect's configs are strings, so a scalar is taken as written: `on`, `010`, `1.0`. A list of
+scalars becomes what Connect calls a LIST, joined by commas. Diagnostics name keys, never values,
+which may be secret.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ConfigValues:
 
 
 def read_config(node: Map, problems: list[Diagnostic]) -> ConfigValues:
-    """The strings of a flat config; what is wrong with others is added to `problems`."""
+    """Returns the strings of a flat config; adds what is wrong with other values to `problems`."""
     values: dict[str, str] = {}
     places: dict[str, Location] = {}
     for key, value in node.entries:

@@ -1,7 +1,7 @@
-"""The parts that every accepted shape of a connector shares: its name, its state, its config.
+"""Reads the parts that all accepted formats of a connector share: its name, state and config.
 
-The one place where a `DesiredConnector` is made. It is made also when something is wrong with it,
-as long as it has a name, so that two connectors of one name are found in the same pass.
+The only place that makes a `DesiredConnector`. It makes one even if something is wrong with it, as
+long as it has a name, so that two connectors of one name are found in the same pass.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def read_name(node: Node, problems: list[Diagnostic]) -> Scalar | None:
-    """A name that Connect accepts and keeps as it is."""
+    """Returns the name if Connect accepts it and stores it unchanged; else None."""
     hint = "give it a name without control characters, and without spaces at the ends"
     if not isinstance(node, Scalar) or is_null(node) or not node.text:
-        what = "the name must be text, and not empty"
+        what = "the name must be non-empty text"
     elif _CONTROL.search(node.text):
-        what = "the name holds a control character"
+        what = "the name contains a control character"
     elif node.text != node.text.strip():
         # Connect's REST API trims names, so this one could never be found again
         what = "the name begins or ends with a space"
     elif node.text in (".", ".."):
-        # In a URL these mean another place
-        what = f"the name is {node.text!r}, which no URL can hold"
+        # In a URL these refer to another path
+        what = f"the name is {node.text!r}, which cannot be part of a URL"
     else:
         return node
     problems.append(Diagnostic("spec.bad-name", what, node.where, hint=hint))
@@ -42,7 +42,7 @@ def read_name(node: Node, problems: list[Diagnostic]) -> Scalar | None:
 
 
 def read_state(node: Node, problems: list[Diagnostic], *, any_case: bool) -> TargetState | None:
-    """One of the three target states; `any_case` for fields of Connect, which ignores case."""
+    """Returns one of the three target states; `any_case` because Connect's fields ignore case."""
     text = node.text if isinstance(node, Scalar) else ""
     states = [state.value for state in TargetState]
     if (text.lower() if any_case else text) in states:
@@ -54,12 +54,16 @@ def read_state(node: Node, problems: list[Diagnostic], *, any_case: bool) -> Tar
         hint = f"write {text.lower()}"
     elif near := get_close_matches(text.lower(), states, 1):
         hint = f"did you mean {near[0]!r}?"
-    problems.append(Diagnostic("spec.bad-state", "this is no target state", node.where, hint=hint))
+    problems.append(
+        Diagnostic("spec.bad-state", "this is not a target state", node.where, hint=hint)
+    )
     return None
 
 
 def read_class(config: ConfigValues, where: Location, problems: list[Diagnostic]) -> None:
-    """Report a config without its connector's class; a value that could not be read counts."""
+    """Reports a config without a connector class. A class whose value could not be read is not
+    missing.
+    """
     if CLASS_KEY not in config.places:
         what = f"the config has no {CLASS_KEY!r}"
         hint = f"add '{CLASS_KEY}:' with the connector's class or its short name"
@@ -84,7 +88,7 @@ def make_connector(
     renamed_from: Scalar | None = None,
     allow_zero_tasks: bool = False,
 ) -> DesiredConnector:
-    """The connector, its name added to its config."""
+    """Returns the connector, with its name in its config."""
     given = config.values.get("name", name.text)
     if given != name.text:
         problems.append(
@@ -93,7 +97,7 @@ def make_connector(
                 "'name' in the config is not the connector's name",
                 config.places["name"],
                 why=f"the connector is named at {name.where}",
-                hint="remove it from the config: it is added there",
+                hint="remove it from the config: `connect` adds it",
             )
         )
     return DesiredConnector(

@@ -1,7 +1,7 @@
-"""consequences.yaml beside connect.yaml: what a project knows about changes of its config keys.
+"""Reads consequences.yaml, beside connect.yaml: what changing a project's config keys does.
 
-A list; each entry says for which keys (`match`), what follows (`consequence`), and in which words
-(`says`). They are asked before the built-in ones.
+A list; each entry gives the keys (`match`), what follows (`consequence`) and the text that a plan
+shows (`says`). These rules take precedence over the built-in ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Known = TypeVar("Known", bound=str)
 
 
 def read_consequences(folder: Path, problems: list[Diagnostic]) -> tuple[ConsequenceRule, ...]:
-    """The project's rules in their order; none where the file is not there."""
+    """Returns the project's rules in order; none if the file does not exist."""
     file = folder / CONSEQUENCES_FILE
     if not file.exists() and not file.is_symlink():
         return ()

@@ -24,7 +24,7 @@ Position: TypeAlias = Literal["earliest", "latest"] | int
 
 @dataclass(frozen=True, slots=True)
 class OffsetEntry:
-    """One partition and the offset it is to have; `None` resets that partition."""
+    """One partition and the offset to set; `None` resets that partition."""
 
     partition: Partition
     offset: Offset | None
@@ -32,9 +32,9 @@ class OffsetEntry:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Offsets that a spec asks for, once: `reset`, entries in `set`, or for a sink `to`.
+    """Offsets that a spec sets, once: `reset`, entries in `set`, or for a sink `to`.
 
-    Both `to` and `set`: a plan resolved it to these entries before.
+    With both `to` and `set`, an earlier plan resolved `to` to these entries.
     """
 
     id: str
@@ -46,14 +46,14 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class DesiredConnector:
-    """One connector as its spec wants it.
+    """One connector as its spec declares it.
 
     `config` always holds `name`. `state` None: created running, not managed after that. `ignore`
     holds glob patterns such as `config.consumer.override.*`; `sensitive` names further config keys
     whose values are never shown, and `secrets` texts that are never shown: the secrets among the
     values that its file was rendered with. `renamed_from` is the name that it had before: its
-    offsets move here, and the connector of that name is deleted. `allow_zero_tasks`: it is well
-    without tasks.
+    offsets move here, and the connector of that name is deleted. `allow_zero_tasks`: it is
+    healthy without tasks.
     """
 
     name: str
@@ -71,7 +71,7 @@ class DesiredConnector:
     allow_zero_tasks: bool = False
 
 
-# What the change of a config key can do, from nothing to reading all of a source again
+# What changing a config key can do, from nothing to reading the whole source again
 Consequence: TypeAlias = Literal[
     "none", "restart", "new-group", "new-offsets-topic", "redelivery", "reread"
 ]

@@ -1,7 +1,7 @@
-"""What went wrong, as a value: code, what, where, why and a hint; and the exit code that follows.
+"""Problems as values: code, what, where, why and a hint; and the exit codes.
 
-Diagnostics accumulate: a loader returns all of them at once. `ConnectError` carries them to the
-edge, where one place draws them and ends the process. A diagnostic never holds a secret value.
+Loaders collect diagnostics and return all of them at once. `ConnectError` carries them to the CLI,
+where one place prints them and ends the process. A diagnostic never holds a secret value.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing that is wrong.
+    """One problem.
 
     `code` is stable and dotted (`spec.unknown-field`), `what` one sentence, `where` a file location
     or the name of a connector, topic or address, `why` the reason if `what` does not hold it,
@@ -61,7 +61,7 @@ class Diagnostic:
 
 
 def by_place(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """The diagnostics in file order; those without a place in a file come first."""
+    """Returns the diagnostics in file order; those without a place in a file come first."""
 
     def place(diagnostic: Diagnostic) -> tuple[Location, str, str]:
         where = diagnostic.where if isinstance(diagnostic.where, Location) else Location("")
@@ -73,7 +73,7 @@ def by_place(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 def by_severity(
     diagnostics: Iterable[Diagnostic],
 ) -> tuple[tuple[Diagnostic, ...], tuple[Diagnostic, ...]]:
-    """The errors, and the warnings, each in their order."""
+    """Returns the errors, and the warnings, each in their order."""
     found = tuple(diagnostics)
     return (
         tuple(each for each in found if each.severity == "error"),
@@ -126,6 +126,6 @@ class Unreachable(ConnectError):
 
 
 class Stale(ConnectError):
-    """The plan relies on something that has moved since. Nothing was touched."""
+    """The plan relies on something that has changed since. Nothing was touched."""
 
     exit_code = ExitCode.STALE

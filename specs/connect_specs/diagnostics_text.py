@@ -1,4 +1,4 @@
-"""Diagnostics as plain text, for terminals without colour, logs and tests."""
+"""Renders diagnostics as plain text, for terminals without colour, logs and tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A connector to the formats of other tools: Connect's JSON, .properties and Strimzi's resource.
+"""Converts a connector to other tools' formats: Connect's JSON, .properties, Strimzi's resource.
 
-Pure. Each reads back as the same connector, but for what the format has no place for: `lost_in`.
+Pure. Reading the result gives the same connector, except for the fields that the format lacks:
+`lost_in`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _PROPERTY_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 def export_text(
     connector: DesiredConnector, written: ExportFormat, *, strimzi_cluster: str | None = None
 ) -> str:
-    """The connector in that format. Raises Invalid for what the format cannot say."""
+    """Returns the connector in that format. Raises Invalid for what the format cannot express."""
     match written:
         case "json":
             return _json_document(connector)
@@ -48,7 +49,7 @@ def export_text(
 
 
 def lost_in(connector: DesiredConnector, written: ExportFormat) -> tuple[str, ...]:
-    """The fields of the spec that the format has no place for."""
+    """Returns the spec's fields that the format has no equivalent for."""
     fields = {
         "renamed_from": connector.renamed_from is not None,
         "state": connector.state is not None and written == "properties",
@@ -76,7 +77,9 @@ def _properties_text(connector: DesiredConnector) -> str:
 
 
 def _property(text: str, is_key: bool) -> str:
-    """As java.util.Properties stores it: ASCII, the rest as the UTF-16 units that Java reads."""
+    """Returns the text as java.util.Properties stores it: ASCII, the rest as UTF-16 units that Java
+    reads.
+    """
     parts: list[str] = []
     for at, character in enumerate(text):
         if character in _PROPERTY_ESCAPES:
@@ -101,11 +104,11 @@ def _strimzi_text(connector: DesiredConnector, cluster: str | None) -> str:
 def _not_for_strimzi(connector: DesiredConnector) -> Iterator[Diagnostic]:
     name, tasks = connector.name, connector.config.get(_TASKS_KEY)
     if not _RESOURCE_NAME.fullmatch(name) or len(name) > _RESOURCE_NAME_MAX:
-        what = "Kubernetes does not accept this name for a resource, which names the connector"
-        hint = "it takes lowercase letters, digits, '-' and '.'"
+        what = "the connector's name is not a valid name of a Kubernetes resource"
+        hint = "Kubernetes accepts lowercase letters, digits, '-' and '.'"
         yield Diagnostic("export.strimzi-name", what, name, hint=hint)
     if tasks is not None and not _WHOLE.fullmatch(tasks):
-        what = f"{_TASKS_KEY!r} is no whole number, which tasksMax must be"
+        what = f"{_TASKS_KEY!r} is not a whole number, as tasksMax must be"
         yield Diagnostic("export.strimzi-tasks", what, name, hint="write a whole number")
 
 

@@ -1,4 +1,4 @@
-"""Reading the fields of a map that has a fixed set of them: project and spec documents.
+"""Reads the fields of maps that have a fixed set of them: project and spec documents.
 
 Each function adds what is wrong to `problems` and returns None, so that one pass finds everything.
 """
@@ -11,29 +11,30 @@ from difflib import get_close_matches
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.nodes import Map, Node, Scalar, Sequence, is_null, typed
 
-_SLIP = 0.8
+# Minimum similarity of a typo to the word that was meant
+_TYPO = 0.8
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint towards the known word that is closest, else the list of them."""
+    """Returns a hint with the closest known word, or with all of them if none is close."""
     words = sorted(known)
     lower = {known_word.lower(): known_word for known_word in words}
     close = get_close_matches(word.lower(), list(lower), n=1, cutoff=0.6)
     return f"did you mean {lower[close[0]]!r}?" if close else f"known here: {', '.join(words)}"
 
 
-def slip_of(word: str, known: Iterable[str]) -> str | None:
-    """The known word that this one nearly is: near enough to be a slip of the pen."""
-    return next(iter(get_close_matches(word, list(known), 1, _SLIP)), None)
+def typo_of(word: str, known: Iterable[str]) -> str | None:
+    """Returns the known word that this one is probably a typo of, or None."""
+    return next(iter(get_close_matches(word, list(known), 1, _TYPO)), None)
 
 
 def place_of(node: Map, key: str) -> Location:
-    """Where `key` is written, or where the map starts."""
+    """Returns where `key` is written, or where the map starts."""
     return next((name.where for name, _ in node.entries if name.text == key), node.where)
 
 
 def value_kind(node: Node) -> str:
-    """What a node is, in the words of a diagnostic."""
+    """Returns what a node is, in a diagnostic's words."""
     if isinstance(node, Map):
         return "a map"
     if isinstance(node, Sequence):
@@ -44,7 +45,7 @@ def value_kind(node: Node) -> str:
 def check_fields(
     node: Map, known: Iterable[str], code: str, what: str, problems: list[Diagnostic]
 ) -> None:
-    """Report every key of `node` that is not `known`."""
+    """Reports every key of `node` that is not `known`."""
     fields = tuple(known)
     for key, _ in node.entries:
         if key.text not in fields:
@@ -54,7 +55,7 @@ def check_fields(
 
 
 def required(node: Map, key: str, code: str, what: str, problems: list[Diagnostic]) -> Node | None:
-    """The value of a field that must be there."""
+    """Returns the value of a field that must exist."""
     value = node.get(key)
     if value is None:
         text = f"{what} has no {key!r}"
@@ -63,7 +64,7 @@ def required(node: Map, key: str, code: str, what: str, problems: list[Diagnosti
 
 
 def as_text(node: Node, field: str, code: str, problems: list[Diagnostic]) -> str | None:
-    """A non-empty string, as written."""
+    """Returns a non-empty string, as written."""
     if isinstance(node, Scalar) and not is_null(node) and node.text:
         return node.text
     kind = "empty" if isinstance(node, Scalar) else value_kind(node)
@@ -74,7 +75,7 @@ def as_text(node: Node, field: str, code: str, problems: list[Diagnostic]) -> st
 
 
 def as_map(node: Node, field: str, code: str, problems: list[Diagnostic]) -> Map | None:
-    """A map."""
+    """Returns the node if it is a map."""
     if isinstance(node, Map):
         return node
     what = f"{field!r} must be a map, and is {value_kind(node)}"
@@ -84,7 +85,7 @@ def as_map(node: Node, field: str, code: str, problems: list[Diagnostic]) -> Map
 
 
 def as_bool(node: Node, field: str, code: str, problems: list[Diagnostic]) -> bool | None:
-    """true or false, without quotes."""
+    """Returns true or false, written without quotes."""
     if isinstance(node, Scalar) and node.plain and isinstance(value := _typed(node), bool):
         return value
     hint = "write true or false, without quotes"
@@ -94,7 +95,7 @@ def as_bool(node: Node, field: str, code: str, problems: list[Diagnostic]) -> bo
 
 
 def as_count(node: Node, field: str, code: str, problems: list[Diagnostic]) -> int | None:
-    """A whole number of at least 0, without quotes."""
+    """Returns a whole number of at least 0, written without quotes."""
     value = _typed(node) if isinstance(node, Scalar) else None
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
@@ -105,7 +106,7 @@ def as_count(node: Node, field: str, code: str, problems: list[Diagnostic]) -> i
 
 
 def as_texts(node: Node, field: str, code: str, problems: list[Diagnostic]) -> tuple[Scalar, ...]:
-    """A list of non-empty strings; those that are."""
+    """Returns the non-empty strings of a list."""
     if not isinstance(node, Sequence):
         hint = f"write {field}: [first, second]"
         what = f"{field!r} must be a list, and is {value_kind(node)}"

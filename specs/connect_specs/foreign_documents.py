@@ -1,6 +1,6 @@
-"""Connectors written for other tools: Connect's flat configs, and Strimzi's KafkaConnector.
+"""Reads connectors written for other tools: Connect's flat configs and Strimzi's KafkaConnector.
 
-What we cannot carry out is an error, never silently dropped.
+A field that `connect` cannot carry out is an error, never silently dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from connect_specs.states import TargetState
 
 _STRIMZI = "kafka.strimzi.io/"
 _CODE = "strimzi"
-_OURS = "this is done by the spec's own fields; write it as a spec of ours"
+_OURS = "specs have their own fields for this; write the connector as a spec of `connect`"
 _UNSUPPORTED = {
     "autoRestart": "remove it; `connect restart --failed --watch` restarts what failed",
     "listOffsets": _OURS,
@@ -31,7 +31,7 @@ _UNSUPPORTED = {
 
 
 def read_flat(node: Map, problems: list[Diagnostic]) -> DesiredConnector | None:
-    """A flat config with its `name`: .properties, or the body of `PUT …/config`."""
+    """Reads a flat config with its `name`: .properties, or the body of `PUT …/config`."""
     name_node = required(node, "name", "spec", "the config", problems)
     name = name_node and read_name(name_node, problems)
     entries = tuple(entry for entry in node.entries if entry[0].text != "name")
@@ -41,7 +41,7 @@ def read_flat(node: Map, problems: list[Diagnostic]) -> DesiredConnector | None:
 
 
 def read_strimzi(node: Map, problems: list[Diagnostic]) -> DesiredConnector | None:
-    """A KafkaConnector resource. Its metadata but the name, and its status, do not concern us."""
+    """Reads a KafkaConnector resource, without its status and its metadata except the name."""
     version, kind = node.get("apiVersion"), node.get("kind")
     if (
         not isinstance(version, Scalar)
@@ -49,7 +49,7 @@ def read_strimzi(node: Map, problems: list[Diagnostic]) -> DesiredConnector | No
         or not isinstance(kind, Scalar)
         or kind.text != "KafkaConnector"
     ):
-        what = "of Kubernetes resources, only Strimzi's KafkaConnector is read"
+        what = "the only Kubernetes resource that can be read is Strimzi's KafkaConnector"
         hint = "move other resources out of the folders that 'specs' names"
         where = place_of(node, "kind")
         problems.append(Diagnostic("strimzi.kind", what, where, hint=hint))
@@ -70,14 +70,14 @@ def read_strimzi(node: Map, problems: list[Diagnostic]) -> DesiredConnector | No
 
 
 def _strimzi_state(spec: Map, problems: list[Diagnostic]) -> TargetState | None:
-    """Its state; or what `pause` says, which older resources have in its place."""
+    """Returns its state, or what `pause` means, which older resources have instead."""
     state_node, pause_node = spec.get("state"), spec.get("pause")
     state = None if state_node is None else read_state(state_node, problems, any_case=False)
     if pause_node is None:
         return state
     pause = as_bool(pause_node, "pause", _CODE, problems)
     if state_node is not None:
-        what, where = "both 'state' and 'pause' are written", place_of(spec, "pause")
+        what, where = "'state' and 'pause' exclude each other", place_of(spec, "pause")
         problems.append(Diagnostic("strimzi.state-twice", what, where, hint="remove 'pause'"))
     return TargetState.PAUSED if pause else TargetState.RUNNING
 
@@ -98,7 +98,7 @@ def _strimzi_config(spec: Map, problems: list[Diagnostic]) -> ConfigValues:
     places: dict[str, Location] = {}
     for field, key in (("class", CLASS_KEY), ("tasksMax", "tasks.max"), ("version", VERSION_KEY)):
         value = spec.get(field)
-        # Strimzi, too, takes a version from the config where the field is not there
+        # Like Strimzi, takes a version from the config if the field is missing
         if key in config.places and not (value is None and key == VERSION_KEY):
             what = f"a KafkaConnector's config may not hold {key!r}"
             hint = f"write it as spec.{field}"

@@ -1,4 +1,4 @@
-"""Values that the command line gives: `--var NAME=VALUE`, by the type rules of values files."""
+"""Reads values from the command line, `--var NAME=VALUE`, typed like those of values files."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NULLS = frozenset({"~", "null", "Null", "NULL"})
 def read_given(
     given: Iterable[str], names: Mapping[str, Value], problems: list[Diagnostic]
 ) -> tuple[dict[str, Value], dict[str, Location]]:
-    """`names` with what is given, and where that is from; the last one of a name counts.
+    """Returns `names` with the given values, and where these come from; the last of a name wins.
 
-    A name of a map's value has dots: `db.host=localhost`. Where the files have a list or a map, the
-    value is one in YAML, and replaces it: `regions=[eu, us]`. Mistakes are added to `problems`,
-    which never hold a value.
+    A dotted name reaches into a map: `db.host=localhost`. Where the files have a list or a map, the
+    value is YAML and replaces it: `regions=[eu, us]`. Mistakes are added to `problems`, which never
+    hold a value.
     """
     found, places = dict(names), dict[str, Location]()
     for each in given:
@@ -68,7 +68,7 @@ def _value(text: str, before: Value, where: Location, problems: list[Diagnostic]
         value = value_of(node, found)
         problems.extend(replace(each, where=where) for each in found)
         return value
-    what = f"the values files have a {kind} of this name, and this is none"
+    what = f"the values files have a {kind} of this name, and this value is not a {kind}"
     shape = "{name: value}" if kind == "map" else "[first, second]"
     hint = f"write it in YAML: {where.file}='{shape}'"
     problems.append(Diagnostic("values.bad-var", what, where, hint=hint))

@@ -1,4 +1,4 @@
-"""Source offset keys and values to the bytes that Connect writes.
+"""Encodes source offset keys and values as the bytes that Connect writes.
 
 Connect compares offset keys byte by byte, and its own path through the REST API ends in a
 java.util.HashMap, so a partition's fields come in that map's order. Written as Jackson writes JSON.
@@ -41,8 +41,9 @@ def java_hash(text: str) -> int:
 
 
 def in_hash_map_order(mapping: Mapping[str, V]) -> dict[str, V]:
-    """The entries in the order in which a java.util.HashMap returns them that got them in this
-    order. Exact up to eight keys in one of 64 or more buckets, where Java starts to build trees.
+    """Returns the entries in the order of a java.util.HashMap that got them in this order.
+
+    Exact up to eight keys in one of 64 or more buckets, where Java starts to build trees.
     """
     capacity = 16
     buckets: dict[int, list[tuple[str, int]]] = {}
@@ -71,12 +72,12 @@ def _rehashed(
 
 
 def offset_key_bytes(connector: str, partition: Mapping[str, JsonScalar | bytes] | None) -> bytes:
-    """The key of a source offset record: `["name",{partition}]`."""
+    """Returns the key of a source offset record: `["name",{partition}]`."""
     return f"[{_json_string(connector)},{_json_map(partition)}]".encode()
 
 
 def offset_value_bytes(offset: Mapping[str, JsonScalar | bytes] | None) -> bytes | None:
-    """The value of a source offset record; None is a tombstone."""
+    """Returns the value of a source offset record; None is a tombstone."""
     return None if offset is None else _json_map(offset).encode()
 
 
@@ -116,7 +117,7 @@ def _json_string(text: str) -> str:
 def java_double(value: float) -> str:
     """Double.toString() of Java 19 and later; older ones now and then write one digit too many."""
     if value != value or value in (float("inf"), float("-inf")):
-        # Jackson quotes what JSON has no number for
+        # Jackson quotes numbers that JSON cannot write
         return '"NaN"' if value != value else f'"{"-" if value < 0 else ""}Infinity"'
     if value == 0:
         return "-0.0" if str(value).startswith("-") else "0.0"

@@ -1,7 +1,7 @@
-"""JSON text to a node: RFC 8259 to the letter, with places.
+"""Parses JSON text to a node: strictly RFC 8259, with the position of every value.
 
-Written out because Python's own reader gives no positions and keeps the last of two equal keys, and
-because YAML is not JSON: tabs, surrogate pairs and escapes differ.
+Hand-written because Python's own reader gives no positions and keeps the last of two equal keys,
+and because YAML is not JSON: tabs, surrogate pairs and escapes differ.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Stop(Exception):
 
 
 def parse_json(text: str, file: str, lines: abc.Sequence[int] = ()) -> Parsed:
-    """The one value of `text`."""
+    """Parses the one value of `text`."""
     places = Places(text, file, lines)
     reader = _Reader(text, places)
     try:
@@ -62,7 +62,7 @@ def parse_json(text: str, file: str, lines: abc.Sequence[int] = ()) -> Parsed:
 
 
 class _Reader:
-    """A recursive descent over one text; each step returns what it read and the offset after it."""
+    """Recursive descent over one text; each step returns what it read and the offset after it."""
 
     def __init__(self, text: str, places: Places) -> None:
         self.problems: list[Diagnostic] = []
@@ -84,7 +84,7 @@ class _Reader:
         if start == '"':
             return self._string(offset)
         match = _LITERAL.match(self._text, offset)
-        # `01` and `truely` are no values: what follows must end the literal
+        # `01` and `truely` are not values: what follows must end the literal
         if match and not re.match(r"[\w.+-]", self._text[match.end() : match.end() + 1]):
             return Scalar(match[0], self._places.at(offset), plain=True), match.end()
         if not start:
@@ -130,7 +130,7 @@ class _Reader:
             at = self.skip(self._expect(",", at, closing="]"))
 
     def _no_json(self, at: int, closing: str, otherwise: str) -> str:
-        """What helps where other languages allow what stands here."""
+        """Returns a hint for syntax that other languages allow here."""
         if self._text[at : at + 1] == closing and self._text[:at].rstrip().endswith(","):
             return "remove the comma before it"
         is_comment = self._text.startswith(("//", "/*", "#"), at)

@@ -1,7 +1,7 @@
-"""A project's spec files to `Desired`, or every mistake in them at once.
+"""Loads a project's spec files into `Desired`, or reports every mistake in them at once.
 
-Does not know what a cluster holds: whether a class exists or a pin was used before is the plan's
-question.
+It does not know what a cluster holds: whether a class exists or a pin was applied before is checked
+by the plan.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from connect_specs.json_documents import parse_json
 from connect_specs.nodes import Map, Node
 from connect_specs.properties_documents import parse_properties
 from connect_specs.renames import check_renames
-from connect_specs.sources import Parse, Source, filled_in
+from connect_specs.sources import Parse, Source, rendered_source
 from connect_specs.spec_document import Format, read_document
 from connect_specs.spec_files import find_policy_files, find_spec_files
 from connect_specs.spec_folders import relative_name
 from connect_specs.text_files import read_text
 from connect_specs.value_secrets import (
-    hide,
+    redacted,
     secret_texts,
     with_secrets_marked,
     with_stand_ins,
@@ -40,7 +40,7 @@ _PARSERS: Mapping[Format, Parse] = {
 
 
 def load_specs(project: Project) -> Desired:
-    """All connectors of the project. Raises Invalid with every problem, sorted by place."""
+    """Returns all connectors of the project. Raises Invalid with every problem, sorted by place."""
     desired, problems = read_specs(project)
     if problems:
         raise Invalid(*problems)
@@ -48,7 +48,7 @@ def load_specs(project: Project) -> Desired:
 
 
 def read_specs(project: Project) -> tuple[Desired, tuple[Diagnostic, ...]]:
-    """The connectors in which nothing is wrong, and every problem of the others, by place."""
+    """Returns the connectors without problems, and every problem of the others, by place."""
     problems: list[Diagnostic] = []
     values = load_values(project.folder, project.env, project.given)
     files = find_spec_files(project, problems)
@@ -70,11 +70,11 @@ def read_specs(project: Project) -> tuple[Desired, tuple[Diagnostic, ...]]:
         () if values is None else values.environments,
         project.secrets,
     )
-    return desired, tuple(by_place(hide(problems, values) if values else problems))
+    return desired, tuple(by_place(redacted(problems, values) if values else problems))
 
 
 def load_connectors(files: Iterable[Path], folder: Path) -> dict[str, DesiredConnector]:
-    """The connectors of some files, by name; diagnostics name them relative to `folder`.
+    """Returns the connectors of some files, by name; diagnostics name files relative to `folder`.
 
     For `connect standalone`, which has no project. Raises Invalid as `load_specs` does.
     """
@@ -88,7 +88,7 @@ def load_connectors(files: Iterable[Path], folder: Path) -> dict[str, DesiredCon
 
 
 class _Found:
-    """What the files read so far hold. `wrong` names connectors whose spec has problems."""
+    """The contents of the files read so far. `wrong` names connectors whose spec has problems."""
 
     def __init__(self, values: Values | None, problems: list[Diagnostic]) -> None:
         self.connectors: dict[str, DesiredConnector] = {}
@@ -104,7 +104,7 @@ class _Found:
         written = _format(path)
         try:
             text = read_text(path, file, latin1_fallback=written is Format.PROPERTIES)
-            source = filled_in(text, file, self._values)
+            source = rendered_source(text, file, self._values)
         except Invalid as invalid:
             self.problems.extend(invalid.diagnostics)
             return
@@ -131,12 +131,13 @@ class _Found:
     def _with_stand_ins(
         self, text: str, source: Source, written: Format
     ) -> tuple[DesiredConnector | None, ...] | None:
-        """What each document of a template is with other texts in the place of secret values;
-        none if they cannot be rendered so. None: no secret value is in the file."""
+        """Returns each document of a template, rendered with stand-ins for secret values; none if
+        that fails. None: the file uses no secret value.
+        """
         if self._stand_ins is None:
             return None
         try:
-            other = filled_in(text, source.file, self._stand_ins)
+            other = rendered_source(text, source.file, self._stand_ins)
         except Invalid:
             return ()
         if other.text == source.text:
@@ -158,7 +159,7 @@ class _Found:
 
 
 def _holds_something(node: Node) -> bool:
-    """No properties are a map, too."""
+    """Whether the document is not empty; a .properties file without properties is an empty map."""
     return not isinstance(node, Map) or bool(node.entries)
 
 
@@ -168,13 +169,15 @@ def _none(project: Project) -> Diagnostic:
     )
     where = next(named, Location(project.file.name))
     hint = "specs are files named *.yaml, *.yml, *.json or *.properties"
-    what = "there is no spec where 'specs' says"
+    what = "'specs' leads to no spec file"
     return Diagnostic(NO_SPECS, what, where, hint=hint, severity="warning")
 
 
 def _empty(file: str) -> Diagnostic:
-    what = "the file holds no spec"
-    hint = "a connector that is applied and has no spec any more is deleted; remove the file if so"
+    what = "the file contains no spec"
+    hint = (
+        "`connect` deletes a connector whose spec is gone; remove the file if that is what you want"
+    )
     return Diagnostic("spec.empty-file", what, Location(file, 1, 1), hint=hint, severity="warning")
 
 

@@ -1,6 +1,6 @@
-"""Names that follow from other names: topics, consumer groups, transactional ids.
+"""Derives names from other names: topics, consumer groups, transactional ids.
 
-One place, because the runtime, Apache's workers and a plan must agree on each of them.
+In one place, because the runtime, Apache's workers and a plan must agree on each of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ClusterTopics:
 
     @classmethod
     def of(cls, group_id: str, given: Mapping[str, str] | None = None) -> ClusterTopics:
-        """The topics of `group_id`; `given` names some of them otherwise, by field name."""
+        """Returns the topics of `group_id`; `given` overrides some of them, by field name."""
         names = {
             "config": f"{group_id}-configs",
             "offsets": f"{group_id}-offsets",

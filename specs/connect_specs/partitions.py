@@ -1,4 +1,4 @@
-"""How partitions and pins are compared: as JSON that no order of keys or entries can change."""
+"""Compares partitions and pins as JSON, whatever the order of their keys or entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from connect_specs.desired import OffsetEntry, Partition, Pin
 # A partition as JSON with sorted keys; see `partition_key`
 PartitionKey = NewType("PartitionKey", str)
 
-# What ledgers and plan files call a rename, and the offsets of a rollback: no pin of a spec
+# Pin ids of renames and rollbacks in ledgers and plan files; specs cannot use them
 RENAME_PIN, ROLLBACK_PIN = "renamed_from:", "rollback"
 RESERVED_PINS = (RENAME_PIN, ROLLBACK_PIN)
 
@@ -19,23 +19,25 @@ SINK_PARTITION_KEYS = frozenset({"kafka_topic", "kafka_partition"})
 
 
 def partition_key(partition: Partition) -> PartitionKey:
-    """The key of equal partitions: JSON with sorted keys. `1`, `1.0`, `"1"` and true differ, as
-    they do in Connect's offset keys."""
+    """Returns a key that equal partitions share: JSON with sorted keys.
+
+    `1`, `1.0`, `"1"` and true differ, as they do in Connect's offset keys.
+    """
     return PartitionKey(_canonical(dict(partition)))
 
 
 def is_sink_partition(partition: Partition) -> bool:
-    """Whether this is a partition of a topic, as KIP-875 writes them for sinks."""
+    """Whether this is a partition of a topic, as KIP-875 writes a sink's partitions."""
     return partition.keys() >= SINK_PARTITION_KEYS
 
 
 def sink_entry(at: tuple[str, int], offset: int) -> OffsetEntry:
-    """A sink's offset in a partition of a topic, as KIP-875 writes it."""
+    """Returns a sink's offset in a partition of a topic, as KIP-875 writes it."""
     return OffsetEntry({"kafka_topic": at[0], "kafka_partition": at[1]}, {"kafka_offset": offset})
 
 
 def content_hash(pin: Pin) -> str:
-    """SHA-256, in hex, over what the pin asks for; its id and place do not count."""
+    """Returns SHA-256, in hex, over the offsets that the pin sets, without its id and place."""
     if pin.reset:
         return sha256(_canonical({"reset": True}).encode()).hexdigest()
     if pin.to is not None:

@@ -1,6 +1,6 @@
-"""What plugins say of their config keys, as values; and which plugins a connector's config names.
+"""Holds plugins' config definitions, and finds the plugins that a connector's config names.
 
-From a cluster, from the lock file or from what is installed: the same shape for all three.
+The same shape from a cluster, from the lock file or from this installation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CONNECTORS: Final = (SINK, SOURCE)
 # Required by Connect's own converters, and set by the worker, never by a config
 _SET_BY_WORKER: Final = "converter.type"
 
-# Near enough to be a slip of the pen
+# Minimum similarity of a typo to the name that was meant
 _CLOSE: Final = 0.75
 _SUFFIXES: Final[Mapping[str, str]] = {
     SINK: "Connector",
@@ -51,15 +51,15 @@ class KeyDefinition:
 
 @dataclass(frozen=True, slots=True)
 class PluginDefinition:
-    """A plugin and its keys, in order of their names. `version` None: it tells none."""
+    """A plugin and its keys, sorted by name. `version` None: it reports none."""
 
     class_name: str
     type: str
     version: str | None
     keys: Mapping[str, KeyDefinition] = field(default_factory=dict)
 
-    def goes_by(self, name: str) -> bool:
-        """Whether a config may name it so: its class, or one of its two short names."""
+    def has_name(self, name: str) -> bool:
+        """Whether a config may name it like this: by its class, or one of its two short names."""
         if name.replace(":", ".") == self.class_name:
             return True
         simple = self.class_name.rpartition(".")[2]
@@ -71,10 +71,10 @@ Keys: TypeAlias = Mapping[str, KeyDefinition]
 
 
 class Definitions(Protocol):
-    """Something that knows plugins: a cluster, a lock file, this installation."""
+    """A source of plugin definitions: a cluster, a lock file, this installation."""
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
-        """The plugin of one of these types that goes by this name."""
+        """Returns the plugin of one of these types with this name, full or short."""
         ...
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
@@ -84,13 +84,13 @@ class Definitions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PluginSet:
-    """Definitions that are at hand."""
+    """Definitions in memory."""
 
     plugins: tuple[PluginDefinition, ...] = ()
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
-        """The full name wins over short ones."""
-        fitting = [each for each in self.plugins if each.type in types and each.goes_by(name)]
+        """A full name takes precedence over short ones."""
+        fitting = [each for each in self.plugins if each.type in types and each.has_name(name)]
         exact = [each for each in fitting if each.class_name == name]
         return next(iter(exact or fitting), None)
 
@@ -109,7 +109,7 @@ class PluginPart:
 
 
 def parts_of(config: Mapping[str, str]) -> Iterator[PluginPart]:
-    """The converters, transformations and predicates that a config names itself."""
+    """Yields the converters, transformations and predicates that the config itself names."""
     for key, types in _CONVERTERS.items():
         if config.get(key):
             yield PluginPart(key, config[key], types, f"{key}.")
@@ -122,9 +122,9 @@ def parts_of(config: Mapping[str, str]) -> Iterator[PluginPart]:
 
 
 def keys_of(config: Mapping[str, str], definitions: Definitions) -> Keys | None:
-    """All keys that the config's plugins define, as the config writes them.
+    """Returns all keys that the config's plugins define, as the config writes them.
 
-    None where its class is not known.
+    None if its connector class is unknown.
     """
     connector = definitions.find(config.get(CLASS_KEY, ""), CONNECTORS)
     if connector is None:
@@ -133,7 +133,7 @@ def keys_of(config: Mapping[str, str], definitions: Definitions) -> Keys | None:
 
 
 def keys_of_parts(config: Mapping[str, str], definitions: Definitions) -> dict[str, KeyDefinition]:
-    """The keys of converters, transformations and predicates that the config names."""
+    """Returns the keys of converters, transformations and predicates that the config names."""
     found: dict[str, KeyDefinition] = {}
     for part in parts_of(config):
         plugin = definitions.find(part.name, part.types)
@@ -144,7 +144,7 @@ def keys_of_parts(config: Mapping[str, str], definitions: Definitions) -> dict[s
 
 
 def nearest_class(name: str, class_names: Iterable[str], types: tuple[str, ...]) -> str | None:
-    """The class that a mistyped name may mean: a short name for a short one, else a full one."""
+    """Returns the class that a mistyped name may mean: short if the name is short, else in full."""
     dotted = name.replace(":", ".")
     typed = dotted.rpartition(".")[2]
     suffixes = {_SUFFIXES[each] for each in types}
@@ -173,5 +173,5 @@ def _likeness(one: str, other: str) -> float:
 
 
 def elements(value: str) -> tuple[str, ...]:
-    """The elements of what Connect calls a LIST."""
+    """Returns the elements of a config value of type LIST."""
     return tuple(each.strip() for each in value.split(",") if each.strip())

@@ -1,6 +1,6 @@
-"""plugins.lock.json: the plugins of a cluster and their keys, kept beside connect.yaml.
+"""Reads and writes plugins.lock.json: a cluster's plugins and their keys, beside connect.yaml.
 
-With it a plan can check configs, and tell passwords, where the cluster cannot be asked. One key a
+With it a plan can check configs, and recognize passwords, without asking the cluster. One key a
 line, sorted, so that a plugin's upgrade is a small diff.
 """
 
@@ -19,11 +19,11 @@ from connect_specs.text_files import read_text
 PLUGINS_LOCK = "plugins.lock.json"
 
 _FORMAT = 1
-_HINT = "write it again with `connect plugins lock`"
+_HINT = "create it again with `connect plugins lock`"
 
 
 def load_lock(folder: Path) -> PluginSet | None:
-    """The lock in a project's folder, None if there is none. Raises Invalid."""
+    """Returns the lock file in a project's folder, None if there is none. Raises Invalid."""
     file = folder / PLUGINS_LOCK
     if not file.exists() and not file.is_symlink():
         return None
@@ -38,7 +38,7 @@ def load_lock(folder: Path) -> PluginSet | None:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _invalid(what, Location(PLUGINS_LOCK, 1, 1), why) from error
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        what = f"this is no lock file of format {_FORMAT}"
+        what = f"this is not a lock file of format {_FORMAT}"
         raise _invalid(what, Location(PLUGINS_LOCK, 1, 1))
     plugins = document.get("plugins")
     if not isinstance(plugins, list):
@@ -48,13 +48,13 @@ def load_lock(folder: Path) -> PluginSet | None:
         try:
             found.append(_plugin(plugin))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            what = "this entry of the lock file does not hold what it should"
+            what = "this entry of the lock file is malformed"
             raise _invalid(what, _place(text, number)) from error
     return PluginSet(tuple(found))
 
 
 def _place(text: str, number: int) -> Location:
-    """Where a plugin of a lock file begins, as far as the file can be read."""
+    """Returns where a plugin of a lock file begins, as far as the file can be read."""
     (document, *_) = parse_json(text, PLUGINS_LOCK).documents or (None,)
     plugins = document.get("plugins") if isinstance(document, Map) else None
     if isinstance(plugins, Sequence) and number < len(plugins.items):
@@ -63,7 +63,7 @@ def _place(text: str, number: int) -> Location:
 
 
 def lock_text(plugins: PluginSet) -> str:
-    """The lock as its file holds it: the same plugins always give the same text."""
+    """Returns the file's text: the same plugins always give the same text."""
     found = sorted(plugins.plugins, key=lambda each: (each.type, each.class_name))
     blocks = ",\n".join(map(_plugin_text, found))
     return f'{{\n  "format": {_FORMAT},\n  "plugins": [\n{blocks}\n  ]\n}}\n'

@@ -1,4 +1,4 @@
-"""Texts that others wrote, so that they cannot steer the terminal that shows them. Pure."""
+"""Escapes text from elsewhere, so that it cannot control the terminal that shows it. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 
 
 def one_line(text: str) -> str:
-    """The text with control characters, line breaks too, escaped."""
+    """Returns the text with control characters escaped, line breaks included."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
 def lines_of(text: str) -> str:
-    """The same, but lines stay lines."""
+    """Returns the text with control characters escaped, except line breaks."""
     return "\n".join(map(one_line, text.split("\n")))

@@ -1,6 +1,6 @@
-"""connect.yaml: where it is, and what it says.
+"""Finds and reads connect.yaml: which cluster a project is for, and where its specs are.
 
-Says which cluster a project is for and where its specs are; every mistake is reported at once.
+Every mistake is reported at once.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from connect_specs.fields import (
 from connect_specs.names import ClusterTopics, is_topic_name
 from connect_specs.nodes import Map, Node, Scalar
 from connect_specs.rest_target import read_target
-from connect_specs.sources import filled_in
+from connect_specs.sources import rendered_source
 from connect_specs.spec_folders import real_path
 from connect_specs.text_files import read_text
-from connect_specs.value_secrets import hide, secret_texts
+from connect_specs.value_secrets import redacted, secret_texts
 from connect_specs.values import load_values
 from connect_specs.variables import resolve_variables
 from connect_specs.yaml_documents import parse_yaml
@@ -39,7 +39,7 @@ DEFAULT_SPECS = ("connectors/",)
 
 _CODE = "project"
 _TOPICS = ("config", "offsets", "status", "assignments", "ledger")
-_SAID_ELSEWHERE = {
+_SET_ELSEWHERE = {
     "group.id": "cluster.group.id",
     "bootstrap.servers": "cluster.kafka",
     "config.storage.topic": "cluster.topics.config",
@@ -49,11 +49,11 @@ _SAID_ELSEWHERE = {
 
 
 def find_project(start: Path) -> Path:
-    """The connect.yaml in `start` or the nearest folder above it. Raises Invalid."""
+    """Returns the connect.yaml in `start` or the nearest folder above it. Raises Invalid."""
     folder = start.resolve()
     for candidate in (folder, *folder.parents):
         file = candidate / PROJECT_FILE
-        # A link that leads nowhere is told when it is read
+        # A broken link is reported when it is read
         if file.is_file() or file.is_symlink():
             return file
     what = f"there is no {PROJECT_FILE} in this folder or above it"
@@ -68,10 +68,12 @@ def load_project(
     given: tuple[str, ...] = (),
     variables: Mapping[str, str] = os.environ,
 ) -> Project:
-    """The project of a connect.yaml, with the values of `env` and, over them, `given`. Raises
-    Invalid with every problem, sorted by place."""
+    """Returns a connect.yaml's project, with the values of `env`, overridden by `given`.
+
+    Raises Invalid with every problem, sorted by place.
+    """
     values = load_values(real_path(file).parent, env, given)
-    source = filled_in(read_text(file, file.name), file.name, values)
+    source = rendered_source(read_text(file, file.name), file.name, values)
     parsed = source.parsed(parse_yaml)
     problems = list(parsed.problems)
     project = None
@@ -82,7 +84,7 @@ def load_project(
         hint = "begin with 'project:' and 'cluster:'; `connect init` writes an example"
         problems.append(Diagnostic("project.not-a-map", what, Location(file.name, 1, 1), hint=hint))
     if problems or project is None:
-        raise Invalid(*by_place(hide(problems, values) if values else problems))
+        raise Invalid(*by_place(redacted(problems, values) if values else problems))
     secrets = () if values is None else secret_texts(values)
     return replace(project, env=env, given=given, secrets=secrets)
 
@@ -144,7 +146,7 @@ def _read_project(
 def _paths(
     field: str, node: Node | None, problems: list[Diagnostic]
 ) -> tuple[tuple[str, ...], dict[str, Location]]:
-    """What a list of files, folders and globs names, and where each entry is."""
+    """Returns what a list of files, folders and globs names, and where each entry is."""
     if node is None:
         return (), {}
     before = len(problems)
@@ -164,7 +166,7 @@ def _delete_limits(node: Node | None, problems: list[Diagnostic]) -> DeleteLimit
 def _resolved(
     cluster: Map, field: str, variables: Mapping[str, str], problems: list[Diagnostic]
 ) -> Node | None:
-    """A field of the cluster with its `${env:NAME}`; None if one is not set."""
+    """Returns a field of the cluster with `${env:NAME}` resolved; None if a variable is not set."""
     before = len(problems)
     node = cluster.get(field)
     found = None if node is None else resolve_variables(node, variables, problems)
@@ -172,7 +174,7 @@ def _resolved(
 
 
 def _asks_for_login(node: Node | None, problems: list[Diagnostic]) -> bool | None:
-    """Of `kafka: {embedded: {authentication: sasl}}`; None if `kafka` is written otherwise."""
+    """Whether the embedded broker asks for a login; None if `kafka` has no `embedded` map."""
     if not isinstance(node, Map) or node.get("embedded") is None:
         return None
     check_fields(node, ("embedded",), _CODE, "kafka", problems)
@@ -192,7 +194,7 @@ def _asks_for_login(node: Node | None, problems: list[Diagnostic]) -> bool | Non
 
 def _embedded_rest(node: Node) -> Diagnostic:
     what = "the embedded broker is only for our own runtime"
-    hint = "name the bootstrap.servers of that cluster, or leave 'kafka' out: REST alone"
+    hint = "name the bootstrap.servers of that cluster, or omit 'kafka' to use REST alone"
     return Diagnostic("project.embedded-rest", what, node.where, hint=hint)
 
 
@@ -202,7 +204,7 @@ def _kafka(
     problems: list[Diagnostic],
     warnings: list[Diagnostic],
 ) -> ConfigValues | None:
-    """Client properties; None for the embedded broker or, with a REST target, for no Kafka."""
+    """Returns client properties; None for the embedded broker, or for REST without Kafka."""
     if node is None:
         return None
     if isinstance(node, Scalar) and node.text == "embedded":
@@ -258,8 +260,8 @@ def _worker(cluster: Map, problems: list[Diagnostic]) -> ConfigValues:
     if not fields:
         return ConfigValues({}, {})
     config = read_config(fields, problems)
-    for key in _SAID_ELSEWHERE.keys() & config.places.keys():
+    for key in _SET_ELSEWHERE.keys() & config.places.keys():
         what = f"{key!r} cannot be set under 'worker'"
-        hint = f"it is {_SAID_ELSEWHERE[key]}"
+        hint = f"it is set as {_SET_ELSEWHERE[key]}"
         problems.append(Diagnostic("project.worker-key", what, config.places[key], hint=hint))
     return config

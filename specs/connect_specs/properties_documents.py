@@ -1,7 +1,8 @@
-"""Java .properties text to a node, by the rules of java.util.Properties.
+"""Parses Java .properties text to a node, by the rules of java.util.Properties.
 
 Escapes with \\uXXXX, continued lines, `=`, `:` or white space between key and value, comments with
-`#` or `!`. Unlike Java, a key that is given twice is an error: there the last one wins unseen.
+`#` or `!`. Unlike in Java, where the last one silently wins, a key that is given twice is an
+error.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str, file: str, lines: Sequence[int] = ()) -> Parsed:
-    """The one map of `text`: all keys and values are strings."""
+    """Returns the one map of `text`: all keys and values are strings."""
     places = Places(text, file, lines)
     problems: list[Diagnostic] = []
     entries: list[tuple[Scalar, Node]] = []
@@ -42,7 +43,7 @@ def parse_properties(text: str, file: str, lines: Sequence[int] = ()) -> Parsed:
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """All keys and values; the last value of a key that is given twice counts, as in Java. Raises
+    """Returns all keys and values; of a key that is given twice the last value, as in Java. Raises
     ValueError for an escape that Java does not read either."""
     found: dict[str, str] = {}
     for characters, _ in _logical_lines(text):

@@ -1,4 +1,4 @@
-"""Texts such as errors and traces without the secrets that they may quote. Pure."""
+"""Removes secrets from texts that may quote them, such as errors and traces. Pure."""
 
 from __future__ import annotations
 
@@ -35,15 +35,17 @@ class Redactor:
         self._mask = mask
 
     def redact(self, text: str) -> str:
-        """`text` without the secrets."""
+        """Returns `text` with each secret replaced by the mask."""
         if self._pattern is None:
             return text
         return self._pattern.sub(lambda match: self._mask, text)
 
 
 def secrets_in(config: Mapping[str, str], named: Collection[str] = ()) -> Iterator[str]:
-    """The secrets of a config: values that are one, and the passwords inside them. `named` holds
-    keys known to be sensitive, or globs."""
+    """Returns the secrets of a config: secret values, and the passwords inside other values.
+
+    `named` holds keys known to be sensitive, or globs.
+    """
     for key, value in config.items():
         if is_sensitive(key, value, named):
             yield value
@@ -58,8 +60,9 @@ def _expression(shape: str) -> str:
 
 
 def _shapes(secret: str) -> Iterator[str]:
-    """As written, as Connect trims it, line by line because a trace may break it, and as encodings
-    change it."""
+    """Yields the forms in which a text may quote the secret: as written, as Connect trims it, line
+    by line because a trace may break it, and encoded.
+    """
     for each in dict.fromkeys((secret, secret.strip(), *secret.splitlines())):
         if not each.strip():
             continue

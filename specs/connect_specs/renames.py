@@ -1,6 +1,7 @@
-"""Whether the `renamed_from` of all specs agree: each old name is gone, and became one connector.
+"""Checks that the `renamed_from` of all specs agree.
 
-What a cluster holds under an old name is the plan's question.
+An old name must have no spec any more, and one successor. What a cluster holds under an old name is
+checked by the plan.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _CODE = "spec.bad-rename"
 
 
 def check_renames(connectors: Mapping[str, DesiredConnector], problems: list[Diagnostic]) -> None:
-    """Report renames that cannot be carried out together."""
+    """Reports renames that cannot be carried out together."""
     first: dict[str, DesiredConnector] = {}
     for connector in connectors.values():
         old, where, why = connector.renamed_from, connector.renamed_from_where, ""
@@ -22,7 +23,7 @@ def check_renames(connectors: Mapping[str, DesiredConnector], problems: list[Dia
             continue
         if old == connector.name:
             what = "a connector cannot be renamed from its own name"
-            hint = "name the connector that it was, or remove 'renamed_from'"
+            hint = "write the connector's old name, or remove 'renamed_from'"
         elif old in connectors:
             what = f"there is still a spec of {old!r}, which this one says was renamed"
             why = f"its spec is at {connectors[old].where}; a rename deletes the old connector"
@@ -30,7 +31,7 @@ def check_renames(connectors: Mapping[str, DesiredConnector], problems: list[Dia
         elif first.setdefault(old, connector) is not connector:
             what = f"{old!r} cannot be renamed to two connectors"
             why = f"{first[old].name!r} at {first[old].where} is renamed from it, too"
-            hint = "keep 'renamed_from' where its offsets are to go"
+            hint = "keep 'renamed_from' in the spec that gets its offsets"
         else:
             continue
         problems.append(Diagnostic(_CODE, what, where, why=why, hint=hint))

@@ -1,4 +1,4 @@
-"""`cluster.target` of connect.yaml: our runtime, or how a Connect cluster's REST API is reached."""
+"""Reads `cluster.target` of connect.yaml: our runtime, or a Connect cluster's REST API."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _FILES = ("ca_file", "cert_file", "key_file")
 _FIELDS = ("rest", "user", "password", "password_file", "headers", *_FILES, "timeouts")
 _NUMBER = re.compile(r"\d{1,6}(?:\.\d{1,6})?", re.ASCII)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# what a header may hold (RFC 9110), and nothing that two programs read differently
+# what a header may hold (RFC 9110), without what programs interpret differently
 _HEADER_VALUE = re.compile(r"[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?")
 
 
 def read_target(node: Node | None, folder: Path, problems: list[Diagnostic]) -> RestTarget | None:
-    """None for our runtime; a Connect cluster as a map with `rest`, or as the text `rest: URL`.
+    """Returns None for our runtime, else a Connect cluster: a map with `rest`, or `rest: URL` as
+    text.
 
     Files are relative to `folder`.
     """
@@ -75,7 +76,7 @@ def _url(text: str) -> SplitResult | None:
 def _login(
     node: Map, url: SplitResult | None, folder: Path, problems: list[Diagnostic]
 ) -> tuple[str | None, str | None]:
-    """The user and the password, which come together."""
+    """Returns the user and the password, which need each other."""
     user = _text(node, "user", problems)
     password = _text(node, "password", problems)
     if node.get("password_file") is not None:
@@ -92,17 +93,17 @@ def _login(
         hint = "write user: and password:, or leave both out"
         problems.append(Diagnostic("project.half-login", what, node.where, hint=hint))
     elif has_password and url is not None and "@" in url.netloc:
-        what, hint = "the address holds a user, too", "remove it from the address"
+        what, hint = "the address contains a user, too", "remove it from the address"
         problems.append(Diagnostic("project.two-logins", what, place_of(node, "rest"), hint=hint))
     if user and ":" in user:
-        what = "'user' holds a colon, which basic authentication cannot carry"
-        hint = "name a user without a colon"
+        what = "'user' contains a colon, which basic authentication does not allow"
+        hint = "use a name without a colon"
         problems.append(Diagnostic("project.bad-value", what, place_of(node, "user"), hint=hint))
     return user, password
 
 
 def _password_of_file(node: Map, folder: Path, problems: list[Diagnostic]) -> str | None:
-    """The file's text without the line break that editors end it with."""
+    """Returns the file's text without the line break that editors end it with."""
     path = _file(node, "password_file", folder, problems)
     if path is None:
         return None
@@ -145,13 +146,13 @@ def _headers(node: Map, problems: list[Diagnostic]) -> dict[str, str]:
 def _files(
     node: Map, url: SplitResult | None, folder: Path, problems: list[Diagnostic]
 ) -> list[Path | None]:
-    """The certificate files, in the order of `_FILES`."""
+    """Returns the certificate files, in the order of `_FILES`."""
     given = [field for field in _FILES if node.get(field) is not None]
     if given and url is not None and url.scheme != "https":
         what, hint = f"{given[0]!r} is only for https", "write https:// in the address"
         problems.append(Diagnostic("project.no-tls", what, place_of(node, given[0]), hint=hint))
     if "key_file" in given and "cert_file" not in given:
-        what, hint = "'key_file' needs 'cert_file'", "add the certificate that the key is of"
+        what, hint = "'key_file' needs 'cert_file'", "add the key's certificate"
         where = place_of(node, "key_file")
         problems.append(Diagnostic("project.missing-field", what, where, hint=hint))
     return [_file(node, field, folder, problems) for field in _FILES]

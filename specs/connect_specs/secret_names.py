@@ -1,4 +1,4 @@
-"""Whether a name is that of a secret: of a config key, or of a value in a values file."""
+"""Recognizes secrets by name: of config keys, and of values in values files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SECRET_NAME = re.compile(
     r"|ssl\.truststore\.certificates|auth\.user\.?info|connection\.?string",
     re.IGNORECASE,
 )
-# A webhook's URL is all that is needed to use it
+# Whoever knows a webhook's URL can use it
 _WEBHOOK_NAME = re.compile(r"webhooks?([._-]?(url|uri|endpoint))?$", re.IGNORECASE)
-# What a name says *about* a secret is none: where it lies, what kind it is, how long it lasts
+# Names of facts *about* a secret: its location, type or lifetime
 _ABOUT_A_SECRET = re.compile(
     r"[._-](class|provider|source|type|location|path|file|algorithm|mechanism|enabled?|ms|seconds"
     r"|url|uri|endpoint|topic|format)$",
@@ -24,7 +24,7 @@ _ABOUT_A_SECRET = re.compile(
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what has this name is a secret."""
+    """Whether a key or value of this name is secret."""
     if _SECRET_NAME.search(name) and not _ABOUT_A_SECRET.search(name):
         return True
     return bool(_WEBHOOK_NAME.search(name))

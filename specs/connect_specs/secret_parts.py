@@ -1,6 +1,6 @@
-"""The secrets inside a text: in URLs, connection strings, HTTP headers, JSON and JAAS entries.
+"""Finds the secrets inside a text, such as a URL, connection string, HTTP header or JAAS entry.
 
-Found by the form of the text alone; what a key's name says is in `secret_names`.
+Recognizes them by the form of the text alone; `secret_names` judges the names of keys.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SECRET = re.compile(
     r"|(?:api|access|account|secret|subscription|sas|private)[_-]?key|(?<=[?&])(?:key|code|auth))"
     r"(?:[\"']\s{0,8}:|[\"']?\s{0,8}=)\s{0,8}"
     r"(?:\"(?P<double>[^\"]{1,4000})\"|'(?P<single>[^']{1,4000})'"
-    # but no parameter of SQL, and no JSON object or list
+    # but not an SQL parameter, a JSON object or a list
     r"|(?!\?(?:[\s,;)]|\Z)|\$\d|[{\[]\s*(?:[\"'{\[\]}]|\Z))[\"']?(?P<bare>[^\s;&\"']+))"
     # Private keys, tokens and keys that are known by how they begin
     r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?P<pem>[^-]*)"
@@ -69,20 +69,20 @@ _PLAIN_HEADERS = frozenset(
 
 
 def without_references(value: str) -> str:
-    """The value without `${provider:path:key}`."""
+    """Returns the value without `${provider:path:key}`."""
     return _REFERENCE.sub("", value) if "${" in value else value
 
 
 # Most values are the same in many connectors, and each is looked at several times
 @lru_cache(maxsize=8192)
 def holds_secret(value: str) -> bool:
-    """Whether a secret can be told inside the value; references are none."""
+    """Whether the value contains a recognizable secret; references are not secrets."""
     text = without_references(value)
     return bool(_SIGN.search(text) and _SECRET.search(text))
 
 
 def secret_parts(value: str) -> tuple[str, ...]:
-    """The secrets that can be told inside a value, also as they are without a URL's escapes."""
+    """Returns the recognizable secrets inside a value, also URL-decoded."""
     found = _SECRET.finditer(without_references(value))
     pieces = (piece for match in found for piece in _pieces(match))
     return tuple(dict.fromkeys(each for piece in pieces for each in (piece, unquote(piece))))
@@ -101,7 +101,7 @@ def header_secrets(value: str) -> tuple[str, ...]:
 
 
 def _pieces(match: re.Match[str]) -> Iterator[str]:
-    """The secret, and the pieces of it that a message may quote alone."""
+    """Yields the secret, and the pieces of it that a message may quote alone."""
     kind = match.lastgroup or ""
     part = match[kind].strip()
     if part:

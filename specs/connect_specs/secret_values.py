@@ -1,7 +1,7 @@
-"""Which config values are secret.
+"""Decides which config values are secret.
 
 A value is secret by its key's name, by a password inside it, by its ConfigDef type, or because the
-spec says so. A value that is nothing but `${provider:path:key}` is a reference, and is shown.
+spec says so. A value that consists of `${provider:path:key}` alone is a reference, and is shown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A file's text as it is read: as it stands, or rendered with the values of an environment."""
+"""Provides a file's text for parsing: as written, or rendered with the values of an environment."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TypeAlias
 from connect_specs.nodes import Parsed
 from connect_specs.values import Values
 
-# From a text, the file that it is of, and the line in that file of each line, to nodes
+# Parses a text, given its file and the line in that file of each line
 Parse: TypeAlias = Callable[[str, str, tuple[int, ...]], Parsed]
 
 _MARK = re.compile(r"\{\{|\{%|\{#")
-_NOTE = "the file is a template, and this is about the text that it gives"
+_NOTE = "the file is a template, and this is about its rendered text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Source:
     is_rendered: bool = False
 
     def parsed(self, parse: Parse) -> Parsed:
-        """What it holds; if it was rendered, problems of its form say so."""
+        """Returns the parsed contents; if the text was rendered, its syntax problems say so."""
         found = parse(self.text, self.file, self.lines)
         if not self.is_rendered:
             return found
@@ -38,17 +38,17 @@ class Source:
         return Parsed(found.documents, tuple(problems))
 
 
-def filled_in(text: str, file: str, values: Values | None) -> Source:
-    """The text of `file`, its templates rendered where the project has values. Raises Invalid."""
+def rendered_source(text: str, file: str, values: Values | None) -> Source:
+    """Returns the text of `file`, rendered if the project has values. Raises Invalid."""
     if values is None or not _MARK.search(text):
         return Source(text, file)
-    # Jinja2 is loaded by those projects only that have templates
+    # imported here, because only projects with templates need Jinja2
     from connect_specs.templates import render, source_lines
 
     rendered = render(text, file, values)
     return Source(rendered, file, source_lines(text, rendered, values), is_rendered=True)
 
 
-def to_be_filled_in(text: str, values: Values | None) -> str:
-    """What a file must hold so that `filled_in` gives `text`."""
+def escape_templates(text: str, values: Values | None) -> str:
+    """Returns what a file must hold so that `rendered_source` gives `text`."""
     return text if values is None else _MARK.sub(lambda mark: f"{{{{ '{mark[0]}' }}}}", text)

@@ -1,7 +1,7 @@
-"""One document to one connector: which of the accepted shapes it has, and our own shape.
+"""Reads one document as one connector: recognizes its format, and reads the spec format.
 
-Our spec is name, state, config, offsets, lifecycle, health, sensitive and renamed_from. In JSON the
-same reader takes the body of `POST /connectors` (KIP-980), which differs by `initial_state` only.
+A spec has name, state, config, offsets, lifecycle, health, sensitive and renamed_from. The same
+reader takes JSON bodies of `POST /connectors` (KIP-980), which differ by `initial_state` only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FIELDS = (
 
 
 class Format(Enum):
-    """How a file is written, by the end of its name."""
+    """A file's format, by the end of its name."""
 
     YAML = "yaml"
     JSON = "json"
@@ -45,7 +45,7 @@ class Format(Enum):
 def read_document(
     node: Node, written: Format, problems: list[Diagnostic]
 ) -> DesiredConnector | None:
-    """The connector of one document; None if it does not even have a name."""
+    """Returns the connector of one document; None if it does not even have a name."""
     if not isinstance(node, Map):
         what = f"a spec must be a map, and this is {value_kind(node)}"
         hint = "one connector is one document; in YAML, separate them by a line of ---"
@@ -111,7 +111,7 @@ def _state(node: Map, written: Format, problems: list[Diagnostic]) -> TargetStat
         problems.append(Diagnostic("spec.two-states", what, initial.where, hint=hint))
     if state is not None:
         return read_state(state, problems, any_case=False)
-    # Connect takes null as if the field were not there
+    # Connect treats null like a missing field
     if initial is not None and not is_null(initial):
         return read_state(initial, problems, any_case=True)
     return None
@@ -130,7 +130,7 @@ def _lifecycle(node: Map, problems: list[Diagnostic]) -> tuple[bool, tuple[str, 
     globs = () if ignore is None else as_texts(ignore, "ignore", _CODE, problems)
     for glob in globs:
         if not _can_match(glob.text):
-            what = f"{glob.text!r} matches nothing that could be ignored"
+            what = f"{glob.text!r} matches no field that can be ignored"
             hint = f"write {_CONFIG}{glob.text}, or state"
             problems.append(Diagnostic("spec.bad-ignore", what, glob.where, hint=hint))
     return (

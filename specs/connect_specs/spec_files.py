@@ -1,5 +1,5 @@
-"""Which files a project's `specs` and `policies` name: files, folders and globs, relative to
-connect.yaml.
+"""Finds the files that a project's `specs` and `policies` name: files, folders and globs, relative
+to connect.yaml.
 
 Files come sorted by path and once each, so that nothing depends on how they are named. Hidden files
 and folders are skipped unless an entry names them; links are followed.
@@ -32,10 +32,10 @@ _POLICIES = _Kind("policies", (".yaml", ".yml"))
 
 
 def find_spec_files(project: Project, problems: list[Diagnostic]) -> tuple[Path, ...]:
-    """All spec files; an entry that names nothing is added to `problems`.
+    """Returns all spec files; an entry that names nothing is added to `problems`.
 
-    What is connect.yaml, consequences.yaml, a policy or a values file is no spec, whatever folder
-    it is in.
+    connect.yaml, consequences.yaml, policies and values files are never specs, whatever folder they
+    are in.
     """
     values = real_path(project.folder / VALUES_FOLDER)
     found = _find(project, project.specs, project.specs_locations, _SPECS, problems)
@@ -43,7 +43,7 @@ def find_spec_files(project: Project, problems: list[Diagnostic]) -> tuple[Path,
     others = {real_path(project.file), real_path(project.folder / CONSEQUENCES_FILE), *known}
     for entry in project.specs:
         if Path(os.path.normpath(entry)).parts[:1] == (VALUES_FOLDER,):
-            # never passed over: that would read as a wish to delete these connectors
+            # never ignored: these connectors would count as deleted
             where = project.specs_locations.get(entry, Location(project.file.name))
             problems.append(_in_values(entry, where))
     named = (project.folder / VALUES_FOLDER).absolute()
@@ -58,13 +58,13 @@ def find_spec_files(project: Project, problems: list[Diagnostic]) -> tuple[Path,
 
 
 def _in_values(name: str, where: Location) -> Diagnostic:
-    what = f"{name!r} is in {VALUES_FOLDER}/, which holds values and no specs"
+    what = f"{name!r} is in {VALUES_FOLDER}/, which holds values, not specs"
     hint = "move the specs to another folder, such as connectors/"
     return Diagnostic("project.specs-in-values", what, where, hint=hint)
 
 
 def find_policy_files(project: Project, problems: list[Diagnostic]) -> tuple[Path, ...]:
-    """All policy files; an entry that names nothing is added to `problems`."""
+    """Returns all policy files; an entry that names nothing is added to `problems`."""
     found = _find(project, project.policies, project.policies_locations, _POLICIES, problems)
     return _sorted(found.values(), project.folder)
 
@@ -76,7 +76,7 @@ def _find(
     kind: _Kind,
     problems: list[Diagnostic],
 ) -> dict[Path, Path]:
-    """The files as they were named, by where they really are."""
+    """Returns the files as they were named, by their real paths."""
     found: dict[Path, Path] = {}
     for entry in entries:
         where = locations.get(entry, Location(project.file.name))
@@ -84,7 +84,10 @@ def _find(
             paths = _named(project.folder, entry, where, kind, problems)
         except (OSError, ValueError) as error:
             why = (error.strerror if isinstance(error, OSError) else str(error)) or ""
-            what, hint = f"{entry!r} cannot be read", "let the user who runs connect read it"
+            what, hint = (
+                f"{entry!r} cannot be read",
+                "give the user who runs `connect` permission to read it",
+            )
             problems.append(Diagnostic("file.unreadable", what, where, why, hint))
             continue
         for path in paths:
@@ -106,14 +109,14 @@ def _named(
     if path.exists():
         if path.suffix.lower() in kind.endings:
             return [path] if folders.is_readable(path) else []
-        what = f"the format of {entry!r} cannot be told from its name"
+        what = f"the format of {entry!r} cannot be recognized from its name"
         hint = f"name it *{', *'.join(kind.endings)}"
         problems.append(Diagnostic("project.unknown-format", what, where, hint=hint))
         return []
     before = len(problems)
     matches = folders.matches(entry)
     if not matches and len(problems) == before:
-        # never "no specs": that would read as a wish to delete every connector
+        # an error, not "no specs": every connector would count as deleted
         is_glob = any(mark in entry for mark in "*?[")
         what = f"nothing matches {entry!r}" if is_glob else f"{entry!r} does not exist"
         hint = f"paths are relative to connect.yaml; create it, or change {kind.field!r}"

@@ -1,8 +1,8 @@
-"""The files in folders and of globs, through symbolic links and without ever going in circles.
+"""Lists the files of folders and globs; follows symbolic links without looping.
 
-Nothing that might hold a spec is skipped silently, because a spec that is not found reads as a wish
-to delete its connector: a link that leads nowhere or back to a folder above it, and a folder that
-cannot be read, are problems.
+Nothing that might hold a spec is skipped silently, because a connector whose spec is not found
+counts as deleted: a broken link, a link to a folder above it, and a folder that cannot be read are
+problems.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ _MAGIC = re.compile(r"[*?[]")
 
 
 def real_path(path: Path) -> Path:
-    """Where the path really is; of a link in a circle, that link."""
+    """Returns the path with symbolic links resolved; a link in a circle stays as it is."""
     return Path(os.path.realpath(path))
 
 
 def relative_name(path: Path, folder: Path) -> str:
-    """How diagnostics call a file: by its path from the project's folder, with slashes; bytes that
-    are no UTF-8 are escaped."""
+    """Returns a file's name in diagnostics: its path from the project's folder, with slashes; bytes
+    that are not UTF-8 are escaped.
+    """
     name = Path(os.path.relpath(path.absolute(), folder.absolute())).as_posix()
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
@@ -41,23 +42,25 @@ class Folders:
         self._problems = problems
 
     def files(self, folder: Path, endings: Collection[str]) -> Iterator[Path]:
-        """The files in the folder and the folders in it whose names end in one of these ways."""
+        """Returns the files in the folder and its subfolders that have one of these endings."""
         for each in self._all(folder):
             for path in self._entries(each):
                 named = path.suffix.lower() in endings and not path.is_dir()
-                if named and self._leads_somewhere(path) and self.is_readable(path):
+                if named and self._is_intact(path) and self.is_readable(path):
                     yield path
 
     def is_readable(self, path: Path) -> bool:
-        """Whether this is a file; to read a pipe would never end."""
+        """Whether this is a regular file; reading a pipe would never end."""
         if not path.is_file():
-            what, hint = "this is no regular file", "remove it, or move it elsewhere"
+            what, hint = "this is not a regular file", "remove it, or move it elsewhere"
             self._add("file.unreadable", what, path, "", hint)
         return path.is_file()
 
     def matches(self, pattern: str) -> list[Path]:
-        """What matches a glob, which may be absolute: files and folders. Hidden ones only where a
-        part of the pattern begins with a dot."""
+        """Returns the files and folders that match a glob, which may be absolute.
+
+        Hidden ones only where a part of the pattern begins with a dot.
+        """
         parts = Path(pattern).parts
         return list(dict.fromkeys(self._matches(self._top, list(parts))))
 
@@ -67,23 +70,23 @@ class Folders:
             return
         first, *others = parts
         if first == "**":
-            # A folder stands for all that is in it
+            # A folder stands for everything in it
             for each in self._all(folder) if others else (folder,):
                 yield from self._matches(each, others)
         elif not _MAGIC.search(first):
             inner = folder / first
-            if self._leads_somewhere(inner) and inner.exists():
+            if self._is_intact(inner) and inner.exists():
                 yield from self._matches(inner, others)
         else:
             fits = re.compile(translate(first)).match
             for path in self._entries(folder, hidden=first.startswith(".")):
-                if not fits(path.name) or not self._leads_somewhere(path):
+                if not fits(path.name) or not self._is_intact(path):
                     continue
                 if not others or path.is_dir():
                     yield from self._matches(path, others)
 
     def _all(self, top: Path) -> Iterator[Path]:
-        """The folder and those in it, each real one once."""
+        """Yields the folder and its subfolders, each real one once."""
         seen: set[Path] = set()
         left = [top]
         while left:
@@ -96,41 +99,44 @@ class Folders:
             left += [
                 path
                 for path in reversed(self._entries(folder))
-                if self._leads_somewhere(path) and path.is_dir() and not self._leads_back(path)
+                if self._is_intact(path) and path.is_dir() and not self._is_loop(path)
             ]
 
     def _entries(self, folder: Path, *, hidden: bool = False) -> list[Path]:
-        """What is in a folder, by name."""
+        """Returns what is in a folder, by name."""
         try:
             with os.scandir(folder) as found:
                 paths = sorted(folder / each.name for each in found)
         except NotADirectoryError:
             return []
         except OSError as error:
-            what, hint = "the folder cannot be read", "let the user who runs connect read it"
+            what, hint = (
+                "the folder cannot be read",
+                "give the user who runs `connect` permission to read it",
+            )
             self._add("file.unreadable", what, folder, error.strerror or "", hint)
             return []
         return [path for path in paths if hidden or not path.name.startswith(".")]
 
-    def _leads_somewhere(self, path: Path) -> bool:
-        """Whether this is no link, or one to something that is there."""
+    def _is_intact(self, path: Path) -> bool:
+        """Whether this is not a broken link."""
         if not path.is_symlink():
             return True
         try:
             path.stat()
         except OSError as error:
-            what = f"the symbolic link leads to {path.readlink()}, which cannot be read"
-            hint = "correct the link or remove it; its specs would count as deleted"
+            what = f"the symbolic link points to {path.readlink()}, which cannot be read"
+            hint = "correct or remove the link; specs behind it would count as deleted"
             self._add("file.bad-link", what, path, error.strerror or "", hint)
             return False
         return True
 
-    def _leads_back(self, path: Path) -> bool:
-        """Whether this is a link to a folder that it is in."""
+    def _is_loop(self, path: Path) -> bool:
+        """Whether this is a link to a folder that contains it."""
         real, inside = real_path(path), real_path(path.parent)
         if not path.is_symlink() or real not in (inside, *inside.parents):
             return False
-        what = "the symbolic link leads back to a folder that it is in"
+        what = "the symbolic link points to a folder that contains it"
         self._add("file.link-loop", what, path, "", "remove the link")
         return True
 

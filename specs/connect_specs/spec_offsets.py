@@ -1,4 +1,4 @@
-"""The `offsets` field of a spec to a pin.
+"""Reads the `offsets` field of a spec as a pin.
 
 Source offsets keep the types that they are written with, because Connect compares and stores them
 by type. Sink offsets (KIP-875) must be a topic, a partition and a number.
@@ -20,7 +20,7 @@ _PARTITION_MAX = 2**31 - 1
 
 
 def read_pin(node: Node, problems: list[Diagnostic]) -> Pin | None:
-    """The pin, or None if it cannot be made; then `problems` says why."""
+    """Returns the pin; None if it is invalid, and then `problems` says why."""
     if isinstance(node, Sequence):
         what = "'offsets' must be a map, and is a list"
         hint = "put the entries under set, and name them: offsets: {pin: <id>, set: [...]}"
@@ -60,7 +60,7 @@ def read_pin(node: Node, problems: list[Diagnostic]) -> Pin | None:
 
 
 def read_offsets_json(text: str, name: str) -> tuple[OffsetEntry, ...]:
-    """The entries of `{"offsets": [...]}`, by the rules of a pin; `name` is the file's.
+    """Returns the entries of `{"offsets": [...]}`, by the rules of a pin; `name` is the file's.
 
     Raises Invalid with every mistake.
     """
@@ -137,7 +137,7 @@ def _mixed(where: Location, first: Location) -> Diagnostic:
 
 
 def _is_sink(fields: Map) -> bool:
-    """Whether the entry means a sink; one telling key is enough, so that a typo is found."""
+    """Whether the entry is for a sink; one of a sink's keys is enough, so that typos are found."""
     partition, offset = fields.get("partition"), fields.get("offset")
     return (
         isinstance(partition, Map) and not SINK_PARTITION_KEYS.isdisjoint(partition.names())
@@ -196,7 +196,7 @@ def _read_values(node: Map, problems: list[Diagnostic], *, is_sink: bool) -> dic
 
 
 def _read_count(key: str, node: Node, problems: list[Diagnostic]) -> int | None:
-    """A whole number of at least 0 that Kafka can hold."""
+    """Returns a whole number of at least 0 that Kafka can hold."""
     most = _PARTITION_MAX if key == "kafka_partition" else INT64_MAX
     number: JsonScalar = None
     if isinstance(node, Scalar):

@@ -1,4 +1,4 @@
-"""The target states of a connector, in the words of a spec (KIP-875, KIP-980)."""
+"""The target states of a connector, as a spec writes them (KIP-875, KIP-980)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class TargetState(StrEnum):
-    """What was asked of a connector; what it does is its status."""
+    """What a connector should do; what it does is its status."""
 
     RUNNING = "running"
     PAUSED = "paused"

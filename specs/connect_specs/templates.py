@@ -1,6 +1,7 @@
-"""Files as Jinja2 templates over an environment's values: sandboxed, and every name must be known.
+"""Renders files as sandboxed Jinja2 templates over an environment's values.
 
-A diagnostic holds names that the template's own text holds, and nothing of what they stand for.
+Unknown names are errors. A diagnostic repeats names from the template's own text, never the values
+behind them.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from connect_specs.values import ENV, Values
 
 _MARK = re.compile(r"\{\{|\{%|\{#")
 _LINE_MARK = re.compile("\ue000([0-9]+)\ue001")
-# What Jinja calls a template that has no file, in tracebacks
+# Jinja's name, in tracebacks, of a template without a file
 _SOURCE = "<template>"
 
 
 class _Missing(UndefinedError):
-    """A name that nothing has: `owner` is what was asked for it, or jinja's `missing`."""
+    """A name that does not exist in `owner`, or nowhere if that is Jinja's `missing`."""
 
     def __init__(self, name: object, owner: object, message: str) -> None:
         super().__init__(message)
@@ -47,7 +48,7 @@ class _Missing(UndefinedError):
 
 
 class _Unknown(StrictUndefined):
-    """An undefined name that says which it was when it is used."""
+    """An undefined value that reports its name when it is used."""
 
     __slots__ = ()
 
@@ -64,7 +65,7 @@ class _Unknown(StrictUndefined):
 
 
 class _NotText(Exception):
-    """What an expression gave cannot be written into a file."""
+    """The result of an expression cannot be written into a file."""
 
 
 class _TooLong(Exception):
@@ -72,8 +73,10 @@ class _TooLong(Exception):
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja2 that reads maps by their own keys first: `db.items` is the value, not the method. What
-    `**` and `*` give has a limit: no signal ends the calculation of what is huge."""
+    """Jinja2 that reads maps by their own keys first: `db.items` is the value, not the method.
+
+    The results of `**` and `*` are limited: a huge calculation cannot be interrupted.
+    """
 
     intercepted_binops = frozenset({"**", "*"})
 
@@ -89,7 +92,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
 
 class _LineMarks(Extension):
-    """Puts the number of each line that the template's own text begins in front of that line."""
+    """Puts its line number in front of each line of the template's own text."""
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
         for token in stream:
@@ -102,7 +105,7 @@ class _LineMarks(Extension):
 
 
 def _size(operator: str, left: Any, right: Any) -> int:
-    """How many bits or characters the result has, if it may have many."""
+    """Returns how many bits or characters the result has, if it may have many."""
     if isinstance(left, int) and isinstance(right, int):
         return left.bit_length() * right if operator == "**" else 0
     if isinstance(left, int):
@@ -111,18 +114,20 @@ def _size(operator: str, left: Any, right: Any) -> int:
 
 
 def render(text: str, file: str, values: Values) -> str:
-    """The text of a file with its templates filled in. Raises Invalid."""
+    """Returns the text of a file with its templates rendered. Raises Invalid."""
     try:
         return _rendered(text, values)
-    # whatever a template does, down to recursion and memory, is a mistake in that template
+    # any exception is a mistake in the template, also RecursionError and MemoryError
     except Exception as error:
         problem = _problem(error, text, file, values)
     raise Invalid(problem)
 
 
 def source_lines(text: str, rendered: str, values: Values) -> tuple[int, ...]:
-    """For each line of `rendered`, which `text` gave, the line of `text` that it comes from; empty
-    where they are the same, or cannot be told because the template looks at its own text."""
+    """Returns, for each line of `rendered`, the line of `text` that it comes from.
+
+    Empty if they are the same, or unknown because the template looks at its own text.
+    """
     if "{%" not in text and text.count("\n") == rendered.count("\n"):
         return ()
     try:
@@ -149,14 +154,14 @@ def _sandbox(*, marking: bool = False) -> _Sandbox:
     )
 
 
-# A file is rendered again at once where values are secret, and compiling is the slow part
+# A file with secret values is rendered twice in a row, and compiling is the slow part
 @lru_cache(maxsize=4)
 def _compiled(text: str, *, marking: bool) -> Template:
     return _sandbox(marking=marking).from_string(text)
 
 
 def _written(value: object) -> object:
-    """What stands in the file for the value of an expression."""
+    """Returns the text that the file gets for the value of an expression."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float, Undefined)):
@@ -179,7 +184,7 @@ def _problem(error: Exception, text: str, file: str, values: Values) -> Diagnost
     if isinstance(error, TemplateSyntaxError):
         where = _place(text, file, error.lineno, None)
         what, why = "this is not a Jinja2 template", (error.message or "").rstrip(".")
-        hint = "write {% raw %}...{% endraw %} around braces that are to stay"
+        hint = "write {% raw %}...{% endraw %} around braces that are not a template"
         return Diagnostic("template.syntax", what, where, why=why, hint=hint)
     line = _line(error.__traceback__)
     if isinstance(error, _Missing):
@@ -189,18 +194,21 @@ def _problem(error: Exception, text: str, file: str, values: Values) -> Diagnost
         what, hint = "a list or a map cannot be written here", "use | join(',') or | tojson"
         return Diagnostic("template.not-text", what, where, hint=hint)
     if isinstance(error, _TooLong):
-        what = f"the template gives more than {BYTES_MAX // (1024 * 1024)} MiB"
+        what = f"the rendered text is larger than {BYTES_MAX // (1024 * 1024)} MiB"
         hint = "look for a loop that is too long, or split the file"
         return Diagnostic("template.too-large", what, Location(file), hint=hint)
     what, why = "the template cannot be rendered", type(error).__name__
     hint = "check the types of the values that this line uses"
     if isinstance(error, SecurityError):
-        why, hint = "templates may only read values", "remove what changes or calls something"
+        why, hint = (
+            "templates may only read values",
+            "remove the expression that changes or calls something",
+        )
     return Diagnostic("template.failed", what, where, why, hint)
 
 
 def _undefined(error: _Missing, text: str, file: str, line: int, values: Values) -> Diagnostic:
-    # a computed name may be a secret: only what the template says itself is repeated
+    # a computed name may be a secret: only names in the template's text are repeated
     name = error.name if isinstance(error.name, str) and error.name in text else None
     what = "a name is not defined" if name is None else f"{name!r} is not defined"
     owner = values.names if error.owner is missing else error.owner
@@ -208,7 +216,7 @@ def _undefined(error: _Missing, text: str, file: str, line: int, values: Values)
     hint = (
         did_you_mean(name or "", known)
         if known
-        else "name a value of values/default.yaml, or add one"
+        else "use a name of values/default.yaml, or add this one"
     )
     if values.env is None and values.environments:
         choose = f"choose an environment: --env {'|'.join(values.environments)}"
@@ -217,7 +225,7 @@ def _undefined(error: _Missing, text: str, file: str, line: int, values: Values)
 
 
 def _line(traceback: TracebackType | None) -> int:
-    """The line of the template that failed: Jinja puts it into the traceback."""
+    """Returns the line of the template that failed: Jinja puts it into the traceback."""
     line = 1
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == _SOURCE:
@@ -227,7 +235,7 @@ def _line(traceback: TracebackType | None) -> int:
 
 
 def _place(text: str, file: str, line: int, name: str | None) -> Location:
-    """Where `name` is in that line, else where its first mark of a template is."""
+    """Returns where `name` is in that line, else where its first template mark is."""
     lines = LINE_END.split(text)
     content = lines[line - 1] if line <= len(lines) else ""
     mark = _MARK.search(content)

@@ -1,4 +1,4 @@
-"""Bytes to text, and offsets in that text to lines and columns.
+"""Decodes files, and maps offsets in a text to lines and columns.
 
 Columns count characters, not bytes, as editors show them.
 """
@@ -19,9 +19,9 @@ _CONFLICT = tuple(re.compile(mark, re.MULTILINE) for mark in (r"^<{7} ", r"^={7}
 
 
 class Places:
-    """Where in a file an offset of its text is.
+    """Maps offsets in a text to places in its file.
 
-    `lines` holds the line in the file of each line of the text; empty where they are the same.
+    `lines` holds the line in the file of each line of the text; empty if they are the same.
     """
 
     __slots__ = ("_file", "_lines", "_starts")
@@ -32,18 +32,18 @@ class Places:
         self._starts = [0, *(match.end() for match in LINE_END.finditer(text))]
 
     def at(self, offset: int) -> Location:
-        """The line and column of `offset`."""
+        """Returns the line and column of `offset`."""
         line = bisect_right(self._starts, offset)
         return place_in(self._file, line, offset - self._starts[line - 1] + 1, self._lines)
 
 
 def place_in(file: str, line: int, column: int, lines: Sequence[int]) -> Location:
-    """The place in `file` of a place in a text whose lines are `lines` there."""
+    """Returns the place in `file` of a place in a text whose lines are `lines` there."""
     return Location(file, lines[min(line, len(lines)) - 1] if lines else line, column)
 
 
 def read_text(path: Path, file: str, *, latin1_fallback: bool = False) -> str:
-    """The text of a file: UTF-8, a byte order mark dropped.
+    """Returns the text of a file: UTF-8, without a byte order mark.
 
     `latin1_fallback`: text that is not UTF-8 is ISO 8859-1, as Java reads .properties. Raises
     Invalid.
@@ -59,8 +59,7 @@ def read_text(path: Path, file: str, *, latin1_fallback: bool = False) -> str:
 
 
 def decoded(data: bytes, file: str, *, latin1_fallback: bool = False) -> str:
-    """The text of what was read, as `read_text` says; one byte more than BYTES_MAX is too much.
-    Raises Invalid."""
+    """Decodes bytes as `read_text` does; more than BYTES_MAX is too much. Raises Invalid."""
     if len(data) > BYTES_MAX:
         what = f"the file is larger than {BYTES_MAX // (1024 * 1024)} MiB"
         hint = "split it into several files"
@@ -84,7 +83,7 @@ def decoded(data: bytes, file: str, *, latin1_fallback: bool = False) -> str:
 
 
 def _conflict(text: str) -> int | None:
-    """Where the marks of a merge begin, if all three are there in their order."""
+    """Returns where the conflict markers of a merge begin, if all three exist in order."""
     offsets: list[int] = []
     for mark in _CONFLICT:
         found = mark.search(text, offsets[-1] if offsets else 0)
@@ -96,7 +95,7 @@ def _conflict(text: str) -> int | None:
 
 def _unread_hint(path: Path, error: OSError) -> str:
     if path.is_symlink() and not path.exists():
-        return "it is a symbolic link that leads nowhere: correct it or remove it"
+        return "it is a broken symbolic link: correct or remove it"
     if isinstance(error, PermissionError):
-        return "let the user who runs connect read it"
-    return "name a file that is there" if isinstance(error, FileNotFoundError) else "name a file"
+        return "give the user who runs `connect` permission to read it"
+    return "name an existing file" if isinstance(error, FileNotFoundError) else "name a file"

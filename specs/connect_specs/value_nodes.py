@@ -1,4 +1,4 @@
-"""What templates may name, from the nodes of a values file."""
+"""Converts the nodes of a values file to the values that templates use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Value: TypeAlias = "str | int | bool | list[Value] | dict[str, Value]"
 
 
 def map_values(node: Map, problems: list[Diagnostic]) -> dict[str, Value]:
-    """The map's values; null is added to `problems`."""
+    """Returns the map's values; null is added to `problems`."""
     return {key.text: value_of(value, problems) for key, value in node.entries}
 
 
@@ -39,7 +39,7 @@ def scalar_value(node: Scalar) -> str | int | bool:
 
 
 def merged(below: Mapping[str, Value], above: Mapping[str, Value]) -> dict[str, Value]:
-    """Both; where both have a map they are merged, else `above` counts."""
+    """Returns both; maps in both are merged, else `above` wins."""
     found = dict(below)
     for name, value in above.items():
         other = found.get(name)
@@ -51,7 +51,7 @@ def merged(below: Mapping[str, Value], above: Mapping[str, Value]) -> dict[str, 
 
 
 def places_of(node: Map, prefix: str = "") -> Iterator[tuple[str, Location]]:
-    """Where the map has each of its values, by dotted name; a list is one value."""
+    """Yields where the map has each of its values, by dotted name; a list is one value."""
     for key, value in node.entries:
         name = f"{prefix}{key.text}"
         if isinstance(value, Map) and value.entries:
@@ -61,7 +61,7 @@ def places_of(node: Map, prefix: str = "") -> Iterator[tuple[str, Location]]:
 
 
 def flat(values: Mapping[str, Value], prefix: str = "") -> Iterator[tuple[str, Value]]:
-    """Each value by dotted name; a list, or an empty map, is one value."""
+    """Yields each value by dotted name; a list, or an empty map, is one value."""
     for key, value in values.items():
         if isinstance(value, dict) and value:
             yield from flat(value, f"{prefix}{key}.")

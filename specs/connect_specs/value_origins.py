@@ -1,4 +1,4 @@
-"""Where each value comes from: which file has it, and which others it overrides."""
+"""Finds where each value comes from: which file sets it, and which others it overrides."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Origin:
 
 
 def origins(values: Values) -> Iterator[Origin]:
-    """Every value that templates may name, by name, but the name of the environment."""
+    """Yields every value that templates may use, by name, except the name of the environment."""
     for name, value in sorted(flat(values.names)):
         if name == ENV and values.env is not None:
             continue
@@ -32,7 +32,7 @@ def origins(values: Values) -> Iterator[Origin]:
 
 
 def _at(layer: Mapping[str, Location], name: str) -> list[Location]:
-    """Where a file has the name; a map that another value replaces has several places."""
+    """Returns where a file has the name; a map that another value replaces has several places."""
     parts = name.split(".")
     above = {".".join(parts[: end + 1]) for end in range(len(parts))}
     return [place for each, place in layer.items() if each in above or each.startswith(f"{name}.")]

@@ -1,10 +1,10 @@
-"""Which values of `values/` are secret, and which config keys they reach through templates.
+"""Finds which values of `values/` are secret, and which config keys they reach through templates.
 
-A value is secret if its name, or that of a map around it, is one of a secret, or if a values file
-lists the name under `sensitive`. A value that is `${provider:path:key}` is none.
+A value is secret if its name, or that of a map around it, names a secret, or if a values file lists
+the name under `sensitive`. A reference `${provider:path:key}` is not secret.
 
-Where a secret goes is found by rendering each file once more with other texts in the place of the
-secrets: what differs then holds one, whatever filters made of it and however short it is.
+To find where a secret goes, each file is rendered again with stand-ins for the secrets: what
+differs contains a secret, whatever filters made of it and however short it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from connect_specs.yaml_documents import parse_yaml
 HIDDEN = "(hidden)"
 
 _PIECE = re.compile(r"[\w.-]{4,}")
-# Another letter for each letter, so that YAML reads the text in the same way
+# Replaces letters by letters and digits by digits, so that YAML parses the text alike
 _OTHERS = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
     "bcdefghijklmnopqrstuvwxyzaBCDEFGHIJKLMNOPQRSTUVWXYZA1234567892",
@@ -49,7 +49,7 @@ def holds_secret_value(value: Value, name: str, listed: Iterable[str]) -> bool:
 
 
 def gives_secret(text: str, secrets: Collection[str]) -> bool:
-    """Whether what `--var` gives, as a text or as a list or map in YAML, holds one of `secrets`."""
+    """Whether a `--var` value, as text or as a list or map in YAML, contains one of `secrets`."""
     values = (value_of(node, []) for node in parse_yaml(text, OPTION).documents)
     return holds_text(text, secrets) or any(
         holds_text(each, secrets) for value in values for each in _leaves(value)
@@ -57,14 +57,14 @@ def gives_secret(text: str, secrets: Collection[str]) -> bool:
 
 
 def secret_texts(values: Values) -> tuple[str, ...]:
-    """The secrets among the values as texts."""
+    """Returns the texts of the secret values."""
     return tuple(dict.fromkeys(_texts(values.names, "", values.sensitive)))
 
 
-def hide(problems: Iterable[Diagnostic], values: Values) -> list[Diagnostic]:
-    """The diagnostics without secret values, and without the pieces that YAML may tear them into.
+def redacted(problems: Iterable[Diagnostic], values: Values) -> list[Diagnostic]:
+    """Redacts secret values in diagnostics, and the pieces that YAML may split them into.
 
-    Secrets of less than four characters are hidden where they are whole words.
+    Secrets of less than four characters are redacted where they are whole words.
     """
     secrets = secret_texts(values)
     pieces = (piece for secret in secrets for piece in _PIECE.findall(secret))
@@ -81,7 +81,7 @@ def hide(problems: Iterable[Diagnostic], values: Values) -> list[Diagnostic]:
 
 
 def with_stand_ins(values: Values) -> Values | None:
-    """The values with another text in the place of each secret; None if there is no secret."""
+    """Returns the values with a stand-in for each secret; None if there is no secret."""
     names = _stand_ins(values.names, "", values.sensitive)
     return None if names == values.names else replace(values, names=names)
 
@@ -92,11 +92,11 @@ def with_secrets_marked(
     texts: tuple[str, ...],
     problems: list[Diagnostic],
 ) -> DesiredConnector:
-    """The connector, its config keys that hold secret values of `values/` among its `sensitive`.
+    """Adds the config keys that hold secret values of `values/` to the connector's `sensitive`.
 
-    `other` is the same one with stand-ins, None if templates give none then: a key is then taken
-    for one that holds a secret if its value has one of `texts` in it. A secret outside the config
-    is added to `problems`, because plans show what is there.
+    `other` is the same connector with stand-ins, None if the templates fail with them: then a key
+    counts as secret if its value contains one of `texts`. A secret outside the config is added to
+    `problems`, because plans show it.
     """
     if other is None:
         keys = [key for key, value in connector.config.items() if holds_text(value, texts)]
@@ -108,7 +108,7 @@ def with_secrets_marked(
 
 
 def holds_text(value: str, secrets: Iterable[str]) -> bool:
-    """Whether the value is one of the secrets, or has one of four or more characters in it."""
+    """Whether the value is one of the secrets, or contains one of four or more characters."""
     return any(value == each or (len(each) >= 4 and each in value) for each in secrets)
 
 
@@ -124,8 +124,8 @@ def _outside(connector: DesiredConnector, other: DesiredConnector) -> Iterator[D
     }
     for place, differs in found.items():
         if differs:
-            what = f"{place} holds a secret value of values/, and plans show it"
-            hint = "secrets can only be values in 'config'; give one that is none another name"
+            what = f"{place} contains a secret value of values/, which plans would show"
+            hint = "secrets can only be values in 'config'; rename a value that is not a secret"
             yield Diagnostic("values.secret-shown", what, connector.where, hint=hint)
 
 
@@ -175,7 +175,7 @@ def _stand_in(value: Value, name: str, listed: Iterable[str]) -> Value:
 
 
 def _is_secret(value: str | int | bool, name: str, listed: Iterable[str]) -> bool:
-    """A reference is none, and nothing is told by true and false."""
+    """Whether the value is secret; references are not, and neither are true and false."""
     if isinstance(value, bool) or not without_references(str(value)).strip():
         return False
     return is_secret_value(name, listed)

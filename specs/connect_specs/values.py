@@ -1,7 +1,6 @@
-"""Values of an environment: `values/default.yaml`, over it `values/<env>.yaml`, and over both what
-`--var` gives.
+"""Loads an environment's values: `values/default.yaml`, then `values/<env>.yaml`, then `--var`.
 
-What a diagnostic says never holds a text of a values file but the names in it.
+Later ones override earlier ones. Diagnostics quote names in values files, never other text.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ SENSITIVE = "sensitive"
 _DEFAULT = "default"
 _ENDING = ".yaml"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# these diagnostics of YAML quote what they are about
+# texts for YAML's diagnostics that would quote a value
 _WITHOUT_QUOTE = {
     "file.tag": "YAML tags are not supported; quote a value that begins with '!'",
-    "file.alias": "this alias stands for nothing; quote a value that begins with '*'",
+    "file.alias": "this alias has no anchor; quote a value that begins with '*'",
     "file.duplicate-key": "this key is given twice",
 }
-# Near enough to be a slip of the pen
+# Minimum similarity of a typo to the name that was meant
 _CLOSE = 0.75
 
 
@@ -62,7 +61,7 @@ def load_values(folder: Path, env: str | None, given: Sequence[str] = ()) -> Val
     """
     values = folder / VALUES_FOLDER
     if values.is_symlink() and not values.is_dir():
-        what = "the symbolic link leads to no folder that can be read"
+        what = "the symbolic link does not point to a readable folder"
         hint = "correct the link, or remove it if nothing is a template"
         raise Invalid(Diagnostic("file.bad-link", what, Location(f"{VALUES_FOLDER}"), hint=hint))
     if not values.is_dir():
@@ -87,7 +86,7 @@ def load_values(folder: Path, env: str | None, given: Sequence[str] = ()) -> Val
         sensitive += _sensitive(root, problems)
         root = Map(tuple(e for e in root.entries if e[0].text != SENSITIVE), root.where)
         if stem != _DEFAULT:
-            warnings = tuple(_slips(root, names))
+            warnings = tuple(_typos(root, names))
         names = merged(names, map_values(root, problems))
         layers.append(dict(places_of(root)))
     if not problems:
@@ -100,12 +99,12 @@ def load_values(folder: Path, env: str | None, given: Sequence[str] = ()) -> Val
 
 
 def _is_given(path: Path) -> bool:
-    """A link that leads nowhere is told when it is read."""
+    """Whether the file exists; a broken link counts, and is reported when it is read."""
     return path.is_file() or path.is_symlink()
 
 
 def _sensitive(root: Map, problems: list[Diagnostic]) -> list[str]:
-    """The names under `sensitive`, as a spec lists config keys."""
+    """Returns the names under `sensitive`, as a spec lists config keys."""
     node = root.get(SENSITIVE)
     if node is None:
         return []
@@ -113,13 +112,13 @@ def _sensitive(root: Map, problems: list[Diagnostic]) -> list[str]:
 
 
 def _nothing_to_give() -> Diagnostic:
-    what = "--var sets a value, and this project has none"
+    what = "--var sets a value, and this project has no values"
     hint = f"name it in {VALUES_FOLDER}/{_DEFAULT}{_ENDING} beside connect.yaml"
     return Diagnostic("values.unknown-name", what, "--var", hint=hint)
 
 
-def _slips(root: Map, names: Mapping[str, Value]) -> Iterator[Diagnostic]:
-    """Names of an environment that the default lacks, and that are nearly one of its others."""
+def _typos(root: Map, names: Mapping[str, Value]) -> Iterator[Diagnostic]:
+    """Warns of names that default.yaml lacks and that are probably typos of its names."""
     given = root.names()
     for key, _ in root.entries:
         free = [name for name in names if name not in given]

@@ -1,4 +1,4 @@
-"""`${env:NAME}` in connect.yaml: a value from the environment of the process.
+"""Resolves `${env:NAME}` in connect.yaml from the environment of the process.
 
 Only where connect.yaml says how to reach a cluster. In a connector's config `${...}` is a reference
 that Connect resolves.
@@ -44,8 +44,8 @@ def _resolved(scalar: Scalar, variables: Mapping[str, str], problems: list[Diagn
         return match[0]
 
     if foreign := _OF_A_WORKER.search(scalar.text):
-        what = f"{foreign[0]} is not read here: no worker resolves connect.yaml"
-        hint = "only ${env:NAME} is, a variable of the environment in which connect runs"
+        what = f"{foreign[0]} has no effect here: no worker resolves connect.yaml"
+        hint = "only ${env:NAME} works, a variable of the environment in which connect runs"
         problems.append(Diagnostic("project.unknown-reference", what, scalar.where, hint=hint))
     text = _REFERENCE.sub(value, scalar.text)
     return scalar if text == scalar.text else Scalar(text, scalar.where)

@@ -1,4 +1,4 @@
-"""A connector to the YAML text of its spec. Reading that text gives the same connector.
+"""Writes a connector as the YAML text of its spec. Reading that text gives the same connector.
 
 Pure. Values that YAML 1.1 takes for something else than text are quoted, although our own reader
 takes scalars as written: a spec is read by editors and people too. What a spec cannot hold, such as
@@ -27,11 +27,11 @@ _AS_WRITTEN = re.compile(r"0|-?[1-9][0-9]{0,17}|true|false")
 _UNSEEN = re.compile("[^\x20-\x7e\xa1-\u1fff\u2010-\u2027\u2030-\u205e\u2070-\ud7ff]")
 # A spec can be a template, and a value must not begin one
 _TEMPLATE = re.compile("{(?=[{%#])")
-# json.dumps escapes what JSON must; YAML forbids more, and other readers stumble over the rest
+# Besides what json.dumps escapes: characters that YAML forbids, and that other readers misread
 _ESCAPED = re.compile(
     "{(?=[{%#])|[\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff\ufffe\uffff]"
 )
-# Of YAML 1.2 and its kin, besides what PyYAML resolves by 1.1
+# Other types of YAML 1.2 and similar readers, besides those of YAML 1.1 in PyYAML
 _OTHER_TYPES = re.compile(
     r"[-+]?\.?[0-9][0-9_]*\.?[0-9_]*([eE][-+]?[0-9]+)?|0[box][0-9a-fA-F_]+|[yYnN]"
 )
@@ -40,25 +40,25 @@ _RESOLVER = Resolver()
 
 
 def spec_text(connector: DesiredConnector, notes: Iterable[str] = ()) -> str:
-    """The spec as YAML, one document; `notes` become comments at its top."""
+    """Returns the spec as YAML, one document; `notes` become comments at its top."""
     return "".join(f"{line}\n" for line in (*_comments(notes), *_spec_lines(connector)))
 
 
 def in_reading_order(config: Mapping[str, str]) -> dict[str, str]:
-    """A config without its name: what it is and reads first, the rest by the alphabet."""
+    """Returns a config without its name: class, tasks and topics first, the rest alphabetically."""
     first = [key for key in _FIRST_KEYS if key in config]
     rest = sorted(config.keys() - {*first, "name"})
     return {key: config[key] for key in (*first, *rest)}
 
 
 def map_lines(values: Mapping[str, str], indent: str) -> Iterator[str]:
-    """`key: value`, a line each, or more for a value of several lines."""
+    """Yields `key: value` lines; a value of several lines takes more than one."""
     for key, text in values.items():
         yield from _entry(key, text, indent)
 
 
 def scalar(text: str) -> str:
-    """A text as a YAML scalar on one line."""
+    """Returns a text as a YAML scalar on one line."""
     return text if _is_plain(text) else json_text(text)
 
 
@@ -108,7 +108,7 @@ def _pin_lines(pin: Pin) -> Iterator[str]:
 
 
 def _typed_lines(head: str, values: Mapping[str, JsonScalar] | None) -> Iterator[str]:
-    """Values whose types count: text that could be taken for another type is quoted."""
+    """Yields values whose types matter: text that looks like another type is quoted."""
     if not values:
         yield f"{head}: {'null' if values is None else '{}'}"
         return
@@ -149,7 +149,7 @@ def _entry(key: str, text: str, indent: str) -> Iterator[str]:
 
 
 def _reads_well_as_lines(text: str) -> bool:
-    """Whether a block of lines holds all of it, with nothing that no eye and few editors see."""
+    """Whether a YAML block can hold all of it, without characters that editors do not show."""
     lines = text.removesuffix(_BREAK).split(_BREAK)
     seen = all(line == line.rstrip() and not _UNSEEN.search(line) for line in lines)
     begun = lines[0] == lines[0].lstrip() != ""
@@ -168,7 +168,7 @@ def _is_plain(text: str) -> bool:
 
 
 def json_text(value: object, indent: int | None = None) -> str:
-    """As JSON that YAML reads too, and that begins no template."""
+    """Returns JSON that YAML reads too, and that does not begin a template."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
     return _ESCAPED.sub(_escape, text)
 

@@ -1,4 +1,4 @@
-"""YAML text to nodes: every document of a file, scalars as written.
+"""Parses YAML text to nodes: every document of a file, scalars as written.
 
 Works on PyYAML's events and never constructs a value, so that YAML 1.1 cannot turn `on`, `010` or
 `22:22` into something else. Anchors, aliases and merge keys work; what they expand to is bounded,
@@ -46,7 +46,7 @@ class _Stop(Exception):
 
 
 def parse_yaml(text: str, file: str, lines: abc.Sequence[int] = ()) -> Parsed:
-    """All documents of `text`; empty ones are left out. `lines` as `Places` takes them."""
+    """Parses all documents of `text`, except empty ones. `lines` as `Places` takes them."""
     forbidden = _NOT_YAML.search(text)
     if forbidden:
         what = f"the character U+{ord(forbidden[0]):04X} is not allowed in YAML"
@@ -171,7 +171,7 @@ class _Reader:
         return Map(self._merged(entries), where), inner
 
     def _merged(self, entries: tuple[tuple[Scalar, Node], ...]) -> tuple[tuple[Scalar, Node], ...]:
-        """The entries with `<<` replaced. A map's own key wins, then the map merged first."""
+        """Replaces `<<` in the entries. A map's own key wins, then the map merged first."""
         merge = next((value for key, value in entries if key.plain and key.text == "<<"), None)
         if merge is None:
             return entries
@@ -193,8 +193,8 @@ class _Reader:
             raise _Stop(Diagnostic("file.alias", what, where, hint=hint))
         built = self._anchors[event.anchor]
         if built is None:
-            what = f"the alias *{event.anchor} is inside what it stands for"
-            hint = "write out what it is to stand for"
+            what = f"the alias *{event.anchor} is inside its own anchor"
+            hint = "write its value out instead"
             raise _Stop(Diagnostic("file.alias", what, where, hint=hint))
         return built
 

@@ -40,7 +40,7 @@ def test_positions(text: str, expected: Position) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("2001-09-09T01:46:40", "without its zone"),
+        ("2001-09-09T01:46:40", "without a time zone"),
         ("2001-09-09", "without a time"),
         ("2001-02-30T00:00:00Z", "does not exist"),
         ("2001-02-03T25:00:00Z", "does not exist"),
@@ -48,8 +48,8 @@ def test_positions(text: str, expected: Position) -> None:
         ("2001-02-03T00:00:00+24:00", "does not exist"),
         ("1969-12-31T23:59:59.999Z", "before 1970"),
         ("1970-01-01T00:00:00+00:01", "before 1970"),
-        *((text, "no place") for text in ("", "end", "EARLIEST", "1000000000000", "2001-9-9T1:1Z")),
-        ("\uff12001-09-09T01:46Z", "no place"),
+        *((text, "not a position") for text in ("", "end", "EARLIEST", "1000000000000", "2001-9-9T1:1Z")),
+        ("\uff12001-09-09T01:46Z", "not a position"),
     ],
 )
 def test_what_is_no_position(text: str, what: str) -> None:

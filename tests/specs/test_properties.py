@@ -17,7 +17,7 @@ from connect_specs.diagnostics import Invalid
 from connect_specs.diagnostics_text import render_diagnostics
 from connect_specs.loader import load_specs
 from connect_specs.project import load_project
-from connect_specs.sources import filled_in, to_be_filled_in
+from connect_specs.sources import escape_templates, rendered_source
 from connect_specs.values import Values
 
 FULL = {
@@ -193,5 +193,5 @@ def test_no_error_says_a_secret_of_the_values(
 @given(st.text("{}%#'\\ a\n-", max_size=30))
 def test_any_text_can_be_written_into_a_template(text: str) -> None:
     values = Values({}, None, ())
-    assert filled_in(to_be_filled_in(text, values), "f", values).text == text
-    assert to_be_filled_in(text, None) == text
+    assert rendered_source(escape_templates(text, values), "f", values).text == text
+    assert escape_templates(text, None) == text

@@ -127,7 +127,7 @@ def test_a_secret_that_decides_what_is_there(tmp_path: Path, write: Write) -> No
 def test_a_secret_where_plans_show_it(tmp_path: Path, write: Write, text: str, place: str) -> None:
     write("connectors/a.yaml", text)
     found = [each for each in wrong(tmp_path) if each.code == "values.secret-shown"]
-    assert [each.what.partition(" holds")[0] for each in found] == [place]
+    assert [each.what.partition(" contains")[0] for each in found] == [place]
     assert found[0].hint
     assert "hunter2" not in str(found)
 

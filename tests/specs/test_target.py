@@ -131,8 +131,8 @@ def test_a_reference_that_a_worker_would_resolve_is_an_error(tmp_path: Path) -> 
         load(tmp_path, "{rest: 'http://c', user: u, password: '${file:/secrets:c}'}")
     assert render_diagnostics(caught.value.diagnostics) == (
         "error[project.unknown-reference]: connect.yaml:2:103: "
-        "${file:/secrets:c} is not read here: no worker resolves connect.yaml\n"
-        "  hint: only ${env:NAME} is, a variable of the environment in which connect runs\n"
+        "${file:/secrets:c} has no effect here: no worker resolves connect.yaml\n"
+        "  hint: only ${env:NAME} works, a variable of the environment in which connect runs\n"
     )
 
 

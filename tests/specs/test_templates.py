@@ -138,7 +138,7 @@ def test_an_unknown_environment(tmp_path: Path, write: Write) -> None:
             [
                 "template.undefined 4:17",
                 "'x' is not defined",
-                "name a value of values/default.yaml, or add one",
+                "use a name of values/default.yaml, or add this one",
             ],
         ),
         (
@@ -205,7 +205,7 @@ def test_a_mistake_in_what_a_template_gave_says_so(tmp_path: Path, write: Write)
     assert render_diagnostics([problem]) == (
         "error[file.syntax]: connectors/a.yaml:5:7: this is not YAML\n"
         "  why: mapping values are not allowed in this context; "
-        "the file is a template, and this is about the text that it gives\n"
+        "the file is a template, and this is about its rendered text\n"
         "  hint: quote a value that holds ': '\n"
     )
 
@@ -240,7 +240,7 @@ def test_lines_are_those_of_the_source(tmp_path: Path, write: Write, end: str) -
         "spec.unknown-field connectors/a.yaml:16:1 ",
         "config.null connectors/a.yaml:17:33 ",
         "file.duplicate-key connectors/a.yaml:17:35 it is first given at connectors/a.yaml:17:30; "
-        "the file is a template, and this is about the text that it gives",
+        "the file is a template, and this is about its rendered text",
     ]
 
 

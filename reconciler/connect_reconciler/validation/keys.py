@@ -18,7 +18,7 @@ from connect_runtime.api.configdef import ConfigType, parse_value
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.config_providers.references import holds_reference
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
-from connect_specs.fields import slip_of
+from connect_specs.fields import typo_of
 from connect_specs.names import is_topic_name
 from connect_specs.plugin_definitions import (
     CLASS_KEY,
@@ -134,7 +134,7 @@ def slips(config: Mapping[str, str], *, is_sink: bool) -> Iterator[Finding]:
 def sensitive_slips(globs: Iterable[str], config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Entries of `sensitive` that are no key, each with the key that it nearly is."""
     for glob in globs:
-        near = slip_of(glob, config) if glob not in config else None
+        near = typo_of(glob, config) if glob not in config else None
         if near and not re.search(r"[*?\[]", glob):
             yield glob, near
 
@@ -187,7 +187,7 @@ def _of_chain(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> It
 
 def _near(key: str, keys: Keys, prefix: str = "") -> str:
     beside = [each.removeprefix(prefix) for each in keys if each.startswith(prefix)]
-    near = slip_of(key.removeprefix(prefix), beside)
+    near = typo_of(key.removeprefix(prefix), beside)
     return f"did you mean {prefix}{near}?" if near else ""
 
 
@@ -213,7 +213,7 @@ def _override(key: str) -> Iterator[Finding]:
         return
     what = f"Kafka's clients have no property {name}"
     if word != _OVERRIDE:
-        if slip_of(word, (_OVERRIDE,)):
+        if typo_of(word, (_OVERRIDE,)):
             meant = f"{client}.{_OVERRIDE}.{name}"
             yield Finding(key, f"{key} overrides nothing", f"did you mean {meant}?")
     elif name not in CLIENT_PROPERTIES:

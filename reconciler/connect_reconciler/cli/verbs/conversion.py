@@ -87,14 +87,14 @@ def _spec_files(
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """The file of each connector, and the text of each file."""
     from connect_reconciler.cli.project_files import file_names
-    from connect_specs.sources import to_be_filled_in
+    from connect_specs.sources import escape_templates
     from connect_specs.values import load_values
     from connect_specs.writing import spec_text
 
     files = file_names(found, ".yaml")
     values = load_values(project.folder, project.env, project.given)
     texts = {
-        files[name]: to_be_filled_in(spec_text(each.spec, each.notes), values)
+        files[name]: escape_templates(spec_text(each.spec, each.notes), values)
         for name, each in found.items()
     }
     return files, texts
