@@ -145,9 +145,9 @@ def _runtime_table(
 ) -> tuple[str, bool]:
     took, used = starts
     lines = [
-        f"{_STARTS} tasks that start over an offsets topic with {options.offsets:,} records of "
-        f"other connectors: all run after {took:.1f} s, with {used:.1f} s of CPU.\n",
-        "An idle leader, REST and Spark aside:\n",
+        f"{_STARTS} source tasks start, with {options.offsets:,} records of other connectors in the "
+        f"offsets topic: all are running after {took:.1f} s and {used:.1f} s of CPU.\n",
+        "CPU of an idle leader, without REST and Spark:\n",
         "| connectors | % of a core | goal |",
         "| ---: | ---: | ---: |",
         *(f"| {n:,} | {share:.1f} | < {_IDLE[n]:.0f} |" for n, share in idle.items()),
@@ -161,9 +161,9 @@ def _large_table(found: dict[str, float], connectors: int) -> tuple[str, bool]:
         f"A project of {connectors:,} connectors, {_CHANGED} of them changed:\n",
         "| what | s | goal |",
         "| --- | ---: | ---: |",
-        f"| its topics read by librdkafka alone | {found['read']:.2f} | |",
-        f"| `connect plan` | {found['plan']:.2f} | ≤ {most:.2f}, twice that and 2 s |",
-        f"| `connect apply` of the {_CHANGED}, healthy again | {found['apply']:.2f} | < 10 |",
+        f"| reading its topics with librdkafka alone | {found['read']:.2f} | |",
+        f"| `connect plan` | {found['plan']:.2f} | ≤ {most:.2f}, twice that plus 2 s |",
+        f"| `connect apply` of the {_CHANGED}, until they are healthy | {found['apply']:.2f} | < 10 |",
         f"| the first apply, which creates all | {found['create']:.2f} | |",
     )
     return "\n".join(lines), found["plan"] <= most and found["apply"] < 10
@@ -193,13 +193,15 @@ def _page(table: str, options: argparse.Namespace) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         "# Benchmarks\n\n"
-        "`make bench` writes this page: Apache Kafka Connect and connect in turn on one embedded "
-        "broker, from the same worker file, driven by the same REST requests. Medians of "
-        f"{options.rounds} rounds; {options.lines:,} lines of {workloads.LINE} bytes.\n\n"
+        "`make bench` writes this page. It runs Apache Kafka Connect and connect in turn, on the "
+        "same embedded broker, with the same worker file and the same REST requests. Figures are "
+        f"medians of {options.rounds} rounds with {options.lines:,} lines of {workloads.LINE} "
+        "bytes.\n\n"
         f"Machine: {os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}, "
         f"Python {platform.python_version()}.\n\n{table}\n\n"
-        "Rates run from the first record's append (source) or the file's first bytes (sink) to the "
-        "last; times from the first request until the last connector got there.\n"
+        "A source's rate is measured from the first record in the topic to the last, a sink's from "
+        "the first bytes in the file to the last. Times run from the first request until the last "
+        "connector is done.\n"
     )
 
 
