@@ -145,8 +145,8 @@ def _runtime_table(
 ) -> tuple[str, bool]:
     took, used = starts
     lines = [
-        f"{_STARTS} source tasks start, with {options.offsets:,} records of other connectors in the "
-        f"offsets topic: all are running after {took:.1f} s and {used:.1f} s of CPU.\n",
+        f"{_STARTS} source tasks start, with {options.offsets:,} records of other connectors in "
+        f"the offsets topic: all are running after {took:.1f} s and {used:.1f} s of CPU.\n",
         "CPU of an idle leader, without REST and Spark:\n",
         "| connectors | % of a core | goal |",
         "| ---: | ---: | ---: |",
@@ -163,7 +163,8 @@ def _large_table(found: dict[str, float], connectors: int) -> tuple[str, bool]:
         "| --- | ---: | ---: |",
         f"| reading its topics with librdkafka alone | {found['read']:.2f} | |",
         f"| `connect plan` | {found['plan']:.2f} | ≤ {most:.2f}, twice that plus 2 s |",
-        f"| `connect apply` of the {_CHANGED}, until they are healthy | {found['apply']:.2f} | < 10 |",
+        f"| `connect apply` of the {_CHANGED}, until they are healthy | {found['apply']:.2f} "
+        "| < 10 |",
         f"| the first apply, which creates all | {found['create']:.2f} | |",
     )
     return "\n".join(lines), found["plan"] <= most and found["apply"] < 10

@@ -26,10 +26,10 @@ _log = logging.getLogger(__name__)
 # The leader is cached this long; a failover takes seconds.
 _FRESH_S = 1.0
 # Apache's session.timeout.ms is 10 s by default.
-_DYING_S = 12.0
-_ASK_AGAIN_S = 0.25
+_SESSION_S = 12.0
+_RETRY_S = 0.25
 # While Kafka is asked again, callers wait this long, then use an answer of at most this age.
-_PATIENCE_S = 1.0
+_WAIT_S = 1.0
 _STALE_S = 10.0
 
 
@@ -41,8 +41,8 @@ def find_cluster(config: WorkerConfig) -> str:
     """
     check_worker_clients(config.resolved_properties)
     cluster_id = check_reachable(config.client)
-    deadline = time.monotonic() + _DYING_S
-    told = False
+    deadline = time.monotonic() + _SESSION_S
+    warned = False
     while True:
         try:
             find_leader(config.client, config.group_id, config.topics.config, 0.0)
@@ -50,11 +50,11 @@ def find_cluster(config: WorkerConfig) -> str:
         except ApacheGroup:
             if time.monotonic() > deadline:
                 raise
-        if not told:
+        if not warned:
             text = "Apache's workers are in group %s; waiting up to %.0f s for them to leave"
-            _log.warning(text, config.group_id, _DYING_S)
-            told = True
-        time.sleep(_ASK_AGAIN_S)
+            _log.warning(text, config.group_id, _SESSION_S)
+            warned = True
+        time.sleep(_RETRY_S)
 
 
 def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
@@ -100,7 +100,7 @@ def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
 
 
 class Leader:
-    """Finds a cluster's leader by asking Kafka on demand; thread-safe.
+    """Finds a cluster's leader by request Kafka on demand; thread-safe.
 
     One thread at a time asks Kafka: a Kafka that does not answer delays callers only briefly.
     """
@@ -110,47 +110,47 @@ class Leader:
         self._group_id = group_id
         self._config_topic = config_topic
         self._lock = threading.Lock()
-        self._asking: _Asking | None = None
+        self._request: _Request | None = None
         self._answered_at: float | None = None
         self._found: str | None = None
 
     def __call__(self) -> str | None:
         """Returns the leader's URL; None if there is no leader or Kafka does not answer."""
         with self._lock:
-            if self._asking is None and self._age_s() > _FRESH_S:
-                self._asking = _Asking(time.monotonic())
+            if self._request is None and self._age_s() > _FRESH_S:
+                self._request = _Request(time.monotonic())
                 threading.Thread(
-                    target=self._refresh, args=(self._asking,), name="find-leader", daemon=True
+                    target=self._refresh, args=(self._request,), name="find-leader", daemon=True
                 ).start()
-            asking = self._asking
-        if asking is not None:
-            asking.over.wait(max(0.0, asking.began + _PATIENCE_S - time.monotonic()))
+            request = self._request
+        if request is not None:
+            request.over.wait(max(0.0, request.began + _WAIT_S - time.monotonic()))
         with self._lock:
             return self._found if self._age_s() <= _STALE_S else None
 
     def _age_s(self) -> float:
         return inf if self._answered_at is None else time.monotonic() - self._answered_at
 
-    def _refresh(self, asking: _Asking) -> None:
+    def _refresh(self, request: _Request) -> None:
         found = None
         try:
-            found = self._ask()
+            found = self._find()
         finally:
             with self._lock:
-                self._found, self._answered_at, self._asking = found, time.monotonic(), None
-            asking.over.set()
+                self._found, self._answered_at, self._request = found, time.monotonic(), None
+            request.over.set()
 
-    def _ask(self) -> str | None:
+    def _find(self) -> str | None:
         try:
             found = find_leader(self._client, self._group_id, self._config_topic, 0.0)
         except ConnectError as error:
-            _log.warning("The leader is not known: %s", error)
+            _log.warning("The leader could not be determined: %s", error)
             return None
         return None if found is None else found.identity
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _Request:
     """A request to Kafka in progress."""
 
     began: float

@@ -22,7 +22,7 @@ from connect_runtime.worker_keys import (
     JSON_CONVERTER,
     SUPPORTED,
     is_client_key,
-    unheeded,
+    without_effect,
 )
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Invalid
@@ -324,5 +324,5 @@ def _warnings(given: Mapping[str, str], *, standalone: bool, of_project: bool = 
             "that file are not read"
         )
         given = {key: given[key] for key in given if key != "offset.storage.file.filename"}
-    warnings += [sentence for _, sentence in unheeded(given)]
+    warnings += [sentence for _, sentence in without_effect(given)]
     return warnings

@@ -168,18 +168,18 @@ def is_client_key(key: str) -> bool:
 def is_known(key: str) -> bool:
     """Whether Apache's workers know the key, or pass it on and it has no typo."""
     is_theirs = key in WITHOUT_EFFECT or key in _FIXED or key.startswith(WITHOUT_EFFECT_PREFIXES)
-    return is_theirs or not _unheeded(key)
+    return is_theirs or not _without_effect(key)
 
 
-def unheeded(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
+def without_effect(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yields the keys that have no effect here, sorted, each with a sentence that says so."""
     for key in sorted(keys):
-        sentence = _unheeded(key)
+        sentence = _without_effect(key)
         if sentence:
             yield key, sentence
 
 
-def _unheeded(key: str) -> str:
+def _without_effect(key: str) -> str:
     if key in _FIXED:
         return f"{key} has no effect: the topic is compacted, of fixed partitions"
     if key in SUPPORTED.keys or key in CLIENT_KEYS:

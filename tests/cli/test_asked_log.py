@@ -80,7 +80,7 @@ def test_nothing_is_told_unasked(project: Path, capfd: pytest.CaptureFixture[str
     assert " rest GET " in capfd.readouterr().err
     assert entry.run(["plan"]) == 0
     assert " rest GET " not in capfd.readouterr().err
-    logger = logging.getLogger("connect.asked")
+    logger = logging.getLogger("connect.requests")
     assert (logger.handlers, logger.level, logger.propagate) == ([], logging.NOTSET, True)
 
 
@@ -140,12 +140,12 @@ def test_every_call_to_kafka_is_told(
     told = capfd.readouterr().err
     took = r"in \d+ ms"
     for line in (
-        rf"kafka ask for the id of Kafka at {re.escape(broker.bootstrap_servers)}: done {took}",
+        rf"kafka get the cluster id of Kafka at {re.escape(broker.bootstrap_servers)}: done {took}",
         rf"kafka create topic \S+: done {took}",
         rf"kafka read topic \S+: \d+ found {took}",
         rf"kafka write to topic \S+: \d+ found {took}",
-        rf"kafka look for the leader of group {unique}: ",
-        rf"kafka ask for the offsets of group connect-a: \d+ found {took}",
+        rf"kafka find the leader of group {unique}: ",
+        rf"kafka get the offsets of group connect-a: \d+ found {took}",
     ):
         assert re.search(line, told), line
     assert "hunter2" not in told

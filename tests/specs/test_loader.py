@@ -118,7 +118,8 @@ def test_a_link_to_nowhere_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Invalid) as caught:
         load_specs(project(tmp_path))
     assert render_diagnostics(caught.value.diagnostics) == (
-        "error[file.bad-link]: a.yaml: the symbolic link points to gone.yaml, which cannot be read\n"
+        "error[file.bad-link]: a.yaml: the symbolic link points to gone.yaml, which cannot "
+        "be read\n"
         "  why: No such file or directory\n"
         "  hint: correct or remove the link; specs behind it would count as deleted\n"
     )

@@ -48,7 +48,10 @@ def test_positions(text: str, expected: Position) -> None:
         ("2001-02-03T00:00:00+24:00", "does not exist"),
         ("1969-12-31T23:59:59.999Z", "before 1970"),
         ("1970-01-01T00:00:00+00:01", "before 1970"),
-        *((text, "not a position") for text in ("", "end", "EARLIEST", "1000000000000", "2001-9-9T1:1Z")),
+        *(
+            (text, "not a position")
+            for text in ("", "end", "EARLIEST", "1000000000000", "2001-9-9T1:1Z")
+        ),
         ("\uff12001-09-09T01:46Z", "not a position"),
     ],
 )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 _FORMAT: Final = "%(asctime)s.%(msecs)03d %(name)s %(message)s"
 _TIME: Final = "%Y-%m-%dT%H:%M:%S"
-_PREFIX: Final = "connect.asked."
+_PREFIX: Final = "connect.requests."
 
 
 def accept_global_options(command: Any) -> None:

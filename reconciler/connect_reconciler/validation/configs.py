@@ -27,7 +27,7 @@ from connect_runtime import plugins as installed
 from connect_runtime.api import ConfigError, ConnectorError, SourceConnector
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.worker_config import from_project
-from connect_runtime.worker_keys import is_known, unheeded
+from connect_runtime.worker_keys import is_known, without_effect
 from connect_specs.desired import Desired, DesiredConnector, Pin, Project
 from connect_specs.diagnostics import (
     ConnectError,
@@ -46,7 +46,7 @@ _TASKS_MAX: Final = "tasks.max"
 
 def check_project(project: Project) -> list[Diagnostic]:
     """Are the properties in connect.yaml ones that somebody reads? By place."""
-    return by_place((*_wrong_values(project), *project.warnings, *_unheeded(project)))
+    return by_place((*_wrong_values(project), *project.warnings, *_without_effect(project)))
 
 
 def check_specs(project: Project, desired: Desired) -> tuple[Diagnostic, ...]:
@@ -107,8 +107,8 @@ def _built_in_source(name: str) -> SourceConnector | None:
     return found() if is_ours else None
 
 
-def _unheeded(project: Project) -> Iterator[Diagnostic]:
-    for key, sentence in unheeded(project.worker):
+def _without_effect(project: Project) -> Iterator[Diagnostic]:
+    for key, sentence in without_effect(project.worker):
         if project.uses_runtime or not is_known(key):
             hint, place = "remove it, or correct its name", _place(project, key)
             yield Diagnostic("project.worker-key", sentence, place, hint=hint, severity="warning")

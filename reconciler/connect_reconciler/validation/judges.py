@@ -37,7 +37,7 @@ NO_KAFKA: Final = "localhost:9092"
 
 _AT_ONCE: Final = 8
 _ALL_S: Final = 30.0
-_NAMED_MOST: Final = 5
+_NAMES_MAX: Final = 5
 
 
 class Judge(Protocol):
@@ -187,7 +187,7 @@ def _refused(error: RequestError, config: Config) -> Validation | str:
 
 
 def _not_validated(names: list[str], reason: str) -> Diagnostic:
-    shown = ", ".join(names[:_NAMED_MOST])
-    more = f" and {len(names) - _NAMED_MOST} more" if len(names) > _NAMED_MOST else ""
+    shown = ", ".join(names[:_NAMES_MAX])
+    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
     what = f"not validated by the cluster: {shown}{more}"
     return Diagnostic("config.not-validated", what, why=reason, severity="warning")

@@ -79,7 +79,7 @@ class ConfigProviders:
             key: [each for each in references(value) if each.provider in self._declared]
             for key, value in config.items()
         }
-        answers = self._ask([each for found in places.values() for each in found])
+        answers = self._values([each for found in places.values() for each in found])
         given: dict[str, str] = {}
         problems: list[Problem] = []
         for key, found in places.items():
@@ -108,17 +108,19 @@ class ConfigProviders:
         given = (value for each in found for value in each.given.values())
         return Redactor((*given, *(secret for each in found for secret in secrets_in(each.config))))
 
-    def _ask(self, wanted: Sequence[Reference]) -> dict[tuple[str, str], ConfigData | ConfigError]:
+    def _values(
+        self, wanted: Sequence[Reference]
+    ) -> dict[tuple[str, str], ConfigData | ConfigError]:
         """Returns each provider's answer for each path, asked once for all keys there."""
         keys: dict[tuple[str, str], set[str]] = {}
         for each in wanted:
             keys.setdefault((each.provider, each.path), set()).add(each.key)
         return {
-            (alias, path): self._asked(alias, path, frozenset(names))
+            (alias, path): self._query(alias, path, frozenset(names))
             for (alias, path), names in keys.items()
         }
 
-    def _asked(self, alias: str, path: str, keys: frozenset[str]) -> ConfigData | ConfigError:
+    def _query(self, alias: str, path: str, keys: frozenset[str]) -> ConfigData | ConfigError:
         provider = self._provider(alias)
         if isinstance(provider, ConfigError):
             return ConfigError(f"the config provider {alias} cannot be used here: {provider}")
@@ -126,7 +128,7 @@ class ConfigProviders:
             return _checked(provider.get(path, keys))
         except _THROWN as error:
             # without its cause: a traceback would quote texts that are not redacted
-            return ConfigError(self._words(error))
+            return ConfigError(self._redacted(error))
 
     def _provider(self, alias: str) -> ConfigProvider | ConfigError:
         if self._closed.is_set():
@@ -145,7 +147,7 @@ class ConfigProviders:
             if isinstance(provider, ConfigProvider):
                 provider.close()
         except _THROWN as error:
-            _log.warning("Config provider %s cannot be closed: %s", alias, self._words(error))
+            _log.warning("Config provider %s cannot be closed: %s", alias, self._redacted(error))
 
     def _make(self, each: Declared) -> ConfigProvider | ConfigError:
         # its own secrets may come from a provider that is declared before it
@@ -159,9 +161,9 @@ class ConfigProviders:
             self._secrets += (*secrets_in(params.config), *params.given.values())
             return make(each, params.config)
         except _THROWN as error:
-            return ConfigError(self._words(error))
+            return ConfigError(self._redacted(error))
 
-    def _words(self, error: BaseException) -> str:
+    def _redacted(self, error: BaseException) -> str:
         text = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
         return Redactor(self._secrets).redact(text)
 
@@ -190,7 +192,7 @@ def _checked(answer: Any) -> ConfigData:
         raise ConfigError(f"the config provider answered with {type(answer).__name__}")
     values = dict(answer.values)
     if not all(isinstance(value, str) for value in values.values()):
-        raise ConfigError("the config provider answered with a value that is no text")
+        raise ConfigError("the config provider answered with a value that is not text")
     if not (answer.ttl_ms is None or type(answer.ttl_ms) is int):
-        raise ConfigError("the config provider answered with a time to live that is no integer")
+        raise ConfigError("the config provider answered with a time to live that is not an integer")
     return ConfigData(values, answer.ttl_ms)

@@ -188,7 +188,7 @@ class FileStreamSourceTask(SourceTask):
             self._check_line()
             self._lines.feed(block)
             return True
-        if file is not None and self._begins_anew(file):
+        if file is not None and self._was_rewritten(file):
             return True
         time.sleep(_WAIT_S)
         return False
@@ -201,7 +201,7 @@ class FileStreamSourceTask(SourceTask):
                 f" too large for Kafka; if it is not, set {_MAX_REQUEST} to its size"
             )
 
-    def _begins_anew(self, file: BinaryIO) -> bool:
+    def _was_rewritten(self, file: BinaryIO) -> bool:
         """Whether, at the end of the file, it was truncated or replaced, so that the next read
         starts at the beginning. A replaced file gets a pause to be written to its end."""
         how = "" if self._name is None else _changed(file, self._name)

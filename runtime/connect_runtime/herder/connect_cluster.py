@@ -180,7 +180,7 @@ class ConnectCluster:
             )
             return found
 
-        return self._asked(lambda: self._herder.ask(begin))
+        return self._run(lambda: self._herder.ask(begin))
 
     def restart_task(self, name: str, task: int) -> None:
         def begin() -> None:
@@ -190,13 +190,13 @@ class ConnectCluster:
                 raise RequestError(404, f"Unknown task: {name}-{task}")
             self._perform(task_restart_effects(self._herder.view, TaskId(name, task)))
 
-        self._asked(lambda: self._herder.ask(begin))
+        self._run(lambda: self._herder.ask(begin))
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
-        return self._asked(lambda: self._offsets.change(name, offsets))
+        return self._run(lambda: self._offsets.change(name, offsets))
 
     def reset_offsets(self, name: str) -> str:
-        return self._asked(lambda: self._offsets.change(name, None))
+        return self._run(lambda: self._offsets.change(name, None))
 
     # --- internals ---
 
@@ -217,7 +217,7 @@ class ConnectCluster:
                 )
             self._herder.write(records())
 
-        self._asked(lambda: self._herder.ask(begin))
+        self._run(lambda: self._herder.ask(begin))
 
     def _write(self, name: str, records: Callable[[], Sequence[NewRecord]]) -> ConnectorInfo:
         self._change(name, records)
@@ -226,7 +226,7 @@ class ConnectCluster:
     def _perform(self, effects: Sequence[Effect]) -> None:
         self._herder.perform(effects, self._herder.now())
 
-    def _asked(self, what: Callable[[], T]) -> T:
+    def _run(self, what: Callable[[], T]) -> T:
         """Runs `what` and turns its failures into Connect's errors."""
         try:
             return what()
@@ -236,9 +236,9 @@ class ConnectCluster:
             why = "; ".join(filter(None, (each.why for each in error.diagnostics)))
             raise RequestError(
                 400,
-                "The request makes records that Kafka does not take, and nothing was written: "
-                f"{why}. A smaller config, or a larger max.message.bytes of the topic and "
-                "max.request.size of the worker's producer, is needed",
+                "Kafka refuses the records of this request, and nothing was written: "
+                f"{why}. Use a smaller config, or raise max.message.bytes of the topic and "
+                "max.request.size of the worker's producer",
             ) from error
         except WriteFailed as error:
             raise RequestError(

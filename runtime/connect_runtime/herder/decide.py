@@ -12,7 +12,7 @@ import math
 import traceback
 from collections.abc import Iterable, Iterator
 
-from connect_runtime.herder.decide_tasks import end, tasks_of, tasks_of_failed, without_a_slot
+from connect_runtime.herder.decide_tasks import end, tasks_of, tasks_of_failed, wait_for_slot
 from connect_runtime.herder.effects import (
     ConnectorStatusIs,
     Effect,
@@ -51,7 +51,7 @@ def decide(view: View, now: float) -> tuple[Effect, ...]:
         for effect in wanted:
             if isinstance(effect, Launch):
                 if free <= 0:
-                    effects.extend(without_a_slot(view, effect))
+                    effects.extend(wait_for_slot(view, effect))
                     continue
                 free -= 1
             effects.append(effect)
@@ -84,7 +84,7 @@ def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iter
     state = view.config.connectors.get(name)
     failure = view.failure_of(name)
     lasting = failure is not None and now < failure.retry_at
-    if failure is not None and lasting and failure.unsaid:
+    if failure is not None and lasting and failure.not_reported:
         return
     for task in ids:
         if task in view.status.outdated:
@@ -210,7 +210,7 @@ def _instance(view: View, state: ConnectorState, now: float) -> Iterator[Effect]
         # nothing applied: the connector was deleted and created again
         read_back = state.inconsistent or state.applied_config is not None
         if instance.published == state.generation and read_back:
-            what = "The task configs that the connector returned are not read back as they were"
+            what = "The task configs that the connector returned differ when they are read back"
             yield Fail(state.name, f"{what} written")
         else:
             yield PublishTasks(state.name, instance.task_configs)

@@ -32,7 +32,7 @@ from connect_runtime.tasks.launch import Ended
 from connect_specs.states import TargetState
 
 # How soon to check again whether an earlier attempt has ended
-_LOOK_AGAIN_S: Final = 5.0
+_RECHECK_S: Final = 5.0
 _NUMBER: Final = re.compile(r"\d+")
 
 
@@ -88,7 +88,7 @@ def _after_the_last(
         # an earlier leader's attempt is told to end, and reports when it has
         if task in view.assignments.tasks and task not in view.runs:
             yield Unassign(task)
-    yield Fail(state.name, why, _LOOK_AGAIN_S)
+    yield Fail(state.name, why, _RECHECK_S)
 
 
 def _runs(view: View, state: ConnectorState, task: TaskId) -> bool:
@@ -128,9 +128,10 @@ def end(run: Run, now: float) -> Iterator[Effect]:
             pass
 
 
-def without_a_slot(view: View, launch: Launch) -> Iterator[Effect]:
-    """Instead of launching, writes a status that says why. An earlier leader's attempt ends, unless
-    slots will be available soon."""
+def wait_for_slot(view: View, launch: Launch) -> Iterator[Effect]:
+    """Yields a status that says why the task waits, instead of its launch. An earlier leader's
+    attempt ends, unless slots will be available soon.
+    """
     task = launch.task
     run = view.runs.get(task)
     taken = run is None and task in view.assignments.tasks
@@ -145,12 +146,16 @@ def without_a_slot(view: View, launch: Launch) -> Iterator[Effect]:
     current = view.status.tasks.get(task)
     if taken and not view.slots and current is not None and current.state is State.RUNNING:
         return
-    if current is None or current.state is not State.UNASSIGNED or not _alike(current.trace, why):
+    if (
+        current is None
+        or current.state is not State.UNASSIGNED
+        or not _same_but_numbers(current.trace, why)
+    ):
         yield TaskStatusIs(task, Status(State.UNASSIGNED, view.worker_id, view.term, why))
 
 
-def _alike(trace: str | None, why: str) -> bool:
-    """Whether two texts differ only in numbers, such as durations; those are not written again."""
+def _same_but_numbers(trace: str | None, why: str) -> bool:
+    """Whether the texts differ in numbers only, such as durations; then neither is rewritten."""
     return trace is not None and _NUMBER.sub("", trace) == _NUMBER.sub("", why)
 
 

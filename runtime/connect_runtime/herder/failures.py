@@ -22,7 +22,7 @@ from connect_specs.redaction import Redactor
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 2.0
-_RETRY_MOST_S = 60.0
+_RETRY_MAX_S = 60.0
 _UNREACHABLE = "kafka.unreachable"
 
 
@@ -57,13 +57,13 @@ class Failures:
         known = self.all.get(name)
         if known is not None and known.is_about(state) and now < known.retry_at:
             # only its status could still be written
-            self.all = {**self.all, name: replace(known, unsaid=True)}
+            self.all = {**self.all, name: replace(known, not_reported=True)}
             return
         retry_at = now + again_s
         # nobody can restart a deleted connector, and its attempts must end
         if _passes(error) or state is None:
             count = self._counts[name] = self._counts.get(name, 0) + 1
-            retry_at = now + min(_RETRY_S * 2 ** (count - 1), _RETRY_MOST_S)
+            retry_at = now + min(_RETRY_S * 2 ** (count - 1), _RETRY_MAX_S)
         else:
             self._counts.pop(name, None)
         self.all = {**self.all, name: Failure(trace, state, retry_at=retry_at)}

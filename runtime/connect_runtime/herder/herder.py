@@ -198,9 +198,9 @@ class Herder:
         except ConnectError as error:
             self._obstacle = error
             why = "; ".join(filter(None, (each.why for each in error.diagnostics)))
-            _log.warning("%s%s; this is tried again", error, f" ({why})" if why else "")
+            _log.warning("%s%s; it will be retried", error, f" ({why})" if why else "")
         except Exception:
-            _log.exception("The herder failed; it goes on")
+            _log.exception("The herder failed; it continues")
         self._not_before = self._clock() + _WRITE_RETRY_S
         self._stopping.wait(_WRITE_RETRY_S)
 
@@ -282,7 +282,7 @@ class Herder:
         self._log.release()
         self._worker.forget_all(self._clock())
         self._refresh()
-        _log.warning("%s does not lead any more", self.url)
+        _log.warning("%s no longer leads", self.url)
 
     def _refresh(self) -> None:
         self.view = View(
@@ -295,7 +295,7 @@ class Herder:
             fencings=self._worker.fencings,
             failures=self._worker.failures.all,
             published=self._worker.published,
-            over=self._worker.over,
+            dead=self._worker.dead,
             exactly_once=self._worker.settings.exactly_once,
             slots=self._worker.slots,
             occupied=self._worker.occupied,
@@ -320,7 +320,7 @@ class Herder:
             except NotLeader:
                 return
             except WriteFailed as error:
-                _log.warning("A write failed and is tried again: %s", error)
+                _log.warning("A write failed and will be retried: %s", error)
                 self._not_before = now + _WRITE_RETRY_S
                 return
 

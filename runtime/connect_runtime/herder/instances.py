@@ -42,7 +42,7 @@ from connect_runtime.traces import trace_text
 
 _log = logging.getLogger(__name__)
 
-_ASK_AGAIN_S = 0.1
+_RETRY_S = 0.1
 
 _Key: TypeAlias = tuple[str, int]
 
@@ -167,7 +167,7 @@ class Instances:
                     return
             # a plugin that requests it in every answer must not keep a core busy
             time.sleep(pause_s)
-            pause_s = _ASK_AGAIN_S
+            pause_s = _RETRY_S
             try:
                 configs = task_configs(name, live.connector, live.config)
             except BaseException as error:
@@ -296,6 +296,6 @@ def _kind(class_name: str) -> Kind:
     try:
         kind = plugins.connector(class_name).kind
     except BaseException as error:  # importing it and asking its version run third-party code
-        _log.warning("The kind of %s is not known: %s", class_name, error)
+        _log.warning("It is not known whether %s is a source or a sink: %s", class_name, error)
         return "unknown"
     return kind if kind in ("source", "sink") else "unknown"

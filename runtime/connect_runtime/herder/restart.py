@@ -43,16 +43,16 @@ def restart_effects(
             if not only_failed:
                 effects.extend(task_restart_effects(view, task))
             elif said is not None and said.state is State.FAILED:
-                effects.extend(task_restart_effects(view, task, declared_over=False))
+                effects.extend(task_restart_effects(view, task, confirmed_gone=False))
     return effects
 
 
 def task_restart_effects(
-    view: View, task: TaskId, *, declared_over: bool = True
+    view: View, task: TaskId, *, confirmed_gone: bool = True
 ) -> Sequence[Effect]:
     """Restarts one task: a running attempt ends first; an ended one is forgotten.
 
-    `declared_over`: the user named the task or connector, and so confirms that an attempt that
+    `confirmed_gone`: the user named the task or connector, and so confirms that an attempt that
     nobody could fence is gone; a restart of all failed ones confirms nothing.
     """
     run = view.runs.get(task)
@@ -66,7 +66,7 @@ def task_restart_effects(
         effects.append(ForgetRun(task))
     state = view.config.connectors.get(task.connector)
     late = None if state is None or (run and run.active) else may_write(view, state, task)
-    if late is not None and not declared_over:
+    if late is not None and not confirmed_gone:
         return ()
     if late is not None:
         gone = Status(State.UNASSIGNED, view.worker_id, view.term, attempt=late)

@@ -105,13 +105,14 @@ class Failure:
     """Why a connector cannot be brought to its wanted state.
 
     It lasts until the wanted state changes, a restart is requested or, if Kafka was the cause,
-    until `retry_at` (seconds of the herder's clock). `unsaid`: not even its status can be written.
+    until `retry_at` (seconds of the herder's clock). `not_reported`: even its status cannot
+    be written.
     """
 
     trace: str
     asked: ConnectorState | None
     retry_at: float = math.inf
-    unsaid: bool = False
+    not_reported: bool = False
 
     def is_about(self, state: ConnectorState | None) -> bool:
         """Whether the connector's wanted state is still the one that failed."""

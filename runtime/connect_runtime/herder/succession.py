@@ -40,7 +40,7 @@ def may_write(view: View, state: ConnectorState | None, task: TaskId) -> int | N
     attempt = status.attempt if status is not None else None
     if assigned is not None:
         attempt = assigned.attempt
-    if attempt is None or view.over.get(task, -1) >= attempt:
+    if attempt is None or view.dead.get(task, -1) >= attempt:
         return None
     if status is None:
         return attempt
@@ -53,9 +53,10 @@ def still_writing(view: View, state: ConnectorState, tasks: Iterable[TaskId]) ->
         attempt = may_write(view, state, task)
         if attempt is not None:
             return (
-                f"Attempt {attempt} of task {task} may still write: it has not said that it ended,"
-                " and without exactly-once support nothing can stop it. The task starts when it"
-                " is known to be over. If you know that its process is gone, restart the connector"
-                f" with its tasks: POST /connectors/{state.name}/restart?includeTasks=true"
+                f"Attempt {attempt} of task {task} may still write: it has not reported its end,"
+                " and without exactly-once support nothing can fence it. The task starts once the"
+                " attempt is known to have ended. If you know that its process is gone, restart the"
+                f" connector with its tasks: POST /connectors/{state.name}/restart"
+                "?includeTasks=true"
             )
     return None

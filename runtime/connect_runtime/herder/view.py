@@ -21,9 +21,9 @@ class View:
     """One moment. Instances, fencings and failures by connector, runs by task.
 
     `kinds` by connector class; None while it is being found out. `published`, by connector, stands
-    for what its published task configs resolve to. `over`, by task: the attempt that this process
-    has seen die, whatever its status says. `slots` None: this leader runs
-    nothing (no launcher). `exactly_once`: sources write in transactions, and earlier attempts can
+    for what its published task configs resolve to. `dead`, by task: the newest attempt whose
+    process is known to be dead, whatever its status says. `slots` None: this leader runs nothing
+    (no launcher). `exactly_once`: sources write in transactions, and earlier attempts can
     be fenced. `occupied` counts the slots that attempts hold, also those of an earlier term that
     have not ended; `obstacle` says why nothing can run now.
     """
@@ -37,7 +37,7 @@ class View:
     fencings: Mapping[str, Fencing] = field(default_factory=dict)
     failures: Mapping[str, Failure] = field(default_factory=dict)
     published: Mapping[str, str] = field(default_factory=dict)
-    over: Mapping[TaskId, int] = field(default_factory=dict)
+    dead: Mapping[TaskId, int] = field(default_factory=dict)
     exactly_once: bool = True
     slots: int | None = None
     occupied: int = 0

@@ -64,7 +64,7 @@ _log = logging.getLogger(__name__)
 # A lost or fenced attempt is launched again after 1 s, then 2, 4, ... up to a minute; if it ran
 # this long before, the pauses start over.
 _BACKOFF_S = 1.0
-_BACKOFF_MOST_S = 60.0
+_BACKOFF_MAX_S = 60.0
 _SETTLED_S = 60.0
 # Plugins that take longer to start have failed; those that take longer to stop are abandoned, as in
 # Connect.
@@ -127,7 +127,7 @@ class Worker:
         # By connector: the fingerprint of what its tasks' configs resolve to.
         self.published: dict[str, str] = {}
         # Attempts that died and that nobody could fence. Later attempts have higher numbers.
-        self.over: dict[TaskId, int] = {}
+        self.dead: dict[TaskId, int] = {}
         # Attempts of earlier terms that have not ended, and when they are killed.
         self._former: dict[tuple[TaskId, int], float] = {}
 
@@ -211,8 +211,8 @@ class Worker:
         """Applies the outcome, unless its attempt was replaced meanwhile."""
         self._former.pop((outcome.id, outcome.attempt), None)
         if outcome.dead and not self.settings.exactly_once:
-            newest = max(self.over.get(outcome.id, -1), outcome.attempt)
-            self.over = {**self.over, outcome.id: newest}
+            newest = max(self.dead.get(outcome.id, -1), outcome.attempt)
+            self.dead = {**self.dead, outcome.id: newest}
         run = self.runs.get(outcome.id)
         if run is None or run.attempt != outcome.attempt:
             return
@@ -223,7 +223,7 @@ class Worker:
         if outcome.trace is not None:
             outcome = replace(outcome, trace=storable_trace(outcome.trace))
         failures = 1 if now - run.launched_at > _SETTLED_S else run.failures + 1
-        wait = min(_BACKOFF_S * 2 ** (failures - 1), _BACKOFF_MOST_S)
+        wait = min(_BACKOFF_S * 2 ** (failures - 1), _BACKOFF_MAX_S)
         self._set(
             replace(
                 run,

@@ -18,12 +18,12 @@ from connect_specs.diagnostics import ConnectError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_log = logging.getLogger("connect.asked.kafka")
+_log = logging.getLogger("connect.requests.kafka")
 _ADDRESS = "bootstrap.servers"
-_NAMED_MOST = 5
+_NAMES_MAX = 5
 
 
-def told(what: str, *of: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def logged(what: str, *of: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Logs each call of a function, with the topics, groups or partitions in its parameters `of`.
     Of client properties only the address is logged."""
 
@@ -31,7 +31,7 @@ def told(what: str, *of: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         parameters = inspect.signature(call)
 
         @functools.wraps(call)
-        def telling(*args: P.args, **named: P.kwargs) -> T:
+        def wrapper(*args: P.args, **named: P.kwargs) -> T:
             if not _log.isEnabledFor(logging.DEBUG):
                 return call(*args, **named)
             given = parameters.bind(*args, **named).arguments
@@ -46,7 +46,7 @@ def told(what: str, *of: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             _log.debug("%s %s: %s in %s", what, subject, _result(answer), _ms(begun))
             return answer
 
-        return telling
+        return wrapper
 
     return decorate
 
@@ -59,8 +59,8 @@ def _names(value: object) -> str:
     if isinstance(value, str) or not isinstance(value, Collection):
         return "" if value is None else _name(value)
     found = list(dict.fromkeys(map(_name, value)))
-    more = len(found) - _NAMED_MOST
-    return ", ".join(found[:_NAMED_MOST]) + (f" and {more} more" if more > 0 else "")
+    more = len(found) - _NAMES_MAX
+    return ", ".join(found[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def _name(value: object) -> str:

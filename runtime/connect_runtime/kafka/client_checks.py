@@ -55,7 +55,7 @@ def check_worker_clients(worker: Mapping[str, str]) -> None:
     problems = [
         Diagnostic("worker.invalid", f"Invalid value for configuration {key}: {why}", key)
         for kind in _KINDS
-        for key, why in _misfits(kind, {}, _prefixed(worker, f"{kind.name}."), f"{kind.name}.")
+        for key, why in _invalid(kind, {}, _prefixed(worker, f"{kind.name}."), f"{kind.name}.")
     ]
     if problems:
         raise Invalid(*problems)
@@ -70,10 +70,10 @@ def override_errors(
         prefix = f"{kind.name}.override."
         given = _prefixed(config, prefix)
         if given:
-            yield from _misfits(kind, _prefixed(worker, f"{kind.name}."), given, prefix)
+            yield from _invalid(kind, _prefixed(worker, f"{kind.name}."), given, prefix)
 
 
-def _misfits(
+def _invalid(
     kind: _Kind, base: Mapping[str, str], given: Mapping[str, str], prefix: str
 ) -> Iterator[tuple[str, str]]:
     """Yields each property that is invalid by itself; if none, the error of all together."""

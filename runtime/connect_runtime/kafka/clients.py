@@ -20,10 +20,10 @@ from typing import Any, ClassVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from connect_runtime.kafka.calls import told
+from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.client_config import ClientConfig, client_config
 from connect_runtime.kafka.client_limits import within_limits
-from connect_runtime.kafka.errors import AUTHENTICATION, TELLING, TLS, error_of, reason
+from connect_runtime.kafka.errors import AUTHENTICATION, SPECIFIC, TLS, error_of, reason
 from connect_runtime.kafka.outages import ClusterLog
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
 
@@ -45,8 +45,8 @@ _cluster_logs: dict[str, ClusterLog] = {}
 _cluster_logs_lock = threading.Lock()
 # A cluster that takes longer is reported as failing.
 _ANSWER_S = 3.0
-_FIRST_ASK_S = 0.25
-_ASK_AGAIN_S = 0.05
+_FIRST_TIMEOUT_S = 0.25
+_RETRY_S = 0.05
 _silent = logging.Logger("connect.kafka.silent", logging.CRITICAL)
 
 
@@ -90,7 +90,7 @@ def producer(properties: Mapping[str, str], settings: Mapping[str, Any] | None =
     return _made(Producer, properties, {"partitioner": "murmur2_random", **(settings or {})})
 
 
-@told("ask for the id of Kafka at", "properties")
+@logged("get the cluster id of Kafka at", "properties")
 def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
     """Returns the cluster's id. Raises Unreachable with the address and the reason: at once for a
     refused login, else after `timeout_s`."""
@@ -101,16 +101,16 @@ def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
     deadline = time.monotonic() + timeout_s
     client = admin(properties, {"error_cb": seen.append})
     # Several requests: a refused login is seen only between two of them
-    patience_s = _FIRST_ASK_S
+    request_s = _FIRST_TIMEOUT_S
     while True:
-        left_s = max(deadline - time.monotonic(), _FIRST_ASK_S)
+        left_s = max(deadline - time.monotonic(), _FIRST_TIMEOUT_S)
         try:
-            found = client.list_topics(timeout=min(patience_s, left_s))
+            found = client.list_topics(timeout=min(request_s, left_s))
             if found.cluster_id:
                 return str(found.cluster_id)
         except KafkaException:
             pass  # the reason is in `seen`
-        client.poll(_ASK_AGAIN_S)
+        client.poll(_RETRY_S)
         refused = next((error for error in seen if error.code() in AUTHENTICATION), None)
         if refused is not None:
             raise Unreachable(
@@ -123,14 +123,14 @@ def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
                 )
             )
         if time.monotonic() >= deadline:
-            raise _silence(properties, seen)
-        patience_s *= 2
+            raise _unreachable(properties, seen)
+        request_s *= 2
 
 
-def _silence(properties: Mapping[str, str], seen: list[KafkaError]) -> Unreachable:
+def _unreachable(properties: Mapping[str, str], seen: list[KafkaError]) -> Unreachable:
     """Returns an error for an unreachable cluster, with the newest specific reason."""
-    telling = [error for error in seen if error.code() in TELLING]
-    if telling and (telling[-1].code() in TLS or "SSL" in telling[-1].str()):
+    specific = [error for error in seen if error.code() in SPECIFIC]
+    if specific and (specific[-1].code() in TLS or "SSL" in specific[-1].str()):
         hint = "Check ssl.truststore.location and ssl.keystore.location, with ssl.*.type PEM."
         ignored = [name for name in client_config(properties).unsupported if name[:4] == "ssl."]
         if ignored:
@@ -142,7 +142,7 @@ def _silence(properties: Mapping[str, str], seen: list[KafkaError]) -> Unreachab
             "kafka.unreachable",
             "Kafka cannot be reached",
             properties["bootstrap.servers"],
-            reason(telling[-1]) if telling else "it does not answer",
+            reason(specific[-1]) if specific else "it does not answer",
             hint,
         )
     )

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from connect_runtime.kafka.errors import COORDINATOR_BUSY, error_of
 
 _TIMEOUT_S = 10.0
-_ASK_AGAIN_S = 0.05
+_RETRY_S = 0.05
 
 
 def wait_for_coordinators(client: AdminClient, groups: Iterable[str]) -> None:
@@ -27,7 +27,7 @@ def wait_for_coordinators(client: AdminClient, groups: Iterable[str]) -> None:
         asked = client.describe_consumer_groups(pending, request_timeout=_TIMEOUT_S)
         pending = [group for group, answer in asked.items() if _busy(answer)]
         if pending:
-            time.sleep(_ASK_AGAIN_S)
+            time.sleep(_RETRY_S)
 
 
 def _busy(answer: Future[object]) -> bool:

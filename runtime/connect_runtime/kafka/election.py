@@ -24,7 +24,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from connect_runtime.kafka.calls import told
+from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin, consumer
 from connect_runtime.kafka.errors import (
     COORDINATOR_BUSY,
@@ -50,7 +50,7 @@ _NEW_TOPIC_S = 10.0
 _SLICE_S = 0.1
 _ANSWER_S = 0.02
 _REQUEST_S = 10.0
-_ASK_AGAIN_S = 0.1
+_RETRY_S = 0.1
 _SETTINGS = {
     "group.protocol": "classic",
     "partition.assignment.strategy": "cooperative-sticky",
@@ -233,7 +233,7 @@ class Leader:
     host: str
 
 
-@told("look for the leader of group", "group")
+@logged("find the leader of group", "group")
 def find_leader(
     properties: Mapping[str, str], group: str, topic: str, timeout_s: float
 ) -> Leader | None:
@@ -257,7 +257,7 @@ def find_leader(
                     return None
                 raise _apache_group(group) from None
             if code in COORDINATOR_BUSY and time.monotonic() < busy_until:
-                time.sleep(_ASK_AGAIN_S)
+                time.sleep(_RETRY_S)
                 continue
             raise as_failure(error_of(exception), "The group cannot be read", group) from None
         for member in found.members:
@@ -267,7 +267,7 @@ def find_leader(
         settled = (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
         if found.state in settled or time.monotonic() > deadline:
             return None
-        time.sleep(_ASK_AGAIN_S)
+        time.sleep(_RETRY_S)
 
 
 def members_of(client: AdminClient, group: str, timeout_s: float) -> tuple[str, ...]:

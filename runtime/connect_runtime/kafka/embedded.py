@@ -289,7 +289,7 @@ def _start_process(folder: Path, port: int | None, *, authentication: bool) -> B
 def _plan_record(folder: Path, port: int | None) -> BrokerRecord:
     """Returns ports and cluster id for the next start: the previous ones, if possible."""
     if port is not None and not is_free(port):
-        raise BrokerError(f"port {port} is taken", hint="Name another, or none.")
+        raise BrokerError(f"port {port} is taken", hint="Name another port, or omit it.")
     last = _read_record(folder)
     client_port = port or (last.port if last and is_free(last.port) else free_port())
     controller_port = last.controller_port if last else 0

@@ -15,8 +15,8 @@ END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
 MAX_POLL_EXCEEDED = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001
 # The client's state does not allow the call, such as a producer whose transaction failed.
 WRONG_STATE = KafkaError._STATE  # noqa: SLF001
-# A producer's answer to all calls after a failure of any kind.
-SAYS_NOTHING = frozenset({WRONG_STATE, KafkaError._FATAL})  # noqa: SLF001
+# A producer's answer to all calls after any failure.
+UNSPECIFIC = frozenset({WRONG_STATE, KafkaError._FATAL})  # noqa: SLF001
 
 # The answer to describing a group of Apache's Connect workers.
 NOT_A_CONSUMER_GROUP = KafkaError._INVALID_ARG  # noqa: SLF001
@@ -130,8 +130,8 @@ PASSING = (
         KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
     }
 )
-# Specific reasons: the others only say that nothing works.
-TELLING = frozenset(
+# Errors that give a reason; the others only say that nothing works.
+SPECIFIC = frozenset(
     {
         KafkaError._TRANSPORT,  # noqa: SLF001
         KafkaError._RESOLVE,  # noqa: SLF001

@@ -17,7 +17,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from connect_runtime.kafka.calls import told
+from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.coordinators import wait_for_coordinators
 from connect_runtime.kafka.delete_offsets import delete_partition_offsets
@@ -44,7 +44,7 @@ def list_group_offsets(properties: Mapping[str, str], group: str) -> dict[Partit
     return list_offsets_of_groups(properties, (group,))[group]
 
 
-@told("ask for the offsets of group", "groups")
+@logged("get the offsets of group", "groups")
 def list_offsets_of_groups(
     properties: Mapping[str, str], groups: Iterable[str]
 ) -> dict[str, dict[Partition, int]]:
@@ -74,7 +74,7 @@ def list_offsets_of_groups(
     return found
 
 
-@told("list groups of", "properties")
+@logged("list groups of", "properties")
 def idle_groups(properties: Mapping[str, str]) -> list[str]:
     """Returns the groups without members, of those that this login may see."""
     client = admin(properties)
@@ -89,7 +89,7 @@ def idle_groups(properties: Mapping[str, str]) -> list[str]:
     return sorted(group.group_id for group in found.valid)
 
 
-@told("set offsets of group", "group", "offsets")
+@logged("set offsets of group", "group", "offsets")
 def alter_group_offsets(
     properties: Mapping[str, str], group: str, offsets: Mapping[Partition, int]
 ) -> None:
@@ -113,7 +113,7 @@ def alter_group_offsets(
             raise _failure(at.error, "The offset cannot be altered", where)
 
 
-@told("delete offsets of group", "group", "partitions")
+@logged("delete offsets of group", "group", "partitions")
 def delete_group_offsets(
     properties: Mapping[str, str], group: str, partitions: Sequence[Partition]
 ) -> None:
@@ -128,7 +128,7 @@ def delete_group_offsets(
             raise _failure(error, "The offsets cannot be deleted", group)
 
 
-@told("delete group", "group")
+@logged("delete group", "group")
 def delete_group(properties: Mapping[str, str], group: str) -> None:
     """Deletes the group and its offsets; succeeds if it does not exist. Raises GroupActive,
     Failed."""

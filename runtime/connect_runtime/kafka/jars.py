@@ -157,7 +157,7 @@ def _verify(jars: Sequence[Jar], folder: Path) -> None:
             path.unlink()
             raise JarsError(
                 f"{path} was not the file that is expected: SHA-256 {found}, not {jar.sha256}",
-                hint="It is removed; run the command again to fetch it anew.",
+                hint="It was removed; run the command again to fetch it again.",
             )
 
 

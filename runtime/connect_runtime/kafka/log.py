@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from connect_runtime.connector_clients import ConnectorClients
-from connect_runtime.kafka.calls import told
+from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin, check_reachable
 from connect_runtime.kafka.errors import NO_SUCH_TOPIC, REFUSED, as_failure, error_of
 from connect_runtime.kafka.log_reader import KafkaLogReader
@@ -111,7 +111,7 @@ class KafkaLogs:
             each.close()
         self._opened.clear()
 
-    @told("describe topic", "topic")
+    @logged("describe topic", "topic")
     def _partitions(self, topic: str) -> tuple[int, ...]:
         """Returns the topic's partitions, none if it does not exist."""
         # Not list_topics, which creates the topic if the broker auto-creates topics.
@@ -126,7 +126,7 @@ class KafkaLogs:
             ) from None
         return tuple(sorted(partition.id for partition in found.partitions))
 
-    @told("create topic", "topic")
+    @logged("create topic", "topic")
     def _create(
         self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]
     ) -> bool:
@@ -155,11 +155,11 @@ class KafkaLogs:
                 return found
             if time.monotonic() > deadline:
                 raise Unreachable(
-                    Diagnostic("topic.not-ready", "The topic's partitions do not come up", topic)
+                    Diagnostic("topic.not-ready", "The topic's partitions are not available", topic)
                 )
             time.sleep(_POLL_S)
 
-    @told("describe the settings of topic", "topic")
+    @logged("describe the settings of topic", "topic")
     def _cleanup_policy(self, topic: str) -> str | None:
         """Returns the topic's cleanup policy; None if this login may not read it: like Connect, we
         then trust the topic."""

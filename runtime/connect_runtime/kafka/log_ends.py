@@ -13,7 +13,7 @@ from typing import TypeAlias
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
-from connect_runtime.kafka.calls import told
+from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.errors import NO_SUCH_TOPIC, as_failure, error_of
 
@@ -22,7 +22,7 @@ Partition: TypeAlias = tuple[str, int]
 _REQUEST_S = 15.0
 
 
-@told("list topics of", "properties")
+@logged("list topics of", "properties")
 def topic_sizes(properties: Mapping[str, str]) -> dict[str, int]:
     """Returns every topic that this client may see, with its number of partitions."""
     client = admin(properties)
@@ -33,7 +33,7 @@ def topic_sizes(properties: Mapping[str, str]) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
 
 
-@told("ask for the ends of", "partitions")
+@logged("get the end offsets of", "partitions")
 def log_ranges(
     properties: Mapping[str, str], partitions: Iterable[Partition]
 ) -> dict[Partition, tuple[int, int]]:
@@ -57,7 +57,7 @@ def log_ranges(
     return found
 
 
-@told("ask for the offsets at times in", "wanted")
+@logged("get the offsets by time in", "wanted")
 def offsets_for_times(
     properties: Mapping[str, str], wanted: Iterable[tuple[str, int, int]]
 ) -> dict[tuple[str, int, int], int]:
@@ -86,7 +86,7 @@ def offsets_for_times(
     return found
 
 
-@told("ask for the newest times in", "partitions")
+@logged("get the newest timestamps in", "partitions")
 def newest_times(
     properties: Mapping[str, str], partitions: Iterable[Partition]
 ) -> dict[Partition, int]:

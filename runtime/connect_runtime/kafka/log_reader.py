@@ -21,7 +21,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from connect_runtime.kafka.calls import told
+from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import consumer
 from connect_runtime.kafka.errors import (
     END_OF_PARTITION,
@@ -37,7 +37,7 @@ _BATCH = 10_000
 # Short, because transaction markers do not end a wait.
 _WAIT_S = 0.005
 _REQUEST_S = 10.0
-_AGAIN_S = 0.1
+_RETRY_S = 0.1
 _SETTINGS = {
     # librdkafka requires a group; with manual assignment and no commits it is never used
     "group.id": "connect-log-reader",
@@ -77,25 +77,25 @@ class KafkaLogReader:
 
     def poll(self) -> Sequence[LogRecord]:
         self._fetch(0)
-        return self._handed_over()
+        return self._take_unread()
 
-    @told("read topic", "self")
+    @logged("read topic", "self")
     def read_to_end(self, timeout_s: float) -> Sequence[LogRecord]:
         deadline = time.monotonic() + timeout_s
         self._read_until(self._ends(IsolationLevel.READ_UNCOMMITTED), deadline)
-        return self._handed_over()
+        return self._take_unread()
 
-    @told("read on in topic", "self")
+    @logged("continue to read topic", "self")
     def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:
         self._read_until({partition: offset + 1}, time.monotonic() + timeout_s)
-        return self._handed_over()
+        return self._take_unread()
 
     def close(self) -> None:
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
 
-    def _handed_over(self) -> list[LogRecord]:
+    def _take_unread(self) -> list[LogRecord]:
         records, self._unread = self._unread, []
         return records
 
@@ -147,7 +147,7 @@ class KafkaLogReader:
         try:
             while True:
                 try:
-                    return self._ask_ends(isolation)
+                    return self._request_ends(isolation)
                 except KafkaException as error:
                     stale = error_of(error).code() in STALE_LEADER
                     if not stale or time.monotonic() > deadline:
@@ -156,13 +156,13 @@ class KafkaLogReader:
                 # broker that has just started may announce an epoch before it leads in it
                 topic = TopicCollection([self.topic])
                 self._admin.describe_topics(topic, request_timeout=_REQUEST_S)[self.topic].result()
-                time.sleep(_AGAIN_S)
+                time.sleep(_RETRY_S)
         except KafkaException as error:
             raise as_failure(
                 error_of(error), "The end of the topic cannot be read", self.topic
             ) from None
 
-    def _ask_ends(self, isolation: IsolationLevel) -> dict[int, int]:
+    def _request_ends(self, isolation: IsolationLevel) -> dict[int, int]:
         latest = {at: OffsetSpec.latest() for at in self._assigned}
         answers = self._admin.list_offsets(
             latest, isolation_level=isolation, request_timeout=_REQUEST_S

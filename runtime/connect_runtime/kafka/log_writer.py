@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from connect_runtime.kafka.calls import told
+from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import producer
 from connect_runtime.kafka.errors import FENCED, RECORD_REFUSED, as_failure, error_of, reason
 from connect_runtime.storage.log import (
@@ -45,7 +45,7 @@ _ANY_TOPIC = "__transaction_state"
 class KafkaLogWriter:
     """Implements LogWriter. Belongs to one thread at a time."""
 
-    @told("begin to write as", "transactional_id")
+    @logged("start to write as", "transactional_id")
     def __init__(self, properties: Mapping[str, str], transactional_id: str) -> None:
         self._id = transactional_id
         self._usable = True
@@ -71,10 +71,10 @@ class KafkaLogWriter:
         """False once it cannot write any more; a new writer of the same id may be able to."""
         return self._usable
 
-    @told("write to topic", "records")
+    @logged("write to topic", "records")
     def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
         if self._fenced:
-            raise self._overtaken()
+            raise self._fenced_error()
         if not self._usable:
             raise WriteFailed(Diagnostic("write.writer-ended", "This writer has ended", self._id))
         if not records:
@@ -85,9 +85,9 @@ class KafkaLogWriter:
             self._producer.begin_transaction()
             for number, record in enumerate(records):
                 self._produce(number, record, delivered, deadline)
-            self._producer.flush(_left(deadline))
+            self._producer.flush(_remaining_s(deadline))
         except KafkaException as error:
-            self._give_up(error_of(error))
+            self._abort(error_of(error))
         except BaseException:
             # interrupted: open records must not be committed with the next write
             self._usable = False
@@ -127,25 +127,25 @@ class KafkaLogWriter:
     def _commit(self, deadline: float) -> None:
         while True:
             try:
-                self._producer.commit_transaction(_left(deadline))
+                self._producer.commit_transaction(_remaining_s(deadline))
                 return
             except KafkaException as exception:
                 error = error_of(exception)
                 if error.retriable() and time.monotonic() < deadline:
                     continue
                 if error.code() in FENCED or error.txn_requires_abort():
-                    self._give_up(error)
+                    self._abort(error)
                 self._usable = False
                 raise WriteInDoubt(
                     Diagnostic(
                         "write.in-doubt",
-                        "Kafka did not say whether the write was committed",
+                        "Kafka did not report whether the write was committed",
                         self._id,
                         reason(error),
                     )
                 ) from None
 
-    def _give_up(self, error: KafkaError) -> NoReturn:
+    def _abort(self, error: KafkaError) -> NoReturn:
         """Aborts the transaction."""
         if error.code() not in FENCED and not error.fatal():
             try:
@@ -156,23 +156,23 @@ class KafkaLogWriter:
                 error = error_of(exception) if error_of(exception).code() in FENCED else error
         if error.code() in FENCED:
             self._usable, self._fenced = False, True
-            raise self._overtaken() from None
+            raise self._fenced_error() from None
         refused = error.code() in RECORD_REFUSED
         # a refused record leaves a gap in the producer's sequence, and its next write fails
         left_a_gap = refused and error.txn_requires_abort()
         self._usable = self._usable and not error.fatal() and not left_a_gap
         if refused:
-            what = "Kafka does not take this record"
+            what = "Kafka refuses this record"
             raise WriteRefused(Diagnostic("write.refused", what, self._id, reason(error))) from None
         raise WriteFailed(
             Diagnostic("write.failed", "Nothing was written", self._id, reason(error))
         ) from None
 
-    def _overtaken(self) -> Fenced:
+    def _fenced_error(self) -> Fenced:
         return Fenced(Diagnostic("write.fenced", "A newer writer has taken over", self._id))
 
 
-def _left(deadline: float) -> float:
+def _remaining_s(deadline: float) -> float:
     return max(0.0, deadline - time.monotonic())
 
 

@@ -17,16 +17,16 @@ _log = logging.getLogger("connect.kafka")
 
 # The kinds of librdkafka's lines about failing connections, brokers and requests.
 _FAILURES: Final = frozenset({"FAIL", "ERROR", "REQTMOUT", "SESSTMOUT", "TIMEOUT"})
-_SAY_EVERY_S: Final = 60.0
-_LOOK_EVERY_S: Final = 1.0
-_LOOK_MOST_S: Final = 8.0
+_LOG_EVERY_S: Final = 60.0
+_CHECK_EVERY_S: Final = 1.0
+_CHECK_MAX_S: Final = 8.0
 
-_told = threading.Event()
+_enabled = threading.Event()
 
 
-def tell_outages() -> None:
+def log_outages() -> None:
     """Makes this process log outages instead of each client's failures."""
-    _told.set()
+    _enabled.set()
 
 
 @dataclass(slots=True)
@@ -42,40 +42,40 @@ class Outage:
     failures: int = 0
     newest: str = ""
     _failed_at: float = 0.0
-    _said_at: float | None = None
-    _is_told: bool = False
+    _logged_at: float | None = None
+    _is_logged: bool = False
 
     def failed(self, now: float, text: str) -> str | None:
         """Records a failure; returns the line to log, if any."""
         if self.began is None:
-            self.began, self.failures, self._is_told = now, 0, False
+            self.began, self.failures, self._is_logged = now, 0, False
         self.failures += 1
         self.newest, self._failed_at = text, now
-        if self._is_told or not self._may_say(now):
+        if self._is_logged or not self._may_log(now):
             return None
-        self._is_told, self._said_at = True, now
+        self._is_logged, self._logged_at = True, now
         return f"Kafka at {self.address} cannot be reached: {text}"
 
-    def looked(self, now: float, *, answers: bool) -> str | None:
+    def checked(self, now: float, *, answers: bool) -> str | None:
         """Records whether Kafka answers; returns the line to log, if any."""
         if self.began is None:
             return None
         lasted = now - self.began
-        if answers and now - self._failed_at >= _LOOK_EVERY_S:
+        if answers and now - self._failed_at >= _CHECK_EVERY_S:
             self.began = None
-            if not self._is_told:
+            if not self._is_logged:
                 return None
             return f"Kafka at {self.address} answers again after {lasted:.0f} s; {self._count()}"
-        if not self._may_say(now):
+        if not self._may_log(now):
             return None
-        self._is_told, self._said_at = True, now
+        self._is_logged, self._logged_at = True, now
         return (
-            f"Kafka at {self.address} fails since {lasted:.0f} s; {self._count()}, the newest: "
-            f"{self.newest}"
+            f"Kafka at {self.address} has been failing for {lasted:.0f} s; {self._count()}, "
+            f"most recently: {self.newest}"
         )
 
-    def _may_say(self, now: float) -> bool:
-        return self._said_at is None or now - self._said_at >= _SAY_EVERY_S
+    def _may_log(self, now: float) -> bool:
+        return self._logged_at is None or now - self._logged_at >= _LOG_EVERY_S
 
     def _count(self) -> str:
         return f"{self.failures} connections or requests failed"
@@ -95,7 +95,7 @@ class ClusterLog:
 
     def log(self, level: int, text: str, *args: Any) -> None:
         """Logs like a logger. librdkafka passes a line's kind, its client's name and its text."""
-        if not (_told.is_set() and args and args[0] in _FAILURES):
+        if not (_enabled.is_set() and args and args[0] in _FAILURES):
             _log.log(level, text, *args)
             return
         if level < logging.WARNING:
@@ -112,14 +112,14 @@ class ClusterLog:
 
     def _watch(self) -> None:
         over = False
-        pause_s = _LOOK_EVERY_S
+        pause_s = _CHECK_EVERY_S
         while not over:
             time.sleep(pause_s)
             # each of many processes asks
-            pause_s = min(2 * pause_s, _LOOK_MOST_S)
+            pause_s = min(2 * pause_s, _CHECK_MAX_S)
             answers = self._answers()
             with self._lock:
-                line = self._outage.looked(time.monotonic(), answers=answers)
+                line = self._outage.checked(time.monotonic(), answers=answers)
                 over = self._outage.began is None
                 self._watching = not over
             if line:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation
 
-from connect_runtime.kafka.calls import told
+from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.errors import (
     AUTHENTICATION,
@@ -40,7 +40,7 @@ _OPERATIONS = {
 _HIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 
 
-@told("ask for the rights on", "topics", "groups")
+@logged("get the permissions on", "topics", "groups")
 def check_rights(
     properties: Mapping[str, str], *, topics: Rights | None = None, groups: Rights | None = None
 ) -> None:
@@ -83,7 +83,7 @@ def _lacking(
             if error.code() in _HIDDEN:
                 yield name, operations
             elif error.code() in AUTHENTICATION | SILENT:
-                raise as_failure(error, "What is allowed cannot be asked", name) from None
+                raise as_failure(error, "This login's permissions cannot be read", name) from None
             continue
         # A visible object may be described: no operations at all mean that this Kafka does not
         # report them

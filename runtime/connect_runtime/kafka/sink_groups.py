@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 # How long tasks may take to end, by default.
 _LEAVING_S = 5.0
-_ASK_AGAIN_S = 0.1
+_RETRY_S = 0.1
 
 
 class SinkGroups:
@@ -59,4 +59,4 @@ def _moved(move: Callable[[], None]) -> None:
             why = "; ".join(each.why for each in error.diagnostics if each.why)
             _log.warning("%s (%s)", error, why)
             raise
-        time.sleep(_ASK_AGAIN_S)
+        time.sleep(_RETRY_S)

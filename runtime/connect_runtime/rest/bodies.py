@@ -27,7 +27,7 @@ _NO_OFFSETS = "Partitions / offsets need to be provided for an alter offsets req
 
 
 # Jackson's limit (StreamReadConstraints)
-_DEPTH_MOST = 1000
+_DEPTH_MAX = 1000
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
@@ -196,15 +196,15 @@ def _parsed(body: bytes, *, numbers_as_written: bool = True) -> Any:
 
 def _check_depth(text: str) -> None:
     """Raises RequestError where arrays and objects nest too deeply."""
-    if text.count("[") + text.count("{") <= _DEPTH_MOST:
+    if text.count("[") + text.count("{") <= _DEPTH_MAX:
         return
     depth = 0
     for mark in _STRING.sub("", text):
         if mark in "[{":
             depth += 1
-            if depth > _DEPTH_MOST:
+            if depth > _DEPTH_MAX:
                 raise _refused(
-                    f"Document nesting depth ({depth}) exceeds the maximum allowed ({_DEPTH_MOST}, "
+                    f"Document nesting depth ({depth}) exceeds the maximum allowed ({_DEPTH_MAX}, "
                     "from `StreamReadConstraints.getMaxNestingDepth()`)"
                 )
         elif mark in "]}":

@@ -26,7 +26,7 @@ class Busy(RequestError):
 
     def __init__(self) -> None:
         super().__init__(
-            503, "This worker has too many requests in progress; this one was not begun"
+            503, "This worker has too many requests in progress; this one was not started"
         )
 
 

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 _CONNECTIONS: Final = 200
 _HEAD_S: Final = 10.0
 _ANSWER_S: Final = 60.0
-_SAY_EVERY_S: Final = 60.0
+_LOG_EVERY_S: Final = 60.0
 # A body may have this many pieces, and one more for each of so many bytes.
 _PIECES: Final = 2000
 _PIECE_BYTES: Final = 256
@@ -38,17 +38,16 @@ class ConnectionLimits:
     head_s: float = _HEAD_S
     answer_s: float = _ANSWER_S
     closed: int = field(default=0, init=False)
-    _said: float | None = field(default=None, init=False)
+    _logged_at: float | None = field(default=None, init=False)
 
-    def made_room(self) -> None:
+    def record_eviction(self) -> None:
         """Counts a connection that was closed for another; logs that once a minute."""
         self.closed += 1
         now = time.monotonic()
-        if self._said is None or now - self._said >= _SAY_EVERY_S:
-            self._said = now
+        if self._logged_at is None or now - self._logged_at >= _LOG_EVERY_S:
+            self._logged_at = now
             _log.warning(
-                "REST has %d connections, as many as it takes: %d that waited for their client "
-                "were closed so far, to make room",
+                "REST has %d connections, the maximum; %d idle ones were closed to make room",
                 self.count,
                 self.closed,
             )
@@ -59,7 +58,7 @@ def bounded(limits: ConnectionLimits) -> type[asyncio.Protocol]:
     return type("BoundedConnection", (_BoundedConnection,), {"limits": limits})
 
 
-class _NoCrumbs(h11.Connection):
+class _ChunkLimit(h11.Connection):
     """Refuses a body in very many tiny chunks, each of which costs as much as a large one."""
 
     _pieces = 0
@@ -85,10 +84,10 @@ class _BoundedConnection(H11Protocol):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.conn = _NoCrumbs(h11.SERVER)
+        self.conn = _ChunkLimit(h11.SERVER)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        has_room = self._makes_room()
+        has_room = self._evict_idle()
         super().connection_made(transport)
         if has_room:
             self._await_head()
@@ -128,9 +127,10 @@ class _BoundedConnection(H11Protocol):
             # the request is already answered, and its rest is useless
             self.transport.abort()
 
-    def _makes_room(self) -> bool:
-        """Whether another connection is allowed; if needed, closes the one that has idled
-        longest."""
+    def _evict_idle(self) -> bool:
+        """Makes room for a connection, by closing the one that has idled longest; False if none is
+        idle.
+        """
         others = [
             each
             for each in self.connections
@@ -142,7 +142,7 @@ class _BoundedConnection(H11Protocol):
         if not idle:
             return False
         min(idle, key=lambda each: each.idle_since).transport.abort()
-        self.limits.made_room()
+        self.limits.record_eviction()
         return True
 
     def awaits_request(self) -> bool:

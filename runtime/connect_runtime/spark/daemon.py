@@ -16,7 +16,7 @@ from zipimport import zipimporter
 from pyspark.daemon import manager
 
 from connect_runtime import plugins
-from connect_runtime.kafka.outages import tell_outages
+from connect_runtime.kafka.outages import log_outages
 
 _MODULES = (
     "confluent_kafka",
@@ -36,7 +36,7 @@ def main() -> None:
     for module in _MODULES:
         importlib.import_module(module)
     plugins.load_built_in()
-    tell_outages()
+    log_outages()
     _forget_archives()
     # frozen objects are not touched by collections, so their pages stay shared
     gc.disable()

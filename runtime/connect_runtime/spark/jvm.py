@@ -44,11 +44,11 @@ def ensure_java() -> None:
     if java is None:
         raise Failed(Diagnostic("spark.no-java", "Java was not found", hint=_HINT))
     done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    said = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    if said is None:
-        raise Failed(Diagnostic("spark.java", f"{java} does not tell its version", hint=_HINT))
-    if int(said[1]) < JAVA_AT_LEAST:
-        what = f"{java} is Java {said[1]}, and Spark needs {JAVA_AT_LEAST}"
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    if found is None:
+        raise Failed(Diagnostic("spark.java", f"{java} does not report its version", hint=_HINT))
+    if int(found[1]) < JAVA_AT_LEAST:
+        what = f"{java} is Java {found[1]}, and Spark needs {JAVA_AT_LEAST}"
         raise Failed(Diagnostic("spark.java", what, hint=_HINT))
 
 

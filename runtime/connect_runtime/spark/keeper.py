@@ -22,13 +22,13 @@ _log = logging.getLogger(__name__)
 # Pause after a session ended or did not start: 1 s, then 2, 4, ... up to a minute. After a session
 # that lived this long, the pauses start over.
 _BACKOFF_S = 1.0
-_BACKOFF_MOST_S = 60.0
+_BACKOFF_MAX_S = 60.0
 _SETTLED_S = 60.0
 
 _TICK_S = 0.25
 # A tick that took longer, because this process was frozen, says nothing about the JVM.
-_TICK_MOST_S = 1.0
-_ASK_S = 1.0
+_TICK_MAX_S = 1.0
+_PROBE_S = 1.0
 # How long the JVM is silent before that is reported, and before it counts as ended.
 _SILENT_S = 10.0
 _DEAD_S = 60.0
@@ -36,9 +36,9 @@ _DEAD_S = 60.0
 _SLOW_START_S = 120.0
 # How long without executors before that is reported, and before the session counts as ended.
 # Doubled for each session without one, to give a slower cluster more time.
-_NO_SLOTS_SAID_S = 10.0
+_NO_SLOTS_REPORTED_S = 10.0
 _NO_SLOTS_S = 30.0
-_NO_SLOTS_MOST_S = 480.0
+_NO_SLOTS_MAX_S = 480.0
 
 _END_S = 30.0
 
@@ -79,7 +79,7 @@ class SessionKeeper:
         self._problem: str | None = None
         self._starting_first = True
         self._failures = 0
-        self._patience_s = _NO_SLOTS_S
+        self._no_slots_s = _NO_SLOTS_S
 
     def start(self) -> None:
         """Starts opening the first session, and returns at once."""
@@ -130,10 +130,10 @@ class SessionKeeper:
             except Exception as error:
                 # nothing else would start another session
                 _log.exception("Spark could not be watched or ended")
-                self._broke(f"Spark failed: {_in_a_line(error)}")
+                self._report(f"Spark failed: {_in_a_line(error)}")
             if time.monotonic() - began > _SETTLED_S:
                 self._failures = 0
-            wait_s = min(_BACKOFF_S * 2 ** min(self._failures, 10), _BACKOFF_MOST_S)
+            wait_s = min(_BACKOFF_S * 2 ** min(self._failures, 10), _BACKOFF_MAX_S)
             self._failures += 1
 
     def _live(self) -> None:
@@ -151,20 +151,20 @@ class SessionKeeper:
         except Exception as error:
             reason = f"Spark did not start: {_in_a_line(error)}"
             _log.debug("Spark did not start", exc_info=True)
-            self._broke(reason)
+            self._report(reason)
             self._failed(reason)
         else:
             self._slots = 0
             self._session = session
             self._opened(session)
-            self._broke(self._watch(session))
+            self._report(self._watch(session))
         finally:
             with self._lock:
                 self._session = self._current = None
             if session is not None:
                 session.close()
 
-    def _broke(self, reason: str) -> None:
+    def _report(self, reason: str) -> None:
         """Reports the problem at once: ending what is left of a session takes seconds."""
         if not self._over.is_set():
             self._starting_first = False
@@ -174,10 +174,10 @@ class SessionKeeper:
     def _watch(self, session: SparkSession) -> str:
         """Waits until the session ends; returns why it did."""
         answers = _Answers()
-        asking = threading.Thread(
-            target=_ask, args=(session, answers), name="spark-probe", daemon=True
+        probe = threading.Thread(
+            target=_probe, args=(session, answers), name="spark-probe", daemon=True
         )
-        asking.start()
+        probe.start()
         try:
             return self._end_of(session, answers)
         finally:
@@ -187,7 +187,7 @@ class SessionKeeper:
         seen, silent_s, empty_s, last = 0, 0.0, 0.0, time.monotonic()
         while True:
             now = time.monotonic()
-            step, last = min(now - last, _TICK_MOST_S), now
+            step, last = min(now - last, _TICK_MAX_S), now
             silent_s = 0.0 if answers.count != seen else silent_s + step
             seen = answers.count
             empty_s = 0.0 if answers.slots else empty_s + step
@@ -198,21 +198,21 @@ class SessionKeeper:
             if silent_s > _DEAD_S:
                 session.kill()
                 return f"Spark's JVM did not answer for {_DEAD_S:g} s"
-            if self._needs_executors and empty_s > self._patience_s:
-                self._patience_s = min(self._patience_s * 2, _NO_SLOTS_MOST_S)
+            if self._needs_executors and empty_s > self._no_slots_s:
+                self._no_slots_s = min(self._no_slots_s * 2, _NO_SLOTS_MAX_S)
                 return f"Spark had no executor for {empty_s:.0f} s"
             if answers.slots:
-                self._starting_first, self._patience_s = False, _NO_SLOTS_S
+                self._starting_first, self._no_slots_s = False, _NO_SLOTS_S
             self._slots = answers.slots
-            said = _said(silent_s, empty_s)
-            if said or answers.slots:  # else the earlier problem may persist
-                self._problem = said
+            problem = _problem_of(silent_s, empty_s)
+            if problem or answers.slots:  # else the earlier problem may persist
+                self._problem = problem
             _keep_small(session)
             if self._over.wait(_TICK_S):
                 return ""
 
 
-def _ask(session: SparkSession, answers: _Answers) -> None:
+def _probe(session: SparkSession, answers: _Answers) -> None:
     while answers.slots is not None:
         try:
             answers.slots = session.slots()
@@ -221,14 +221,14 @@ def _ask(session: SparkSession, answers: _Answers) -> None:
             _log.debug("Spark did not answer", exc_info=True)
         else:
             answers.count += 1
-        if answers.enough.wait(_ASK_S):
+        if answers.enough.wait(_PROBE_S):
             return
 
 
-def _said(silent_s: float, empty_s: float) -> str | None:
+def _problem_of(silent_s: float, empty_s: float) -> str | None:
     if silent_s > _SILENT_S:
         return f"Spark's JVM has not answered for {silent_s:.0f} s"
-    if empty_s > _NO_SLOTS_SAID_S:
+    if empty_s > _NO_SLOTS_REPORTED_S:
         return f"Spark has had no executor for {empty_s:.0f} s: has the cluster free workers?"
     return None
 

@@ -34,11 +34,11 @@ _log = logging.getLogger(__name__)
 # Time from a kill to the death of a process that the driver cannot see, with some reserve.
 _UNSEEN_DEATH_S = 1.5
 # The driver kills a process that it sees after it had time to drain, ...
-_PATIENCE_S = DRAIN_S + 1
+_DEATH_GRACE_S = DRAIN_S + 1
 # ... and the attempt ends without proof of its death after this time.
-_DEATH_MOST_S = 10.0
+_DEATH_MAX_S = 10.0
 _DEATH_POLL_S = 0.05
-_LINGER_POLL_S = 1.0
+_HOLD_POLL_S = 1.0
 _KILLED_S = 3.0
 _RETURN_S = 5.0
 
@@ -199,12 +199,12 @@ class SparkLauncher:
         outcome = self._outcome(attempt, session)
         lease = attempt.lease
         if not outcome.dead and lease is not None:
-            outcome = replace(outcome, dead=_dies(lease))
+            outcome = replace(outcome, dead=_confirm_death(lease))
         if outcome.dead:
             self._forget(attempt)
-        self._tell(attempt, outcome)
+        self._report(attempt, outcome)
         if not outcome.dead:
-            self._linger(lease)
+            self._hold_slot(lease)
             self._forget(attempt)
         if lease is not None:
             lease.drop()
@@ -214,7 +214,7 @@ class SparkLauncher:
         try:
             job = self._job(attempt, session)
         except Exception as error:
-            return _lost(launch, _why(attempt, session, error), dead=True)
+            return _lost(launch, _loss_reason(attempt, session, error), dead=True)
         if attempt.killed.is_set():
             return _lost(launch, "killed before it was started", dead=True)
         try:
@@ -223,7 +223,7 @@ class SparkLauncher:
             # The body never raises: this worker could not run it at all.
             return Outcome(launch.id, launch.attempt, Ended.FAILED, str(error))
         except Exception as error:
-            return _lost(launch, _why(attempt, session, error))
+            return _lost(launch, _loss_reason(attempt, session, error))
 
     def _job(self, attempt: _Attempt, session: SparkSession) -> Any:
         """Returns an RDD that runs the attempt when it is collected."""
@@ -235,43 +235,43 @@ class SparkLauncher:
         envelope = envelope_json(launch, session.key, path)
         return context.parallelize([envelope], 1).mapPartitions(self._run)
 
-    def _linger(self, lease: Lease | None) -> None:
+    def _hold_slot(self, lease: Lease | None) -> None:
         """Keeps the attempt's slot taken while its process may still live."""
         if lease is None:
             time.sleep(_UNSEEN_DEATH_S)
             return
         with contextlib.suppress(OSError):
-            while not lease.over() and not self._closed.wait(_LINGER_POLL_S):
+            while not lease.over() and not self._closed.wait(_HOLD_POLL_S):
                 pass
 
     def _end(self, attempt: _Attempt, outcome: Outcome) -> None:
         self._forget(attempt)
-        self._tell(attempt, outcome)
+        self._report(attempt, outcome)
 
     def _forget(self, attempt: _Attempt) -> None:
         with self._lock:
             self._attempts.pop(attempt.group, None)
 
-    def _tell(self, attempt: _Attempt, outcome: Outcome) -> None:
+    def _report(self, attempt: _Attempt, outcome: Outcome) -> None:
         try:
             attempt.ended(outcome)
         except Exception:
-            _log.exception("The end of %s could not be reported", attempt.launch.id)
+            _log.exception("The outcome of %s could not be reported", attempt.launch.id)
 
 
-def _dies(lease: Lease) -> bool:
+def _confirm_death(lease: Lease) -> bool:
     """Waits until the process is dead, and kills it if that takes too long. False: it may live."""
     began = time.monotonic()
     try:
         while not lease.over():
             waited = time.monotonic() - began
-            if waited > _DEATH_MOST_S:
+            if waited > _DEATH_MAX_S:
                 return False
-            if waited > _PATIENCE_S:
+            if waited > _DEATH_GRACE_S:
                 lease.kill()
             time.sleep(_DEATH_POLL_S)
     except OSError as error:
-        _log.warning("Nobody knows whether a process is dead: %s", error)
+        _log.warning("It is not known whether a process is dead: %s", error)
         return False
     return True
 
@@ -293,14 +293,14 @@ def _lost(launch: TaskLaunch, reason: str, *, dead: bool = False) -> Outcome:
     return Outcome(launch.id, launch.attempt, Ended.LOST, reason, dead)
 
 
-def _why(attempt: _Attempt, session: SparkSession, error: Exception) -> str:
+def _loss_reason(attempt: _Attempt, session: SparkSession, error: Exception) -> str:
     """Returns why an attempt was lost. When Spark ends or its JVM dies, any exception may occur."""
     if attempt.killed.is_set():
         return "killed"
-    return _reason(error) if session.alive else "Spark's JVM is gone"
+    return _failure_cause(error) if session.alive else "Spark's JVM is gone"
 
 
-def _reason(error: Exception) -> str:
+def _failure_cause(error: Exception) -> str:
     """Returns the cause of Spark's stage failure in a line or two."""
     thrown: Any = getattr(error, "java_exception", None)
     if thrown is None:

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import IO
 
-_MOST_BYTES = 10 * 1024 * 1024
+_BYTES_MAX = 10 * 1024 * 1024
 _OLDER = 2
 
 
@@ -19,7 +19,7 @@ def open_log(file: Path) -> IO[bytes]:
     return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 
 
-def rotate(file: Path, most_bytes: int = _MOST_BYTES) -> None:
+def rotate(file: Path, most_bytes: int = _BYTES_MAX) -> None:
     """Moves the content to `<file>.1`, and that to `.2`, if it is larger than `most_bytes`.
 
     Raises OSError."""

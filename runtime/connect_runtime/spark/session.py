@@ -64,7 +64,7 @@ class SparkSession:
         self._files = _Folder(self.log.parent)
         self._settings = _settings(master, self._files.path, settings)
         self._lock = threading.Lock()
-        self._unwanted = False
+        self._closing = False
         self._jvm: Jvm | None = None
         self._context: Any = None
 
@@ -83,8 +83,8 @@ class SparkSession:
         _set_environment(self.local)
         secret = {sealing.SECRET: self.key} if self._key_travels else {}
         with self._lock:
-            if self._unwanted:
-                raise RuntimeError("Spark is not wanted any more")
+            if self._closing:
+                raise RuntimeError("Spark was closed while it started")
             of_jvm = secret if self.local else {}
             self._jvm = Jvm(self._settings, self._files.path, self.log, of_jvm)
         late = threading.Timer(_START_S, self._jvm.kill)
@@ -126,7 +126,7 @@ class SparkSession:
     def kill(self) -> None:
         """Kills the JVM, even while it starts; it is not restarted."""
         with self._lock:
-            self._unwanted = True
+            self._closing = True
             if self._jvm is not None:
                 self._jvm.kill()
 

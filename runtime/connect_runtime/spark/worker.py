@@ -55,7 +55,7 @@ class OrphanWatch:
         """Starts watching, on the main thread. From here on signals only set a flag."""
         for number in _SIGNALS:
             signal.signal(number, self._noticed)
-        _ask_for_signal_at_parents_death()
+        _request_signal_at_parents_death()
         threading.Thread(target=self._watch, name="orphan-watch", daemon=True).start()
 
     def end(self) -> None:
@@ -79,7 +79,7 @@ class OrphanWatch:
             os._exit(1)
 
 
-def _ask_for_signal_at_parents_death() -> None:
+def _request_signal_at_parents_death() -> None:
     """Requests SIGTERM when the daemon dies, even by SIGKILL. On other systems only the watch
     notices."""
     if sys.platform == "linux":
@@ -96,7 +96,7 @@ def _answer(envelope: Envelope, body: Body | None) -> Outcome:
     task = TaskContext.get()
     if task is not None and task.attemptNumber() > 0:
         # Spark retries after a lost executor, whatever its settings; the executor may not be dead
-        trace = "The executor was lost; Spark's own second try does nothing"
+        trace = "The executor was lost; Spark's own retry does nothing"
         return Outcome(envelope.id, envelope.attempt, Ended.LOST, trace, dead=False)
     if envelope.lease is not None and not hold(envelope.lease):
         return Outcome(envelope.id, envelope.attempt, Ended.ORPHANED)

@@ -138,7 +138,7 @@ def check_map(value: object) -> None:
     for field, content in value.items():
         if not isinstance(field, str):
             raise _wrong_format("Offsets may only use String keys")
-        kind = _unfit_kind(content)
+        kind = _unsupported_type(content)
         if kind is not None:
             raise _wrong_format(
                 "Offsets may only contain primitive types as values, "
@@ -154,7 +154,7 @@ def _wrong_format(text: str) -> Failed:
     return Failed(Diagnostic("offsets.format", text))
 
 
-def _unfit_kind(content: object) -> str | None:
+def _unsupported_type(content: object) -> str | None:
     if isinstance(content, int) and not isinstance(content, bool) and content not in _LONG:
         return "java.math.BigInteger"
     if content is None or isinstance(content, (str, int, float, bytes)):

@@ -24,7 +24,7 @@ _TASK = "status-task-"
 _TOPIC = "status-topic-"
 _TOPIC_SEPARATOR = ":connector-"
 # In characters of at most four bytes: far below a record's limit
-_TRACE_MOST = 100_000
+_TRACE_MAX = 100_000
 _TRACE_GAP = 50
 
 
@@ -82,9 +82,9 @@ def storable_trace(trace: str) -> str:
     """Returns the trace in a form that a record can hold: a plugin may put anything into it, of any
     length."""
     text = trace.encode("utf-8", "replace").decode()
-    if len(text) <= _TRACE_MOST:
+    if len(text) <= _TRACE_MAX:
         return text
-    half = _TRACE_MOST // 2 - _TRACE_GAP
+    half = _TRACE_MAX // 2 - _TRACE_GAP
     left_out = len(text) - 2 * half
     return f"{text[:half]}\n... {left_out} characters left out ...\n{text[-half:]}"
 

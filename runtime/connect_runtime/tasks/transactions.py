@@ -31,7 +31,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from connect_runtime.kafka import clients
-from connect_runtime.kafka.errors import SAYS_NOTHING
+from connect_runtime.kafka.errors import UNSPECIFIC
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.launch import TaskLaunch
@@ -181,7 +181,7 @@ class Transactions:
     def _first(self, error: KafkaError) -> KafkaError:
         """Returns the error that failed the transaction. Later calls only say that it failed; a
         commit, which cannot succeed any more, says why."""
-        if not self.open or error.code() not in SAYS_NOTHING:
+        if not self.open or error.code() not in UNSPECIFIC:
             return error
         try:
             self._producer.commit_transaction(_ABORT_LIMIT_S)

@@ -141,9 +141,9 @@ def test_what_a_provider_throws_or_answers_wrongly() -> None:
     for answer, text in (
         (throws, r"ValueError: login with \[hidden\] failed"),
         (lambda path, keys: {"k": "v"}, "answered with dict"),
-        (lambda path, keys: ConfigData({"k": 1}), "a value that is no text"),
-        (lambda path, keys: ConfigData({"k": "v"}, "1"), "no integer"),
-        (lambda path, keys: ConfigData({"k": "v"}, True), "no integer"),
+        (lambda path, keys: ConfigData({"k": 1}), "a value that is not text"),
+        (lambda path, keys: ConfigData({"k": "v"}, "1"), "not an integer"),
+        (lambda path, keys: ConfigData({"k": "v"}, True), "not an integer"),
         (lambda path, keys: ConfigData(None), "TypeError|AttributeError"),
         (lambda path, keys: sys.exit("no vault"), "SystemExit: no vault"),
     ):

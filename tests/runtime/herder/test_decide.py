@@ -289,7 +289,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         (
             Fail(
                 "c",
-                "The task configs that the connector returned are not read back as they were "
+                "The task configs that the connector returned differ when they are read back "
                 "written",
             ),
         ),
@@ -310,7 +310,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
     "a failure that cannot even be said": (
         replace(
             view(connector(), started(), connector_status=UP),
-            failures=failed(connector(), unsaid=True),
+            failures=failed(connector(), not_reported=True),
         ),
         (),
     ),

@@ -383,7 +383,8 @@ class Herders(RuleBasedStateMachine):
         run = view.runs.get(task)
         if run is None:
             assert status is State.UNASSIGNED, "it waits for a slot"
-            assert sum(r.active for r in view.runs.values()) == self.leader.launcher.slots
+            # also attempts of an earlier term of this leader, hung ones, take up slots
+            assert view.occupied >= self.leader.launcher.slots
         elif run.phase is RunPhase.ENDED and run.outcome and run.outcome.ended is Ended.FAILED:
             assert status is State.FAILED
         elif run.phase is RunPhase.ENDED:

@@ -22,14 +22,14 @@ def test_an_outage_is_told_when_it_starts_once_a_minute_and_when_it_ends() -> No
     for second in range(150):
         now = 1000.0 + second
         lines += [outage.failed(now, f"refused {each}") for each in range(20)]
-        lines.append(outage.looked(now + 0.5, answers=False))
-    lines.append(outage.looked(1152.0, answers=True))
+        lines.append(outage.checked(now + 0.5, answers=False))
+    lines.append(outage.checked(1152.0, answers=True))
     assert [line for line in lines if line] == [
         "Kafka at k:9092 cannot be reached: refused 0",
-        "Kafka at k:9092 fails since 60 s; 1220 connections or requests failed, the newest: "
-        "refused 19",
-        "Kafka at k:9092 fails since 120 s; 2420 connections or requests failed, the newest: "
-        "refused 19",
+        "Kafka at k:9092 has been failing for 60 s; 1220 connections or requests failed, "
+        "most recently: refused 19",
+        "Kafka at k:9092 has been failing for 120 s; 2420 connections or requests failed, "
+        "most recently: refused 19",
         "Kafka at k:9092 answers again after 152 s; 3000 connections or requests failed",
     ]
 
@@ -40,7 +40,7 @@ def test_one_broker_of_several_that_comes_and_goes_tells_two_lines_a_minute() ->
     lines = []
     for second in range(0, 600, 3):
         lines.append(outage.failed(1000.0 + second, "refused"))
-        lines.append(outage.looked(1002.0 + second, answers=True))
+        lines.append(outage.checked(1002.0 + second, answers=True))
     said = [line for line in lines if line]
     assert len(said) <= 20
     assert sum("cannot be reached" in line for line in said) == 10
@@ -50,7 +50,7 @@ def test_one_broker_of_several_that_comes_and_goes_tells_two_lines_a_minute() ->
 def test_a_failure_right_before_an_answer_may_be_a_new_one() -> None:
     outage = Outage("k:9092")
     outage.failed(1000.0, "refused")
-    assert outage.looked(1000.5, answers=True) is None
+    assert outage.checked(1000.5, answers=True) is None
     assert outage.began == 1000.0
 
 
@@ -64,7 +64,7 @@ def test_where_outages_are_not_told_every_line_is_logged(caplog: pytest.LogCaptu
 def test_other_lines_stay_as_they_are(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outages, "_told", _set())
+    monkeypatch.setattr(outages, "_enabled", _set())
     log = ClusterLog("k:9092", lambda: pytest.fail("nobody asks"))
     log.log(logging.WARNING, "%s [%s] %s", "CONFWARN", "rdkafka#1", "no effect")
     log.log(logging.WARNING, "plain")
@@ -76,7 +76,7 @@ def test_a_connection_that_ended_is_neither_told_nor_an_outage(
 ) -> None:
     """Tasks log at INFO, and a proxy before a dead Kafka ends hundreds of connections a second."""
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(outages, "_told", _set())
+    monkeypatch.setattr(outages, "_enabled", _set())
     log = ClusterLog("k:9092", lambda: pytest.fail("nobody asks"))
     log.log(logging.INFO, "%s [%s] %s", "FAIL", "rdkafka#1", "Disconnected")
     assert caplog.messages == []
@@ -86,7 +86,7 @@ def test_a_connection_that_ended_is_neither_told_nor_an_outage(
 def test_many_clients_of_a_broker_that_is_killed_and_comes_back_tell_two_lines(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outages, "_told", _set())
+    monkeypatch.setattr(outages, "_enabled", _set())
     first = EmbeddedBroker.start(tmp_path)
     made = [clients.producer({"bootstrap.servers": first.bootstrap_servers}) for _ in range(8)]
 

@@ -39,7 +39,7 @@ def launcher(folder: Path, cluster: SparkCluster) -> Iterator[SparkLauncher]:
     )
     with pytest.MonkeyPatch.context() as patch:
         # these tests end Spark more often than once a minute
-        patch.setattr(keeper, "_BACKOFF_MOST_S", 1.0)
+        patch.setattr(keeper, "_BACKOFF_MAX_S", 1.0)
         launcher.start()
         yield launcher
         launcher.close()

@@ -89,7 +89,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
         ("_BACKOFF_S", 0.01),
         ("_SILENT_S", 0.1),
         ("_DEAD_S", 0.5),
-        ("_NO_SLOTS_SAID_S", 0.1),
+        ("_NO_SLOTS_REPORTED_S", 0.1),
         ("_NO_SLOTS_S", 0.5),
     ):
         monkeypatch.setattr(keeper, name, seconds)

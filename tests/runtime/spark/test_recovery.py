@@ -43,7 +43,7 @@ def launcher(folder: Path) -> Iterator[SparkLauncher]:
     launcher = SparkLauncher("local[4]", folder / "data", body=body_in(folder))
     with pytest.MonkeyPatch.context() as patch:
         # these tests end Spark more often than once a minute
-        patch.setattr(keeper, "_BACKOFF_MOST_S", 1.0)
+        patch.setattr(keeper, "_BACKOFF_MAX_S", 1.0)
         launcher.start()
         wait_for_slots(launcher)
         yield launcher
@@ -146,7 +146,7 @@ def test_a_frozen_process_is_killed(
 def test_what_may_live_is_said_and_takes_up_its_slot(
     launcher: SparkLauncher, folder: Path, endings: Endings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launching, "_DEATH_MOST_S", 2.0)
+    monkeypatch.setattr(launching, "_DEATH_MAX_S", 2.0)
     wait_for_slots(launcher)
     given = launch("forks", attempt=8)
     launcher.launch(given, endings)

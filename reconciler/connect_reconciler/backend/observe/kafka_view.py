@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
 from connect_reconciler.model.offsets import TopicPartition
-from connect_runtime.kafka.calls import told
+from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import check_reachable, consumer
 from connect_runtime.kafka.errors import is_denied
 from connect_runtime.kafka.groups import list_offsets_of_groups
@@ -111,7 +111,7 @@ class KafkaView:
         found = offsets_for_times(self._properties, wanted)
         return {TimeAt(*each): offset for each, offset in found.items()}
 
-    @told("read the timestamps in", "wanted")
+    @logged("read the timestamps in", "wanted")
     def timestamps(self, wanted: Iterable[RecordAt]) -> Mapping[RecordAt, int]:
         """The timestamps of the first records at or after these offsets, as far as they come."""
         deadline = time.monotonic() + _TIMES_S

@@ -19,7 +19,7 @@ import orjson
 
 from connect_reconciler.backend.rest.answers import Asked, decoded
 
-_log = logging.getLogger("connect.asked.rest")
+_log = logging.getLogger("connect.requests.rest")
 _waits = logging.getLogger("connect.waits")
 _SLOW_S: Final = 5.0
 

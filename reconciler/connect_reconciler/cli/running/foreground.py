@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from connect_specs.desired import Project
 
 
-_LOOK_EVERY_S = 1.0
+_CHECK_EVERY_S = 1.0
 _KAFKA_EVERY_S = 0.5
 
 
@@ -102,7 +102,7 @@ def look(
 
 def _print_changes(stop: StopRequest, look: Callable[[], dict[str, Row]], *, as_json: bool) -> None:
     before: dict[str, Row] = {}
-    while not stop.wait(_LOOK_EVERY_S):
+    while not stop.wait(_CHECK_EVERY_S):
         after = look()
         for line in changes(before, after):
             result(json.dumps({"event": line}) if as_json else line)

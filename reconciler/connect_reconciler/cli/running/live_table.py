@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from connect_runtime.herder.verbs import Verbs
 
 
-_LOOK_EVERY_S = 1.0
+_CHECK_EVERY_S = 1.0
 # Each rate costs Kafka a request or two a second; the other rates are unknown.
 _RATES_MOST = 30
 _ASK_S = 2.0
@@ -51,7 +51,7 @@ def show_until(
             rows = look()
             rates.see(time.monotonic(), _positions(rows, verbs, ends))
             live.update(_drawn(rows, rates, verbs, console.width), refresh=True)
-            if stop.wait(_LOOK_EVERY_S):
+            if stop.wait(_CHECK_EVERY_S):
                 return
 
 

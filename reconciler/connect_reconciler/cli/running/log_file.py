@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FORMAT: Final = "%(asctime)s %(levelname)s %(message)s (%(name)s)"
 _MAX_BYTES: Final = 10 * 1024 * 1024
 _KEPT: Final = 3
-_LOOK_EVERY_S: Final = 5.0
+_CHECK_EVERY_S: Final = 5.0
 # A little less than a minute, for lines that are logged once a minute
 _REPEAT_S: Final = 55.0
 _REMEMBERED: Final = 1000
@@ -32,7 +32,7 @@ _NUMBER: Final = re.compile(r"\d+")
 
 def log_to(file: Path | None) -> None:
     """Sends this process's warnings to the file, or to stderr; call it once."""
-    from connect_runtime.kafka.outages import tell_outages
+    from connect_runtime.kafka.outages import log_outages
 
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def log_to(file: Path | None) -> None:
     logging.basicConfig(level=logging.WARNING, format=_FORMAT, filename=file)
     for handler in logging.getLogger().handlers:
         handler.addFilter(Repeats())
-    tell_outages()
+    log_outages()
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ def rotate_when_large(file: Path) -> Iterator[None]:
     over = threading.Event()
 
     def look() -> None:
-        while not over.wait(_LOOK_EVERY_S):
+        while not over.wait(_CHECK_EVERY_S):
             rotate(file)
 
     keeper = threading.Thread(target=look, name="rotate-log", daemon=True)
