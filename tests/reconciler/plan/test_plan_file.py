@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from connect_reconciler.model import actions as act
+from connect_reconciler.model import preconditions as pre
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.verification import ensure_same
 from connect_reconciler.render.human import render_plan
+from connect_reconciler.render.plan_file import models
 from connect_reconciler.render.plan_file.file import (
     check_saved,
     dump_plan,
@@ -221,6 +224,17 @@ def test_unknown_fields_and_actions_are_refused() -> None:
 def test_a_time_that_no_calendar_shows_is_refused(time_ms: int) -> None:
     refusal = _refusal(_rehashed({**json.loads(_written()), "observed_ms": time_ms}))
     assert [each.code for each in refusal.diagnostics] == ["plan-file.field"]
+
+
+def test_the_file_has_a_model_for_each_action_and_precondition() -> None:
+    """A rename that is recorded is written as the pin that stood for it in older versions."""
+    for values, union in (
+        (act.Action, models.ActionModel),
+        (pre.Precondition, models.PreconditionModel),
+    ):
+        known = {each.__name__ for each in get_args(get_args(union)[0])}
+        wanted = {f"{each.__name__}Model" for each in get_args(values)}
+        assert wanted - {"RenameRecordedModel"} == known
 
 
 def test_schema_in_docs_is_current() -> None:

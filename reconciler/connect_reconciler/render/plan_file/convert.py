@@ -1,12 +1,14 @@
 """Converts a plan's values to the models of the plan file, and back. Decides nothing.
 
-Each direction matches exhaustively: an action that the file does not know cannot be written.
+A class and its model have the same name, and fields of the same names, but for those in `_FIELDS`.
+A value that the file has no place for cannot be written: the models forbid it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, assert_never
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from connect_reconciler.model import actions as act
 from connect_reconciler.model import preconditions as pre
@@ -19,117 +21,30 @@ from connect_reconciler.render.plan_file import models
 from connect_reconciler.render.words import reason_text
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Location, Severity
-from connect_specs.states import TargetState
+
+M = TypeVar("M", bound=models.Model)
 
 
 def action_to(action: act.Action) -> models.ActionModel:
     """The action as the file holds it."""
-    common: dict[str, Any] = {
-        "connector": action.connector,
-        "reason": reason_text(action),
-        "reason_code": action.reason.code,
-        "effect": lines_of_effects(action.effects),
-        "requires": tuple(_precondition_to(each) for each in action.requires),
-    }
-    match action:
-        case act.Create():
-            return models.CreateModel(
-                **common,
-                config=_config_to(action.config),
-                initial_state=action.initial_state.value,
-                held_from=_state_to(action.restore_to),
-                renamed_from=action.renamed_from,
-                changes=None
-                if action.renamed_from is None
-                else tuple(_change_to(change) for change in action.changes),
-                pins=_pins_to(action.pins),
-            )
-        case act.Adopt():
-            return models.AdoptModel(**common)
-        case act.UpdateConfig():
-            changes = tuple(_change_to(change) for change in action.changes)
-            config = _config_to(action.config)
-            return models.UpdateConfigModel(**common, config=config, changes=changes)
-        case act.Stop():
-            return models.StopModel(**common, held_from=_state_to(action.restore_to))
-        case act.AlterOffsets():
-            return models.AlterOffsetsModel(**common, **_offsets_to(action))
-        case act.ResetOffsets():
-            return models.ResetOffsetsModel(**common, **_offsets_to(action))
-        case act.StopOld():
-            held_from = _state_to(action.restore_to)
-            return models.StopOldModel(**common, old=action.old, held_from=held_from)
-        case act.CarryOffsets():
-            return models.CarryOffsetsModel(**common, old=action.old, moves=_moves_to(action.moves))
-        case act.DeleteOld():
-            return models.DeleteOldModel(**common, old=action.old, reset=action.reset)
-        case act.Pause():
-            return models.PauseModel(**common)
-        case act.Resume():
-            return models.ResumeModel(**common)
-        case act.Restart():
-            return models.RestartModel(**common)
-        case act.Delete():
-            return models.DeleteModel(**common)
-        case act.Protect():
-            return models.ProtectModel(**common, prevent_delete=action.prevent_delete)
-        case act.Forget():
-            return models.ForgetModel(**common)
-        case _:
-            assert_never(action)
+    found: dict[str, Any] = {}
+    for each in fields(action):
+        field = _FIELDS.get(each.name, _Field(each.name))
+        found[field.name] = field.to(getattr(action, each.name))
+    found |= {"reason": reason_text(action), "reason_code": action.reason.code}
+    if isinstance(action, act.Create) and action.renamed_from is None:
+        found["changes"] = None
+    return cast("models.ActionModel", _model_of(action)(**found))
 
 
 def action_from(model: models.ActionModel) -> act.Action:
     """The action that the file holds."""
-    common: dict[str, Any] = {
-        "connector": model.connector,
-        "reason": Reason(model.reason_code, text=model.reason),
-        "effects": as_effects(model.effect),
-        "requires": tuple(_precondition_from(each) for each in model.requires),
-    }
-    match model:
-        case models.CreateModel():
-            return act.Create(
-                **common,
-                config=_config_from(model.config),
-                initial_state=TargetState(model.initial_state),
-                restore_to=_state_from(model.held_from),
-                renamed_from=model.renamed_from,
-                changes=tuple(_change_from(change) for change in model.changes or ()),
-                pins=_pins_from(model.pins),
-            )
-        case models.AdoptModel():
-            return act.Adopt(**common)
-        case models.UpdateConfigModel():
-            changes = tuple(_change_from(change) for change in model.changes)
-            return act.UpdateConfig(**common, config=_config_from(model.config), changes=changes)
-        case models.StopModel():
-            return act.Stop(**common, restore_to=_state_from(model.held_from))
-        case models.AlterOffsetsModel():
-            return act.AlterOffsets(**common, **_offsets_from(model))
-        case models.ResetOffsetsModel():
-            return act.ResetOffsets(**common, **_offsets_from(model))
-        case models.StopOldModel():
-            restore_to = _state_from(model.held_from)
-            return act.StopOld(**common, old=model.old, restore_to=restore_to)
-        case models.CarryOffsetsModel():
-            return act.CarryOffsets(**common, old=model.old, moves=_moves_from(model.moves))
-        case models.DeleteOldModel():
-            return act.DeleteOld(**common, old=model.old, reset=model.reset)
-        case models.PauseModel():
-            return act.Pause(**common)
-        case models.ResumeModel():
-            return act.Resume(**common)
-        case models.RestartModel():
-            return act.Restart(**common)
-        case models.DeleteModel():
-            return act.Delete(**common)
-        case models.ProtectModel():
-            return act.Protect(**common, prevent_delete=model.prevent_delete)
-        case models.ForgetModel():
-            return act.Forget(**common)
-        case _:
-            assert_never(model)
+    found: dict[str, Any] = {}
+    kind = act.ACTIONS[_name_of(model)]
+    for each in fields(kind):
+        field = _FIELDS.get(each.name, _Field(each.name))
+        found[each.name] = field.back(getattr(model, field.name))
+    return kind(**found | {"reason": Reason(model.reason_code, text=model.reason)})
 
 
 def value_to(value: Value) -> models.ValueModel:
@@ -137,69 +52,91 @@ def value_to(value: Value) -> models.ValueModel:
     return value.text if isinstance(value, Plain) else models.SecretModel(secret=value.fingerprint)
 
 
-def _condition_to(condition: pre.OldCondition) -> models.ConditionModel:
-    match condition:
-        case pre.Exists(config_fingerprint=mark, leaving_out=leaving_out):
-            return models.ExistsModel(config_fingerprint=mark, leaving_out=leaving_out)
-        case pre.Absent():
-            return models.AbsentModel()
-        case pre.TargetIs(state=state):
-            return models.TargetIsModel(state=state.value)
-        case pre.OwnerIs(project=project):
-            return models.OwnerIsModel(project=project)
-        case pre.NotProtected():
-            return models.NotProtectedModel()
-        case _:
-            assert_never(condition)
+def diagnostic_to(diagnostic: Diagnostic) -> models.DiagnosticModel:
+    """The diagnostic as the file holds it."""
+    return _mirrored(models.DiagnosticModel, diagnostic)
+
+
+def warning_to(diagnostic: Diagnostic, *, unchanged: bool) -> models.WarningModel:
+    """The warning, and whether it is only about unchanged parts."""
+    return models.WarningModel(**dict(diagnostic_to(diagnostic)), unchanged=unchanged)
+
+
+def diagnostic_from(model: models.DiagnosticModel, severity: Severity) -> Diagnostic:
+    """The diagnostic that the file holds."""
+    where = place_from(model.where) if isinstance(model.where, models.PlaceModel) else model.where
+    return Diagnostic(model.code, model.what, where, model.why, model.hint, severity)
+
+
+def place_to(place: Location) -> models.PlaceModel:
+    """A place in a file."""
+    return _mirrored(models.PlaceModel, place)
+
+
+def place_from(model: models.PlaceModel) -> Location:
+    """The place that the file holds."""
+    return Location(**dict(model))
+
+
+def target_to(target: Target | None) -> models.TargetModel | None:
+    """The cluster by its addresses."""
+    return None if target is None else _mirrored(models.TargetModel, target)
+
+
+def target_from(model: models.TargetModel | None) -> Target | None:
+    """The cluster that the file names."""
+    return None if model is None else Target(**dict(model))
+
+
+def _mirrored(model: type[M], value: object) -> M:
+    """The model of a value that has exactly its fields."""
+    return model.model_validate(value, from_attributes=True)
+
+
+def _model_of(value: object) -> type[models.Model]:
+    return cast("type[models.Model]", getattr(models, f"{type(value).__name__}Model"))
+
+
+def _name_of(model: models.Model) -> str:
+    return type(model).__name__.removesuffix("Model")
+
+
+# --- preconditions ---
 
 
 def _precondition_to(precondition: pre.Precondition) -> models.PreconditionModel:
     match precondition:
         case pre.OfOld(condition=condition):
-            return models.OfOldModel(condition=_condition_to(condition))
-        case pre.PinNotRecorded(pin=pin):
-            return models.PinNotRecordedModel(pin=pin)
-        case pre.PinRecorded(pin=pin, content_hash=content_hash):
-            return models.PinRecordedModel(pin=pin, content_hash=content_hash)
+            found = cast("models.ConditionModel", _precondition_to(condition))
+            return models.OfOldModel(condition=found)
         case pre.RenameRecorded(old=old, stage=stage):
             return models.PinRecordedModel(pin=pin_of_rename(old), content_hash=stage)
         case pre.InsideLog(partition=(topic, partition), offset=offset):
             return models.InsideLogModel(topic=topic, partition=partition, offset=offset)
         case _:
-            return _condition_to(precondition)
-
-
-def _condition_from(model: models.ConditionModel) -> pre.OldCondition:
-    match model:
-        case models.ExistsModel():
-            return pre.Exists(model.config_fingerprint, model.leaving_out)
-        case models.AbsentModel():
-            return pre.Absent()
-        case models.TargetIsModel():
-            return pre.TargetIs(TargetState(model.state))
-        case models.OwnerIsModel():
-            return pre.OwnerIs(model.project)
-        case models.NotProtectedModel():
-            return pre.NotProtected()
-        case _:
-            assert_never(model)
+            mirrored = _mirrored(_model_of(precondition), precondition)
+            return cast("models.PreconditionModel", mirrored)
 
 
 def _precondition_from(model: models.PreconditionModel) -> pre.Precondition:
     match model:
-        case models.OfOldModel():
-            return pre.OfOld(_condition_from(model.condition))
-        case models.PinNotRecordedModel():
-            return pre.PinNotRecorded(model.pin)
-        case models.PinRecordedModel():
-            rename = rename_of_pin(model.pin, model.content_hash)
-            if rename is not None:
-                return pre.RenameRecorded(*rename)
-            return pre.PinRecorded(model.pin, model.content_hash)
-        case models.InsideLogModel():
-            return pre.InsideLog((model.topic, model.partition), model.offset)
+        case models.OfOldModel(condition=condition):
+            return pre.OfOld(cast("pre.OldCondition", _precondition_from(condition)))
+        case models.PinRecordedModel(pin=pin, content_hash=content_hash):
+            rename = rename_of_pin(pin, content_hash)
+            return (
+                pre.PinRecorded(pin, content_hash)
+                if rename is None
+                else pre.RenameRecorded(*rename)
+            )
+        case models.InsideLogModel(topic=topic, partition=partition, offset=offset):
+            return pre.InsideLog((topic, partition), offset)
         case _:
-            return _condition_from(model)
+            mirrored = getattr(pre, _name_of(model))(**model.model_dump(exclude={"type"}))
+            return cast("pre.Precondition", mirrored)
+
+
+# --- fields of actions ---
 
 
 def _value_from(model: models.ValueModel) -> Value:
@@ -216,168 +153,98 @@ def _config_from(config: Mapping[str, models.ValueModel]) -> dict[str, Value]:
 
 def _pins_to(pins: Mapping[str, AppliedPin]) -> dict[str, models.AppliedPinModel] | None:
     return {
-        pin: models.AppliedPinModel(
-            content_hash=applied.content_hash,
-            resolved=None
-            if applied.resolved is None
-            else tuple(_entry_to(entry) for entry in applied.resolved),
-            applied_ms=applied.applied_ms,
-            held=applied.held,
-        )
-        for pin, applied in sorted(pins.items())
+        pin: _mirrored(models.AppliedPinModel, each) for pin, each in sorted(pins.items())
     } or None
 
 
 def _pins_from(pins: Mapping[str, models.AppliedPinModel] | None) -> dict[str, AppliedPin]:
-    return {
-        pin: AppliedPin(
-            model.content_hash,
-            None
-            if model.resolved is None
-            else tuple(_entry_from(entry) for entry in model.resolved),
-            model.applied_ms,
-            model.held,
+    return {pin: _pin_from(each) for pin, each in (pins or {}).items()}
+
+
+def _pin_from(model: models.AppliedPinModel) -> AppliedPin:
+    resolved = None if model.resolved is None else tuple(map(_entry_from, model.resolved))
+    return AppliedPin(model.content_hash, resolved, model.applied_ms, model.held)
+
+
+def _changes_to(changes: tuple[act.FieldChange, ...]) -> tuple[models.ChangeModel, ...]:
+    return tuple(
+        models.ChangeModel(
+            key=each.key,
+            old=None if each.old is None else value_to(each.old),
+            new=None if each.new is None else value_to(each.new),
+            consequence=each.consequence,
+            effect=lines_of_effects(each.effects),
         )
-        for pin, model in (pins or {}).items()
-    }
-
-
-def _change_to(change: act.FieldChange) -> models.ChangeModel:
-    return models.ChangeModel(
-        key=change.key,
-        old=None if change.old is None else value_to(change.old),
-        new=None if change.new is None else value_to(change.new),
-        consequence=change.consequence,
-        effect=lines_of_effects(change.effects),
+        for each in changes
     )
 
 
-def _change_from(model: models.ChangeModel) -> act.FieldChange:
-    return act.FieldChange(
-        model.key,
-        None if model.old is None else _value_from(model.old),
-        None if model.new is None else _value_from(model.new),
-        model.consequence,
-        as_effects(model.effect),
+def _changes_from(changes: tuple[models.ChangeModel, ...] | None) -> tuple[act.FieldChange, ...]:
+    return tuple(
+        act.FieldChange(
+            each.key,
+            None if each.old is None else _value_from(each.old),
+            None if each.new is None else _value_from(each.new),
+            each.consequence,
+            as_effects(each.effect),
+        )
+        for each in changes or ()
     )
-
-
-def _offsets_to(action: act.AlterOffsets | act.ResetOffsets) -> dict[str, Any]:
-    moves = _moves_to(action.moves)
-    return {"pin": action.pin, "pin_hash": action.pin_hash, "moves": moves, "held": action.held}
-
-
-def _offsets_from(model: models.AlterOffsetsModel | models.ResetOffsetsModel) -> dict[str, Any]:
-    moves = _moves_from(model.moves)
-    return {"pin": model.pin, "pin_hash": model.pin_hash, "moves": moves, "held": model.held}
 
 
 def _moves_to(moves: tuple[act.OffsetMove, ...]) -> tuple[models.MoveModel, ...]:
     return tuple(
         models.MoveModel(
-            entry=_entry_to(move.entry),
-            before=None if move.before is None else _entry_to(move.before),
-            effect=move_text(move),
-            direction=move.direction,
-            counts=_counts_to(move.counts),
+            entry=_mirrored(models.EntryModel, each.entry),
+            before=None if each.before is None else _mirrored(models.EntryModel, each.before),
+            effect=move_text(each),
+            direction=each.direction,
+            counts=None if each.counts is None else _mirrored(models.CountsModel, each.counts),
         )
-        for move in moves
+        for each in moves
     )
 
 
 def _moves_from(moves: tuple[models.MoveModel, ...]) -> tuple[act.OffsetMove, ...]:
     return tuple(
         act.OffsetMove(
-            _entry_from(move.entry),
-            None if move.before is None else _entry_from(move.before),
-            effect("text", text=move.effect) if move.effect else None,
-            move.direction,
-            _counts_from(move.counts),
+            _entry_from(each.entry),
+            None if each.before is None else _entry_from(each.before),
+            effect("text", text=each.effect) if each.effect else None,
+            each.direction,
+            None if each.counts is None else act.Counts(**dict(each.counts)),
         )
-        for move in moves
+        for each in moves
     )
-
-
-def _counts_to(counts: act.Counts | None) -> models.CountsModel | None:
-    if counts is None:
-        return None
-    return models.CountsModel(
-        again=counts.again,
-        skipped=counts.skipped,
-        gone=counts.gone,
-        unit=counts.unit,
-        exact=counts.exact,
-    )
-
-
-def _counts_from(model: models.CountsModel | None) -> act.Counts | None:
-    if model is None:
-        return None
-    return act.Counts(model.again, model.skipped, model.gone, model.unit, model.exact)
-
-
-def _entry_to(entry: OffsetEntry) -> models.EntryModel:
-    offset = None if entry.offset is None else dict(entry.offset)
-    return models.EntryModel(partition=dict(entry.partition), offset=offset)
 
 
 def _entry_from(model: models.EntryModel) -> OffsetEntry:
     return OffsetEntry(model.partition, model.offset)
 
 
-def _state_to(state: TargetState | None) -> models.State | None:
-    return None if state is None else state.value
+def _same(value: object) -> object:
+    return value
 
 
-def _state_from(state: models.State | None) -> TargetState | None:
-    return None if state is None else TargetState(state)
+def _each(convert: Callable[[Any], object]) -> Callable[[Any], object]:
+    return lambda values: tuple(map(convert, values))
 
 
-def diagnostic_to(diagnostic: Diagnostic) -> models.DiagnosticModel:
-    """The diagnostic as the file holds it."""
-    where = diagnostic.where
-    return models.DiagnosticModel(
-        code=diagnostic.code,
-        what=diagnostic.what,
-        where=place_to(where) if isinstance(where, Location) else where,
-        why=diagnostic.why,
-        hint=diagnostic.hint,
-    )
+class _Field(NamedTuple):
+    """A field of actions: its name in the file, and how its value is converted."""
+
+    name: str
+    to: Callable[[Any], object] = _same
+    back: Callable[[Any], object] = _same
 
 
-def warning_to(diagnostic: Diagnostic, *, unchanged: bool) -> models.WarningModel:
-    """The warning, and whether it is only about unchanged parts."""
-    return models.WarningModel(**dict(diagnostic_to(diagnostic)), unchanged=unchanged)
-
-
-def diagnostic_from(model: models.DiagnosticModel, severity: Severity) -> Diagnostic:
-    """The diagnostic that the file holds."""
-    where = model.where
-    return Diagnostic(
-        model.code,
-        model.what,
-        place_from(where) if isinstance(where, models.PlaceModel) else where,
-        model.why,
-        model.hint,
-        severity,
-    )
-
-
-def place_to(place: Location) -> models.PlaceModel:
-    """A place in a file."""
-    return models.PlaceModel(file=place.file, line=place.line, column=place.column)
-
-
-def place_from(model: models.PlaceModel) -> Location:
-    """The place that the file holds."""
-    return Location(model.file, model.line, model.column)
-
-
-def target_to(target: Target | None) -> models.TargetModel | None:
-    """The cluster by its addresses."""
-    return None if target is None else models.TargetModel(rest=target.rest, kafka=target.kafka)
-
-
-def target_from(model: models.TargetModel | None) -> Target | None:
-    """The cluster that the file names."""
-    return None if model is None else Target(model.rest, model.kafka)
+# By its name in the plan
+_FIELDS: Final[Mapping[str, _Field]] = {
+    "effects": _Field("effect", lines_of_effects, as_effects),
+    "requires": _Field("requires", _each(_precondition_to), _each(_precondition_from)),
+    "restore_to": _Field("held_from"),
+    "config": _Field("config", _config_to, _config_from),
+    "changes": _Field("changes", _changes_to, _changes_from),
+    "pins": _Field("pins", _pins_to, _pins_from),
+    "moves": _Field("moves", _moves_to, _moves_from),
+}

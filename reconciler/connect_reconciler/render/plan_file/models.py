@@ -9,10 +9,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 from typing_extensions import TypeAliasType
 
 from connect_reconciler.model.reasons import ReasonCode
+from connect_specs.states import TargetState
 
 FORMAT: Literal["connect-plan"] = "connect-plan"
 FORMAT_VERSION: Literal[3] = 3
@@ -21,7 +31,7 @@ CALENDAR_END_MS = 253_402_300_800_000
 
 # A name of its own, so that the schema lists the codes once
 Code = TypeAliasType("Code", ReasonCode)
-State: TypeAlias = Literal["running", "paused", "stopped"]
+State: TypeAlias = Annotated[Literal["running", "paused", "stopped"], AfterValidator(TargetState)]
 Scalar: TypeAlias = StrictBool | StrictInt | StrictFloat | StrictStr | None
 
 

@@ -228,7 +228,6 @@ def test_what_a_new_group_delivers_again_is_counted(tmp_path: Path) -> None:
         ("errors.retry.timeout", "9"),
         ("errors.log.enable", "true"),
         ("errors.deadletterqueue.topic.name", "q"),
-        ("header.converter", "x.Simple"),
     ],
 )
 def test_what_our_runtime_does_not_heed_does_nothing(tmp_path: Path, key: str, value: str) -> None:
