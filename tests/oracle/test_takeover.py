@@ -42,7 +42,7 @@ def test_the_group_of_workers_that_were_stopped_is_taken_over_at_once(
     worker.stop()
     began = time.monotonic()
     find_cluster(config)
-    assert time.monotonic() - began < joining._DYING_S / 2
+    assert time.monotonic() - began < joining._SESSION_S / 2
     topic = config.topics.config
     assert find_leader(config.client, config.group_id, topic, 0.0) is None
     ours = Election(config.client, config.group_id, topic, "http://ours:1")
@@ -65,7 +65,7 @@ def test_a_worker_that_was_killed_is_waited_for(worker: Oracle, config: WorkerCo
 def test_workers_that_live_are_refused(
     worker: Oracle, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joining, "_DYING_S", 2.0)
+    monkeypatch.setattr(joining, "_SESSION_S", 2.0)
     with pytest.raises(ApacheGroup, match="A Kafka Connect cluster of Apache's workers uses this"):
         find_cluster(config)
     assert worker.answers()

@@ -85,7 +85,7 @@ def test_pauses_between_starts_double_up_to_a_minute(monkeypatch: pytest.MonkeyP
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (
         ("_TICK_S", 0.01),
-        ("_ASK_S", 0.01),
+        ("_PROBE_S", 0.01),
         ("_BACKOFF_S", 0.01),
         ("_SILENT_S", 0.1),
         ("_DEAD_S", 0.5),
@@ -98,7 +98,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("fast")
 def test_a_session_without_executors_is_replaced_later_and_later(tmp_path: Path) -> None:
     kept = Kept(tmp_path, needs_executors=True)
-    kept.keeper._patience_s = keeper._NO_SLOTS_S
+    kept.keeper._no_slots_s = keeper._NO_SLOTS_S
     kept.keeper.start()
     first = kept.started(0)
     first.answer = 4
@@ -107,13 +107,13 @@ def test_a_session_without_executors_is_replaced_later_and_later(tmp_path: Path)
     assert "no executor" in wait_until(lambda: kept.keeper.problem, what="a problem")
     kept.started(1)
     assert not first.alive
-    assert kept.keeper._patience_s >= 2 * keeper._NO_SLOTS_S
+    assert kept.keeper._no_slots_s >= 2 * keeper._NO_SLOTS_S
     third = kept.started(2)
-    assert kept.keeper._patience_s >= 4 * keeper._NO_SLOTS_S
+    assert kept.keeper._no_slots_s >= 4 * keeper._NO_SLOTS_S
     third.answer = 4
     wait_until(lambda: kept.keeper.slots == 4, what="slots")
     wait_until(lambda: kept.keeper.problem is None, what="the problem to be over")
-    assert kept.keeper._patience_s == keeper._NO_SLOTS_S
+    assert kept.keeper._no_slots_s == keeper._NO_SLOTS_S
     kept.keeper.close(before=lambda: None)
 
 

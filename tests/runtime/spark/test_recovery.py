@@ -130,7 +130,7 @@ def test_a_frozen_process_is_killed(
     launcher: SparkLauncher, folder: Path, endings: Endings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even without a JVM, which would do it."""
-    monkeypatch.setattr(launching, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(launching, "_DEATH_GRACE_S", 1.0)
     wait_for_slots(launcher)
     given = launch("wait", attempt=7)
     launcher.launch(given, endings)
