@@ -174,7 +174,6 @@ class Feature(Enum):
 
     INITIAL_STATE = (3, 7)
     PATCH_CONFIG = (3, 8)
-    HEALTH = (3, 9)
 
 
 def parse(version: str) -> Version | None:

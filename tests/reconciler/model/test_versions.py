@@ -28,7 +28,6 @@ def test_versions_as_distributions_write_them(text: str, version: tuple[int, int
     [
         (Feature.INITIAL_STATE, "3.6.2", "3.7.0"),
         (Feature.PATCH_CONFIG, "3.7.2", "3.8.0"),
-        (Feature.HEALTH, "3.8.1", "3.9.0"),
     ],
 )
 def test_what_came_when(feature: Feature, before: str, since: str) -> None:

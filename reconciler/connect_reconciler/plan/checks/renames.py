@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from connect_reconciler.model.ledger import begun, carried
-from connect_reconciler.model.live import Live
+from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff, Rename
 from connect_specs.desired import Consequence, Desired, DesiredConnector
@@ -109,7 +109,32 @@ def _given_up(spec: DesiredConnector, desired: Desired, live: Live) -> Diagnosti
 def _on_cluster(
     changes: ConnectorDiff, rename: Rename, project: str, live: Live
 ) -> Diagnostic | None:
-    name, old, connector, owned = changes.name, rename.old, rename.live, rename.owned
+    name, old, connector = changes.name, rename.old, rename.live
+    if refused := _not_allowed(name, rename, project):
+        return refused
+    if connector is None:
+        if rename.stage == "carried":
+            return None
+        return _problem(
+            "plan.rename-lost",
+            f"{old} was deleted while it was renamed to {name}, before its offsets were carried",
+            f"set the offsets of {name} with a pin and take renamed_from out",
+        )
+    if old in live.unread_offsets and rename.carries:
+        return _problem(
+            "plan.rename-offsets-unknown",
+            f"{name} is to go on from the offsets of {old}, which could not be read:"
+            f" {live.unread_offsets[old]}",
+            "make the plan again once they can be read",
+        )
+    if rename.stage == "carried":
+        return _running_again(name, old, connector.target)
+    return _goes_on_elsewhere(changes, old, connector) or _own_rename(name, old, live)
+
+
+def _not_allowed(name: str, rename: Rename, project: str) -> Diagnostic | None:
+    """Whether the old connector must stay, or nobody began to rename it."""
+    old, owned = rename.old, rename.owned
     if owned is not None and owned.project != project:
         return _problem(
             "plan.owned-by-other",
@@ -129,23 +154,14 @@ def _on_cluster(
             f"take renamed_from out to keep both, or delete one: `connect delete {old}` makes the"
             " rename done",
         )
-    if connector is None:
-        if rename.stage == "carried":
-            return None
-        return _problem(
-            "plan.rename-lost",
-            f"{old} was deleted while it was renamed to {name}, before its offsets were carried",
-            f"set the offsets of {name} with a pin and take renamed_from out",
-        )
-    if old in live.unread_offsets and rename.carries:
-        return _problem(
-            "plan.rename-offsets-unknown",
-            f"{name} is to go on from the offsets of {old}, which could not be read:"
-            f" {live.unread_offsets[old]}",
-            "make the plan again once they can be read",
-        )
-    if rename.stage == "carried":
-        return _running_again(name, old, connector.target)
+    return None
+
+
+def _goes_on_elsewhere(
+    changes: ConnectorDiff, old: str, connector: LiveConnector
+) -> Diagnostic | None:
+    """Whether the new config makes the old connector's offsets mean something else, or nothing."""
+    name = changes.name
     if {changes.kind, connector.kind} == {"source", "sink"}:
         return _problem(
             "plan.rename-other-kind",
@@ -166,7 +182,7 @@ def _on_cluster(
             f"{name} reads another Kafka cluster than {old}: its offsets mean nothing there",
             "rename it first, and change the cluster after that",
         )
-    return _own_rename(name, old, live)
+    return None
 
 
 def _running_again(name: str, old: str, target: TargetState) -> Diagnostic | None:

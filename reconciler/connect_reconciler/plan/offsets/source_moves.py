@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from connect_reconciler.model.actions import Counts, Direction
+from connect_reconciler.model.actions import Counts, Direction, Unit
 from connect_reconciler.model.offsets import same_offset
 from connect_reconciler.model.reasons import Effect, EffectCode, effect
 from connect_reconciler.plan.offsets.measures import (
@@ -72,92 +72,82 @@ def _keys(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_SERVER = (_keys("server"),)
-_TABLE = (_keys("table"), _keys("protocol table"), _keys("query"))
-_DEBEZIUM = (
-    r"ts_usec|ts_sec|transaction_id|transaction_data_collection_order_.*|incremental_snapshot_.*"
-)
-_SNAPSHOT = _keys("snapshot last_snapshot_record snapshot_completed")
+def _copies(partition: str, field: str, unit: Unit, label: str) -> Shape:
+    """A source that copies a file or a topic, and counts how far it is."""
+    return Shape(
+        (_keys(partition),),
+        _keys(field),
+        (count(field, unit),),
+        label=label,
+        back="source-reads-again",
+        start="source-reads-from-start",
+    )
+
+
+def _jdbc(fields: str, *measures: Measure, beside: str = "") -> Shape:
+    """A JDBC source of Confluent or Aiven."""
+    tables = (_keys("table"), _keys("protocol table"), _keys("query"))
+    return Shape(tables, _keys(fields), measures, beside, back="source-reads-again")
+
+
+def _debezium(
+    fields: str,
+    *measures: Measure,
+    beside: str,
+    partition: str = "server",
+    back: EffectCode = "source-goes-back",
+) -> Shape:
+    """A source of Debezium. `partition` holds the keys of its partitions; their last names them."""
+    of_any = (
+        "ts_usec|ts_sec|transaction_id|transaction_data_collection_order_.*|incremental_snapshot_.*"
+    )
+    return Shape(
+        (_keys(partition),),
+        _keys(fields),
+        measures,
+        beside=f"{beside}|{of_any}",
+        unless=_keys("snapshot last_snapshot_record snapshot_completed"),
+        label=partition.split()[-1],
+        back=back,
+    )
+
+
 _BY_NUMBER = sized("rows-of", count("incrementing", "id"))
 _BY_TIME = sized("rows-of", jdbc_time)
 
 SHAPES: Sequence[Shape] = (
     # FileStreamSource
-    Shape(
-        partitions=(_keys("filename"),),
-        fields=_keys("position"),
-        measures=(count("position", "byte"),),
-        label="filename",
-        back="source-reads-again",
-        start="source-reads-from-start",
-    ),
+    _copies("filename", "position", "byte", "filename"),
     # MirrorMaker's MirrorSourceConnector
-    Shape(
-        partitions=(_keys("cluster topic partition"),),
-        fields=_keys("offset"),
-        measures=(count("offset", "offset"),),
-        label="topic",
-        back="source-reads-again",
-        start="source-reads-from-start",
-    ),
-    # JDBC sources of Confluent and Aiven: by a number, by a time, by both
-    Shape(
-        partitions=_TABLE,
-        fields=_keys("incrementing"),
-        measures=(_BY_NUMBER,),
-        back="source-reads-again",
-    ),
-    Shape(
-        partitions=_TABLE,
-        fields=_keys("timestamp"),
-        measures=(_BY_TIME,),
-        beside="timestamp_nanos",
-        back="source-reads-again",
-    ),
-    Shape(
-        partitions=_TABLE,
-        fields=_keys("timestamp incrementing"),
-        measures=(_BY_TIME, _BY_NUMBER),
-        beside="timestamp_nanos",
-        back="source-reads-again",
-    ),
-    # Debezium for PostgreSQL; reading begins at one of its three positions
-    Shape(
-        partitions=_SERVER,
-        fields=_keys("lsn"),
-        measures=(postgres_lsn("lsn", "lsn_proc", "lsn_commit"),),
-        beside=rf"lsn_proc|lsn_commit|txId|xmin|messageType|{_DEBEZIUM}",
-        unless=_SNAPSHOT,
-        label="server",
+    _copies("cluster topic partition", "offset", "offset", "topic"),
+    # JDBC: by a number, by a time, by both
+    _jdbc("incrementing", _BY_NUMBER),
+    _jdbc("timestamp", _BY_TIME, beside="timestamp_nanos"),
+    _jdbc("timestamp incrementing", _BY_TIME, _BY_NUMBER, beside="timestamp_nanos"),
+    # PostgreSQL; reading begins at one of its three positions
+    _debezium(
+        "lsn",
+        postgres_lsn("lsn", "lsn_proc", "lsn_commit"),
+        beside="lsn_proc|lsn_commit|txId|xmin|messageType",
         back="source-goes-back-in-slot",
     ),
-    # Debezium for MySQL and MariaDB: by GTIDs where the server has them, else by file and position
-    Shape(
-        partitions=_SERVER,
-        fields=_keys("file pos gtids"),
-        measures=(mysql_gtids,),
-        beside=rf"row|event|server_id|{_DEBEZIUM}",
-        unless=_SNAPSHOT,
-        label="server",
+    # MySQL and MariaDB: by GTIDs where the server has them, else by file and position
+    _debezium(
+        "file pos gtids",
+        mysql_gtids,
+        beside="row|event|server_id",
         back="source-goes-back-in-binlog",
     ),
-    Shape(
-        partitions=_SERVER,
-        fields=_keys("file pos"),
-        measures=(mysql_binlog,),
-        beside=rf"row|event|server_id|{_DEBEZIUM}",
-        unless=_SNAPSHOT,
-        label="server",
-        back="source-goes-back-in-binlog",
+    _debezium(
+        "file pos", mysql_binlog, beside="row|event|server_id", back="source-goes-back-in-binlog"
     ),
-    # Debezium for SQL Server
-    Shape(
-        partitions=(_keys("server database"),),
-        fields=_keys("commit_lsn"),
-        measures=(sql_server_lsn("commit_lsn"), sql_server_lsn("change_lsn")),
-        beside=rf"change_lsn|event_serial_no|{_DEBEZIUM}",
-        unless=_SNAPSHOT,
-        label="database",
+    # SQL Server
+    _debezium(
+        "commit_lsn",
+        sql_server_lsn("commit_lsn"),
+        sql_server_lsn("change_lsn"),
+        beside="change_lsn|event_serial_no",
+        partition="server database",
     ),
 )
 
@@ -165,9 +155,13 @@ _UNKNOWN = Shape((), frozenset(), ())
 
 
 def partition_label(partition: Partition) -> str:
-    """A short name of a source partition."""
-    known = label_of(partition)
-    return known or ", ".join(f"{key}={_text(partition[key])}" for key in sorted(partition))
+    """A short name of a source partition: its file or table, or all of its fields."""
+    for shape in SHAPES:
+        if partition.keys() in shape.partitions and shape.label in partition:
+            label, part = str(partition[shape.label]), partition.get("partition")
+            if named := label if part is None else f"{label}-{part}":
+                return named
+    return ", ".join(f"{key}={_text(partition[key])}" for key in sorted(partition))
 
 
 def source_move(
@@ -247,11 +241,12 @@ def _in_one_field(old: Offset, new: Offset, *, reads_on: bool) -> tuple[Step | N
     changed = [key for key in new if old.get(key) != new[key]]
     if old.keys() != new.keys() or len(changed) != 1:
         return None, None
-    for measure in measures_of(changed[0]):
+    field = changed[0]
+    for measure in (lsn_text(field), moment(field), number(field)):
         step = measure(old, new)
         if step is not None and step.direction != "same":
             goes = _goes(step, reads_on=reads_on)
-            return step, effect("field-goes", field=changed[0], goes=goes)
+            return step, effect("field-goes", field=field, goes=goes)
     return None, None
 
 
@@ -295,20 +290,6 @@ def shape_of(partition: Partition, *offsets: Offset) -> Shape | None:
         if all(shape.fits(partition, offset) for offset in offsets):
             return shape
     return None
-
-
-def label_of(partition: Partition) -> str | None:
-    """The value that names such a partition, such as its file or its table."""
-    for shape in SHAPES:
-        if partition.keys() in shape.partitions and shape.label in partition:
-            label, part = str(partition[shape.label]), partition.get("partition")
-            return label if part is None else f"{label}-{part}"
-    return None
-
-
-def measures_of(field: str) -> tuple[Measure, ...]:
-    """The measures to try on a field of unknown meaning, by its name and values."""
-    return (lsn_text(field), moment(field), number(field))
 
 
 def _is_set(value: object) -> bool:
