@@ -36,5 +36,36 @@ HEADER_CONVERTERS: Final[Mapping[str, str]] = {
     ),
 }
 
-TRANSFORMATIONS: Final[Mapping[str, str]] = {}
-PREDICATES: Final[Mapping[str, str]] = {}
+_OURS: Final = "connect_runtime.transforms"
+_OF_KEY_OR_VALUE: Final = (
+    ("Cast", "cast"),
+    ("ExtractField", "extract_field"),
+    ("Flatten", "flatten"),
+    ("HeaderFrom", "headers"),
+    ("HoistField", "hoist_field"),
+    ("InsertField", "insert_field"),
+    ("MaskField", "mask_field"),
+    ("ReplaceField", "replace_field"),
+    ("SetSchemaMetadata", "set_schema_metadata"),
+    ("TimestampConverter", "timestamp_converter"),
+)
+_OF_RECORDS: Final = (
+    ("DropHeaders", "headers"),
+    ("Filter", "filter"),
+    ("InsertHeader", "headers"),
+    ("RegexRouter", "routers"),
+    ("TimestampRouter", "routers"),
+    ("ValueToKey", "value_to_key"),
+)
+TRANSFORMATIONS: Final[Mapping[str, str]] = {
+    **{
+        f"{_JAVA}.transforms.{name}${half}": f"{_OURS}.{module}:{name}{half}"
+        for name, module in _OF_KEY_OR_VALUE
+        for half in ("Key", "Value")
+    },
+    **{f"{_JAVA}.transforms.{name}": f"{_OURS}.{module}:{name}" for name, module in _OF_RECORDS},
+}
+PREDICATES: Final[Mapping[str, str]] = {
+    f"{_JAVA}.transforms.predicates.{name}": f"{_OURS}.predicates:{name}"
+    for name in ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
+}

@@ -58,7 +58,8 @@ def schema_json(schema: Schema | None) -> Json | None:
     if schema.parameters is not None:
         found["parameters"] = dict(schema.parameters)
     if schema.default is not None:
-        found["default"] = value_json(schema.default, schema)
+        of_default = schema.default.schema if isinstance(schema.default, Struct) else schema
+        found["default"] = value_json(schema.default, of_default)
     if schema.type is Type.ARRAY:
         found["items"] = schema_json(schema.items)
     if schema.type is Type.MAP:
@@ -117,8 +118,7 @@ def _struct(value: Struct, schema: Schema | None) -> Json:
 def _integer_type(value: int, schema: Schema | None) -> str:
     """The type that the schema says; if it does not fit, the narrowest."""
     says = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
-    logical = schema is not None and schema.name is not None and "kafka.connect" in schema.name
-    first = 64 if schema is None else 8 if logical else says.get(schema.type, 8)
+    first = 64 if schema is None else says.get(schema.type, 8)
     for bits in (first, 8, 16, 32, 64):
         if bits >= first and -(1 << (bits - 1)) <= value < 1 << (bits - 1):
             return f"int{bits}"
@@ -144,6 +144,8 @@ def comparable(found: Any) -> Any:
     for name, schema in (("key", "key_schema"), ("value", "value_schema"), ("value", "schema")):
         if name in found and schema in found and found[schema] is None:
             found[name] = _without_width(found[name])
+    if found.get("t") == "struct":
+        found.pop("schema", None)
     if found.get("t") == "map":
         found["v"] = sorted(found["v"], key=repr)
     if found.get("t") == "float32":

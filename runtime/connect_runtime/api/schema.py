@@ -266,7 +266,7 @@ def _validate(schema: Schema, value: Any, place: str) -> None:
         name = "" if schema.name is None else f' "{schema.name}"'
         raise DataError(
             f"Invalid Java object for schema{name} with type {schema.type.name}:"
-            f" class {java_class(value, bits=8)} for {place}"
+            f" class {java_class(value, bits=_BITS.get(schema.type, 8))} for {place}"
         )
     match schema.type:
         case Type.STRUCT:
@@ -294,6 +294,9 @@ def _defined(schema: Schema | None, place: str) -> Schema:
     return schema
 
 
+_BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
+
+
 def _integer(bits: int) -> Callable[[Any], bool]:
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     return lambda value: type(value) is int and low <= value <= high
@@ -315,10 +318,7 @@ def _is(*types: type[Any]) -> Callable[[Any], bool]:
 
 _FITS: Final[Mapping[Type, Callable[[Any], bool]]] = {
     Type.BOOLEAN: _is(bool),
-    Type.INT8: _integer(8),
-    Type.INT16: _integer(16),
-    Type.INT32: _integer(32),
-    Type.INT64: _integer(64),
+    **{type: _integer(bits) for type, bits in _BITS.items()},
     Type.FLOAT32: _is_float32,
     Type.FLOAT64: _is(float),
     Type.BYTES: _is(bytes, bytearray, memoryview),

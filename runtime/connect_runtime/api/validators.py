@@ -157,7 +157,7 @@ class AllOf:
             validator(name, value)
 
     def __str__(self) -> str:
-        return ",".join(map(str, self.validators))
+        return ", ".join(map(str, self.validators))
 
 
 @dataclass(frozen=True, slots=True)

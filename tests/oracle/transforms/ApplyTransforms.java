@@ -16,6 +16,7 @@ import java.util.Date;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.ConnectSchema;
@@ -37,7 +38,7 @@ import org.apache.kafka.connect.util.ConnectorUtils;
  *
  * <p>A case is {class, config, records}: the answer has a result for each record, or the error of
  * configure. A case {schema, value} asks whether a value fits a schema, {schema, value, target}
- * projects it, {elements, groups} distributes the
+ * projects it, {describe} lists the options of a class, {elements, groups} distributes the
  * numbers below `elements`. tests/support/connect_json.py says how records
  * and values are written.
  */
@@ -69,6 +70,9 @@ public final class ApplyTransforms {
                 return MAPPER.valueToTree(Map.of("groups",
                         ConnectorUtils.groupPartitions(elements, given.get("groups").asInt())));
             }
+            if (given.has("describe")) {
+                return options(Class.forName(given.get("describe").asText()));
+            }
             if (given.has("class")) {
                 return applied(given);
             }
@@ -78,6 +82,25 @@ public final class ApplyTransforms {
         } catch (Throwable e) {
             return error(e);
         }
+    }
+
+    private static JsonNode options(Class<?> plugin) throws Exception {
+        Object made = plugin.getDeclaredConstructor().newInstance();
+        ConfigDef config = made instanceof Predicate
+                ? ((Predicate<?>) made).config() : ((Transformation<?>) made).config();
+        ObjectNode found = JSON.objectNode();
+        ArrayNode options = found.putArray("options");
+        for (ConfigDef.ConfigKey key : config.configKeys().values()) {
+            ObjectNode option = options.addObject();
+            option.put("name", key.name);
+            option.put("type", key.type.name());
+            option.put("required", !key.hasDefault());
+            option.put("default", key.hasDefault() ? ConfigDef.convertToString(key.defaultValue, key.type) : null);
+            option.put("importance", key.importance.name());
+            option.put("doc", key.documentation);
+            option.put("validator", key.validator == null ? null : key.validator.toString());
+        }
+        return found;
     }
 
     @SuppressWarnings("unchecked")
@@ -218,7 +241,8 @@ public final class ApplyTransforms {
             b.parameters(parameters);
         }
         if (n.hasNonNull("default")) {
-            b.defaultValue(value(n.get("default"), b.build()));
+            // a struct of the builder itself: Connect takes no other
+            b.defaultValue(value(n.get("default"), b));
         }
         return b.build();
     }

@@ -129,7 +129,7 @@ def test_what_a_key_tells() -> None:
         (OneOf.strings("none", "all"), "[none, all]"),
         (OneOf.any_case("v1", "v2"), "(case insensitive) [V1, V2]"),
         (NonEmptyString(), "non-empty string"),
-        (AllOf.of(NonEmptyString(), ValidRegex()), "non-empty string,valid regex"),
+        (AllOf.of(NonEmptyString(), ValidRegex()), "non-empty string, valid regex"),
     ],
 )
 def test_how_validators_are_shown(validator: Validator, text: str) -> None:

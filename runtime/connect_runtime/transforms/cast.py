@@ -1,0 +1,310 @@
+"""Changes the type of fields, or of the whole key or value."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final
+
+from connect_runtime.api import (
+    ConfigDef,
+    ConfigError,
+    ConfigType,
+    DataError,
+    Described,
+    Importance,
+    Schema,
+    Struct,
+    Type,
+)
+from connect_runtime.api.java_numbers import (
+    parse_double,
+    parse_integer,
+    to_double,
+    to_float,
+    to_integer,
+)
+from connect_runtime.api.java_text import java_float, java_text
+from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME, validate_value
+from connect_runtime.api.schema_builder import copy_basics
+from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.data.literal_text import literal_text
+from connect_runtime.transforms.copying import (
+    REPLACE_NULL,
+    define_replace_null,
+    read_field,
+    struct_fields,
+)
+from connect_runtime.transforms.java_strings import split
+from connect_runtime.transforms.java_types import class_of
+from connect_runtime.transforms.key_or_value import (
+    Half,
+    KeyOrValue,
+    OfKey,
+    OfValue,
+    require_map,
+    require_struct,
+)
+from connect_runtime.transforms.schema_cache import SchemaCache
+from connect_runtime.transforms.timestamps import MILLIS_PER_DAY, to_millis
+
+_PURPOSE: Final = "cast types"
+_TYPES: Final = {type.name: type for type in Type}
+_OUTPUTS: Final = (
+    Type.INT8,
+    Type.INT16,
+    Type.INT32,
+    Type.INT64,
+    Type.FLOAT32,
+    Type.FLOAT64,
+    Type.BOOLEAN,
+    Type.STRING,
+)
+_INPUTS: Final = (*_OUTPUTS, Type.BYTES)
+_BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
+_LOGICAL_DATES: Final = (DATE_NAME, TIME_NAME, TIMESTAMP_NAME)
+# Types of values without a schema
+_INFERRED: Final[tuple[tuple[tuple[type[Any], ...], Type], ...]] = (
+    ((bool,), Type.BOOLEAN),
+    ((int,), Type.INT64),
+    ((float,), Type.FLOAT64),
+    ((str,), Type.STRING),
+    ((bytes, bytearray, memoryview), Type.BYTES),
+    ((list, tuple), Type.ARRAY),
+    ((Mapping,), Type.MAP),
+    ((Struct,), Type.STRUCT),
+)
+
+
+def parse_spec(mappings: list[str]) -> dict[str | None, Type]:
+    """Returns the type of each field; None stands for the whole value. Raises `ConfigError`."""
+    found: dict[str | None, Type] = {}
+    for mapping in mappings:
+        parts = split(mapping, ":")
+        if len(parts) > 2:
+            raise ConfigError.invalid("renames", mappings, f"Invalid rename mapping: {mapping}")
+        field = parts[0].strip() if len(parts) == 2 else None
+        found[field] = _output_type(parts[-1].strip() if parts else "")
+    if None in found and len(mappings) > 1:
+        raise ConfigError(
+            "Cast transformations that specify a type to cast the entire value to may only specify"
+            " a single cast in their spec"
+        )
+    return found
+
+
+def _output_type(name: str) -> Type:
+    type = _TYPES.get(name.upper())
+    if type is None:
+        # an exception where Connect's error takes a value
+        raise ConfigError(
+            "Invalid value java.lang.IllegalArgumentException: No enum constant"
+            f" org.apache.kafka.connect.data.Schema.Type.{name.upper()} for configuration"
+            f" Invalid type found in casting spec: {name}"
+        )
+    if type not in _OUTPUTS:
+        raise ConfigError(
+            f"Cast transformation does not support casting to {type.name};"
+            f" supported types are {_names(_OUTPUTS)}"
+        )
+    return type
+
+
+def _names(types: tuple[Type, ...]) -> str:
+    return f"[{', '.join(type.name for type in types)}]"
+
+
+def _check_spec(name: str, value: list[str] | None) -> None:
+    if not value:
+        raise ConfigError("Must specify at least one field to cast.")
+    parse_spec(value)
+
+
+_CONFIG: Final = define_replace_null(
+    ConfigDef().define(
+        "spec",
+        ConfigType.LIST,
+        validator=Described(
+            _check_spec, "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
+        ),
+        importance=Importance.HIGH,
+        doc="List of fields and the type to cast them to of the form field1:type,field2:type to"
+        " cast fields of Maps or Structs. A single type to cast the entire value. Valid types are"
+        " int8, int16, int32, int64, float32, float64, boolean, and string. Note that binary fields"
+        " can only be cast to string.",
+    )
+)
+
+
+class Cast(KeyOrValue):
+    """Changes types. Numbers are narrowed as Java does, without an error."""
+
+    def config(self) -> ConfigDef:
+        """The options."""
+        return _CONFIG
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Reads the options."""
+        parsed = _CONFIG.parse(options)
+        casts = parse_spec(parsed["spec"])
+        self._whole = casts.pop(None, None)
+        self._casts = {field: type for field, type in casts.items() if field is not None}
+        self._with_default: bool = parsed[REPLACE_NULL]
+        self._schemas = SchemaCache(self._made)
+
+    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+        """Casts the value or its fields; null stays null."""
+        if value is None:
+            return schema, None
+        if schema is None:
+            return None, self._without_schema(value)
+        made = self._schemas(schema)
+        if self._whole is not None:
+            return made, cast(schema, value, self._whole)
+        return made, self._struct(require_struct(value, _PURPOSE, schema), made)
+
+    def _without_schema(self, value: Any) -> Any:
+        if self._whole is not None:
+            return cast(None, value, self._whole)
+        given = require_map(value, _PURPOSE)
+        changed = dict(given)
+        for field, type in self._casts.items():
+            changed[field] = cast(None, given.get(field), type)
+        return changed
+
+    def _struct(self, struct: Struct, made: Schema) -> Struct:
+        values = {}
+        for field in struct.schema.fields:
+            value = read_field(struct, field.name, with_default=self._with_default)
+            type = self._casts.get(field.name)
+            if type is not None:
+                value = cast(field.schema, value, type)
+            if value is None:
+                validate_value(made.field(field.name) or field.schema, None, field=field.name)
+            values[field.name] = value
+        return Struct.unchecked(made, values)
+
+    def _made(self, schema: Schema) -> Schema:
+        if self._whole is not None:
+            return _retyped(schema, copy_basics(schema, self._whole).build())
+        builder = copy_basics(schema, Type.STRUCT)
+        for field in struct_fields(schema):
+            type = self._casts.get(field.name)
+            new = field.schema if type is None else _retyped(field.schema, Schema(type))
+            builder.field(field.name, new)
+        if schema.optional:
+            builder.optional()
+        made = builder.build()
+        if schema.default is not None:
+            # Connect tries to cast the default of a struct, which it cannot
+            cast(schema, schema.default, Type.STRUCT)
+        return made
+
+
+def _retyped(schema: Schema, made: Schema) -> Schema:
+    default = cast(schema, schema.default, made.type)
+    return replace(made, optional=schema.optional, default=default)
+
+
+def cast(schema: Schema | None, value: Any, type: Type) -> Any:
+    """Returns a value of `schema` as one of `type`. Raises `DataError`."""
+    if value is None:
+        return None
+    found = _inferred(value) if schema is None else schema.type
+    if found not in _INPUTS:
+        raise DataError(
+            f"Cast transformation does not support casting from {found.name};"
+            f" supported types are {_names(_INPUTS)}"
+        )
+    if schema is not None:
+        if schema.name in _LOGICAL_DATES and type is not Type.STRING:
+            millis = to_millis(value)
+            value = millis // MILLIS_PER_DAY if schema.name == DATE_NAME else millis
+        elif found is Type.FLOAT32 and isinstance(value, float):
+            value = to_float(value)
+    try:
+        return _TO[type](value, schema)
+    except ValueError as error:
+        text = f"Value ({java_text(value)}) was out of range for requested data type"
+        raise DataError(text) from error
+
+
+def _inferred(value: Any) -> Type:
+    for types, type in _INFERRED:
+        if isinstance(value, types):
+            return type
+    raise DataError(
+        f"Cast transformation was passed a value of type class {class_of(value, None)} which is not"
+        " supported by Connect's data API"
+    )
+
+
+def _unexpected(value: Any, schema: Schema | None) -> DataError:
+    found = class_of(value, schema)
+    return DataError(f"Unexpected type in Cast transformation: class {found}")
+
+
+def _integer(bits: int) -> Callable[[Any, Schema | None], int]:
+    def to(value: Any, schema: Schema | None) -> int:
+        if isinstance(value, str):
+            return parse_integer(value, bits)
+        if isinstance(value, int | float | Decimal):
+            return to_integer(value, bits)
+        raise _unexpected(value, schema)
+
+    return to
+
+
+def _fraction(convert: Callable[[Any], float]) -> Callable[[Any, Schema | None], float]:
+    def to(value: Any, schema: Schema | None) -> float:
+        if isinstance(value, str):
+            return convert(parse_double(value))
+        if isinstance(value, int | float | Decimal):
+            return convert(value)
+        raise _unexpected(value, schema)
+
+    return to
+
+
+def _boolean(value: Any, schema: Schema | None) -> bool:
+    if isinstance(value, str):
+        return value.lower() == "true"
+    if isinstance(value, int | float | Decimal):
+        return to_integer(value, 64) != 0
+    raise _unexpected(value, schema)
+
+
+def _string(value: Any, schema: Schema | None) -> str:
+    if isinstance(value, dt.date | dt.time):
+        return literal_text(value, schema)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and schema is not None and schema.type is Type.FLOAT32:
+        return java_float(value)
+    return java_text(value)
+
+
+def _float32(value: Any, schema: Schema | None) -> float:
+    found = _fraction(to_float)(value, schema)
+    # without a schema it is written as a double, and has to be printed with the same digits
+    return float(java_float(found)) if schema is None else found
+
+
+_TO: Final[Mapping[Type, Callable[[Any, Schema | None], Any]]] = {
+    **{type: _integer(bits) for type, bits in _BITS.items()},
+    Type.FLOAT32: _float32,
+    Type.FLOAT64: _fraction(to_double),
+    Type.BOOLEAN: _boolean,
+    Type.STRING: _string,
+}
+
+
+class CastKey(OfKey, Cast):
+    """Cast of keys."""
+
+
+class CastValue(OfValue, Cast):
+    """Cast of values."""

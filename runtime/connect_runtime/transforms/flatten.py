@@ -1,0 +1,164 @@
+"""Lifts the fields of nested structs or maps to the top, under joined names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from connect_runtime.api import (
+    ConfigDef,
+    ConfigType,
+    DataError,
+    Field,
+    Importance,
+    Schema,
+    Struct,
+    Type,
+)
+from connect_runtime.api.java_types import java_class
+from connect_runtime.api.schema import validate_value
+from connect_runtime.api.schema_builder import copy_basics
+from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.transforms.key_or_value import (
+    Half,
+    KeyOrValue,
+    OfKey,
+    OfValue,
+    require_map,
+    require_struct,
+)
+from connect_runtime.transforms.schema_cache import SchemaCache
+
+_PURPOSE: Final = "flattening"
+_LEAVES: Final = (bool, int, float, str, bytes, bytearray, memoryview, list, tuple)
+_CONFIG: Final = ConfigDef().define(
+    "delimiter",
+    ConfigType.STRING,
+    ".",
+    importance=Importance.MEDIUM,
+    doc="Delimiter to insert between field names from the input record when generating field names"
+    " for the output record",
+)
+
+
+class Flatten(KeyOrValue):
+    """Flattens structs and maps. Arrays stay as they are.
+
+    Depth is followed with a stack of iterators, so that it is not limited by Python's.
+    """
+
+    def config(self) -> ConfigDef:
+        """The options."""
+        return _CONFIG
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Reads the options."""
+        self._delimiter: str = _CONFIG.parse(options)["delimiter"]
+        self._schemas = SchemaCache(self._made)
+
+    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+        """Flattens the value; null stays null, with its schema."""
+        if value is None:
+            return schema, None
+        if schema is None:
+            return None, self._map(require_map(value, _PURPOSE))
+        struct = require_struct(value, _PURPOSE, schema)
+        made = self._schemas(schema)
+        return made, Struct.unchecked(made, self._values(struct, made))
+
+    def _joined(self, prefix: str, name: str) -> str:
+        return f"{prefix}{self._delimiter}{name}" if prefix else name
+
+    def _map(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        levels: list[tuple[str, Iterator[tuple[str, Any]]]] = [("", iter(value.items()))]
+        while levels:
+            prefix, entries = levels[-1]
+            for key, each in entries:
+                name = self._joined(prefix, key)
+                if isinstance(each, Mapping):
+                    levels.append((name, iter(each.items())))
+                    break
+                _check_leaf(name, each)
+                found[name] = each
+            else:
+                levels.pop()
+        return found
+
+    def _values(self, struct: Struct, made: Schema) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        levels = [("", struct, iter(struct.schema.fields))]
+        while levels:
+            prefix, at, fields = levels[-1]
+            for field in fields:
+                name = self._joined(prefix, field.name)
+                if field.schema.type is Type.STRUCT:
+                    # a default of the nested struct is not used for it, but for its leaves
+                    nested = at.without_default(field.name)
+                    if nested is not None:
+                        levels.append((name, nested, iter(nested.schema.fields)))
+                        break
+                    continue
+                value = at[field.name]
+                if value is None:
+                    validate_value(made.field(name) or field.schema, None, field=name)
+                found[name] = value
+            else:
+                levels.pop()
+        return found
+
+    def _made(self, schema: Schema) -> Schema:
+        builder = copy_basics(schema, Type.STRUCT)
+        levels: list[tuple[str, Iterator[Field], bool, Struct | None]]
+        levels = [("", iter(schema.fields), schema.optional, schema.default)]
+        while levels:
+            prefix, fields, optional, parent = levels[-1]
+            for field in fields:
+                name = self._joined(prefix, field.name)
+                is_optional = optional or field.schema.optional
+                default = field.schema.default
+                if default is None and parent is not None:
+                    default = parent[field.name]
+                if field.schema.type is Type.STRUCT:
+                    levels.append((name, iter(field.schema.fields), is_optional, default))
+                    break
+                if field.schema.type is Type.MAP:
+                    raise DataError(
+                        "Flatten transformation does not support MAP for record with schemas"
+                        f" (for field {name})."
+                    )
+                builder.field(name, _leaf_schema(field.schema, is_optional, default))
+            else:
+                levels.pop()
+        return builder.build()
+
+
+def _check_leaf(name: str, value: Any) -> None:
+    if value is None or isinstance(value, _LEAVES):
+        return
+    if isinstance(value, Struct):
+        raise DataError(
+            f"Flatten transformation does not support class {Struct.java_class}"
+            f" for record without schemas (for field {name})."
+        )
+    raise DataError(
+        f"Flatten transformation was passed a value of type class {java_class(value)} which is not"
+        " supported by Connect's data API"
+    )
+
+
+def _leaf_schema(schema: Schema, optional: bool, default: Any) -> Schema:
+    builder = copy_basics(schema)
+    if optional:
+        builder.optional()
+    if default is not None:
+        builder.default(default)
+    return builder.build()
+
+
+class FlattenKey(OfKey, Flatten):
+    """Flatten of keys."""
+
+
+class FlattenValue(OfValue, Flatten):
+    """Flatten of values."""

@@ -1,0 +1,49 @@
+"""Wraps a key or value in a struct or map with one field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from connect_runtime.api import ConfigDef, ConfigType, Importance, Schema, Struct, Type
+from connect_runtime.api.schema_builder import SchemaBuilder
+from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.transforms.key_or_value import Half, KeyOrValue, OfKey, OfValue
+from connect_runtime.transforms.schema_cache import SchemaCache
+
+_CONFIG: Final = ConfigDef().define(
+    "field",
+    ConfigType.STRING,
+    importance=Importance.MEDIUM,
+    doc="Field name for the single field that will be created in the resulting Struct or Map.",
+)
+
+
+class HoistField(KeyOrValue):
+    """Wraps the key or value."""
+
+    def config(self) -> ConfigDef:
+        """The options."""
+        return _CONFIG
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Reads the options."""
+        self._field: str = _CONFIG.parse(options)["field"]
+        self._schemas = SchemaCache(
+            lambda schema: SchemaBuilder(Type.STRUCT).field(self._field, schema).build()
+        )
+
+    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+        """Wraps the value, null included."""
+        if schema is None:
+            return None, {self._field: value}
+        made = self._schemas(schema)
+        return made, Struct(made, {self._field: value})
+
+
+class HoistFieldKey(OfKey, HoistField):
+    """HoistField of keys."""
+
+
+class HoistFieldValue(OfValue, HoistField):
+    """HoistField of values."""

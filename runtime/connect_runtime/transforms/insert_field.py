@@ -1,0 +1,161 @@
+"""Adds fields with the record's topic, partition, offset or timestamp, or with a fixed text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connect_runtime.api import (
+    INT32,
+    INT64,
+    STRING,
+    TIMESTAMP,
+    ConfigDef,
+    ConfigError,
+    ConfigType,
+    DataError,
+    Importance,
+    Schema,
+    SinkRecord,
+    Struct,
+)
+from connect_runtime.api.schema import TIMESTAMP_NAME
+from connect_runtime.api.schema_builder import copy_basics
+from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.transforms.copying import (
+    REPLACE_NULL,
+    CopiedField,
+    copied_fields,
+    copy_values,
+    define_replace_null,
+)
+from connect_runtime.transforms.key_or_value import (
+    Half,
+    KeyOrValue,
+    OfKey,
+    OfValue,
+    require_map,
+    require_struct,
+)
+from connect_runtime.transforms.schema_cache import SchemaCache
+from connect_runtime.transforms.timestamps import from_millis
+
+_PURPOSE: Final = "field insertion"
+_OPTIONALITY: Final = (
+    "Suffix with <code>!</code> to make this a required field, or <code>?</code> to keep it"
+    " optional (the default)."
+)
+
+
+def _defined() -> ConfigDef:
+    config = ConfigDef()
+    for key, doc in (
+        ("topic.field", f"Field name for Kafka topic. {_OPTIONALITY}"),
+        ("partition.field", f"Field name for Kafka partition. {_OPTIONALITY}"),
+        (
+            "offset.field",
+            f"Field name for Kafka offset - only applicable to sink connectors.<br/>{_OPTIONALITY}",
+        ),
+        ("timestamp.field", f"Field name for record timestamp. {_OPTIONALITY}"),
+        ("static.field", f"Field name for static data field. {_OPTIONALITY}"),
+        ("static.value", "Static field value, if field name configured."),
+    ):
+        config.define(key, ConfigType.STRING, None, importance=Importance.MEDIUM, doc=doc)
+    return define_replace_null(config)
+
+
+_CONFIG: Final = _defined()
+
+
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """One field to add. `read` returns its value, None if the record has none."""
+
+    name: str
+    schema: Schema
+    read: Callable[[ConnectRecord], Any]
+
+
+def _offset(record: ConnectRecord) -> int:
+    if not isinstance(record, SinkRecord):
+        raise DataError(
+            f"Only SinkRecord supported for [{_PURPOSE}],"
+            " found: org.apache.kafka.connect.source.SourceRecord"
+        )
+    return record.offset
+
+
+class InsertField(KeyOrValue):
+    """Adds fields to structs and maps."""
+
+    def config(self) -> ConfigDef:
+        """The options."""
+        return _CONFIG
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Reads the options. Raises `ConfigError` if they name no field."""
+        parsed = _CONFIG.parse(options)
+        static = parsed["static.value"]
+        sources: dict[str, tuple[Schema, Callable[[ConnectRecord], Any]]] = {
+            "topic.field": (STRING, lambda record: record.topic),
+            "partition.field": (INT32, lambda record: record.partition),
+            "offset.field": (INT64, _offset),
+            "timestamp.field": (TIMESTAMP, lambda record: record.timestamp),
+            "static.field": (STRING, lambda record: static),
+        }
+        self._insertions = [
+            _insertion(parsed[key], schema, read)
+            for key, (schema, read) in sources.items()
+            if parsed[key] is not None
+        ]
+        if not self._insertions:
+            raise ConfigError("No field insertion configured")
+        if parsed["static.field"] is not None and static is None:
+            why = f"No value specified for static field: {parsed['static.field']}"
+            raise ConfigError.invalid("static.value", None, why)
+        self._with_default: bool = parsed[REPLACE_NULL]
+        self._schemas = SchemaCache(self._made)
+
+    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+        """Adds the fields; null stays null."""
+        if value is None:
+            return schema, None
+        if schema is None:
+            changed = dict(require_map(value, _PURPOSE))
+            for each in self._insertions:
+                found = each.read(record)
+                if found is not None:
+                    changed[each.name] = found
+            return None, changed
+        struct = require_struct(value, _PURPOSE, schema)
+        made, copied = self._schemas(struct.schema)
+        values = copy_values(copied, struct, with_default=self._with_default)
+        for each in self._insertions:
+            found = each.read(record)
+            if found is not None:
+                is_timestamp = each.schema.name == TIMESTAMP_NAME
+                values[each.name] = from_millis(found) if is_timestamp else found
+        return made, Struct.unchecked(made, values)
+
+    def _made(self, schema: Schema) -> tuple[Schema, tuple[CopiedField, ...]]:
+        builder = copy_basics(schema)
+        for field in schema.fields:
+            builder.field(field.name, field.schema)
+        for each in self._insertions:
+            builder.field(each.name, each.schema)
+        return builder.build(), copied_fields(schema)
+
+
+def _insertion(text: str, schema: Schema, read: Callable[[ConnectRecord], Any]) -> _Insertion:
+    if text.endswith("!"):
+        return _Insertion(text[:-1], schema, read)
+    return _Insertion(text.removesuffix("?"), schema.as_optional(), read)
+
+
+class InsertFieldKey(OfKey, InsertField):
+    """InsertField of keys."""
+
+
+class InsertFieldValue(OfValue, InsertField):
+    """InsertField of values."""

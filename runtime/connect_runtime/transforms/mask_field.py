@@ -1,0 +1,145 @@
+"""Replaces the values of fields by an empty value of their type, or by a given one."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from connect_runtime.api import (
+    ConfigDef,
+    ConfigType,
+    DataError,
+    Importance,
+    NonEmptyList,
+    NonEmptyString,
+    Schema,
+    Struct,
+    Type,
+)
+from connect_runtime.api.java_numbers import parse_decimal, to_double, to_float, to_integer
+from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.transforms.copying import (
+    REPLACE_NULL,
+    copied_fields,
+    copy_values,
+    define_replace_null,
+)
+from connect_runtime.transforms.java_types import class_of
+from connect_runtime.transforms.key_or_value import (
+    Half,
+    KeyOrValue,
+    OfKey,
+    OfValue,
+    require_map,
+    require_struct,
+)
+from connect_runtime.transforms.schema_cache import SchemaCache
+from connect_runtime.transforms.timestamps import date_of, from_millis, time_of
+
+_PURPOSE: Final = "mask fields"
+_BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32}
+_CONFIG: Final = define_replace_null(
+    ConfigDef()
+    .define(
+        "fields",
+        ConfigType.LIST,
+        validator=NonEmptyList(),
+        importance=Importance.HIGH,
+        doc="Names of fields to mask.",
+    )
+    .define(
+        "replacement",
+        ConfigType.STRING,
+        None,
+        validator=NonEmptyString(),
+        importance=Importance.LOW,
+        doc="Custom value replacement, that will be applied to all 'fields' values (numeric or"
+        " non-empty string values only).",
+    )
+)
+
+
+class MaskField(KeyOrValue):
+    """Masks fields; null stays null."""
+
+    def config(self) -> ConfigDef:
+        """The options."""
+        return _CONFIG
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Reads the options."""
+        parsed = _CONFIG.parse(options)
+        self._fields: tuple[str, ...] = tuple(dict.fromkeys(parsed["fields"]))
+        self._replacement: str | None = parsed["replacement"]
+        self._with_default: bool = parsed[REPLACE_NULL]
+        self._copied = SchemaCache(copied_fields)
+
+    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+        """Masks the fields. A map gets those that it lacks, as null."""
+        if schema is None:
+            changed = dict(require_map(value, _PURPOSE))
+            for name in self._fields:
+                changed[name] = self._masked(changed.get(name), None)
+            return None, changed
+        struct = require_struct(value, _PURPOSE, schema)
+        copied = self._copied(struct.schema)
+        values = copy_values(copied, struct, with_default=self._with_default)
+        for name in self._fields:
+            if name in values:
+                values[name] = self._masked(values[name], struct.schema.field(name))
+        return schema, Struct.unchecked(struct.schema, values)
+
+    def _masked(self, value: Any, schema: Schema | None) -> Any:
+        if value is None:
+            return None
+        if self._replacement is None:
+            return _empty(value, schema)
+        return _replaced(value, schema, self._replacement)
+
+
+def _empty(value: Any, schema: Schema | None) -> Any:
+    match value:
+        case bool() | int() | float() | str() | Decimal():
+            return type(value)()
+        case list() | tuple():
+            return []
+        case Mapping():
+            return {}
+        case dt.datetime():
+            return from_millis(0)
+        case dt.date():
+            return date_of(0)
+        case dt.time():
+            return time_of(0)
+        case _:
+            raise DataError(f"Cannot mask value of type: class {class_of(value, schema)}")
+
+
+def _replaced(value: Any, schema: Schema | None, replacement: str) -> Any:
+    if isinstance(value, str):
+        return replacement
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        found = class_of(value, schema)
+        raise DataError(f"Cannot mask value of type class {found} with custom replacement.")
+    try:
+        number = parse_decimal(replacement)
+    except ValueError as error:
+        what = "number" if isinstance(value, Decimal) else "a number"
+        text = f"Unable to convert {replacement} (class java.lang.String) to {what}"
+        raise DataError(text) from error
+    if isinstance(value, Decimal):
+        return number
+    if isinstance(value, float):
+        is_float = schema is not None and schema.type is Type.FLOAT32
+        return to_float(number) if is_float else to_double(number)
+    return to_integer(number, 64 if schema is None else _BITS.get(schema.type, 64))
+
+
+class MaskFieldKey(OfKey, MaskField):
+    """MaskField of keys."""
+
+
+class MaskFieldValue(OfValue, MaskField):
+    """MaskField of values."""

@@ -1,0 +1,166 @@
+"""Changes the topics of records: RegexRouter and TimestampRouter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from connect_runtime.api import (
+    ConfigDef,
+    ConfigError,
+    ConfigType,
+    DataError,
+    Importance,
+    ValidRegex,
+    java_regex,
+)
+from connect_runtime.api.transforms import R, Transformation
+from connect_runtime.transforms.errors import InvalidArgument, NoSuchGroup
+from connect_runtime.transforms.java_records import record_text
+from connect_runtime.transforms.simple_date_format import InvalidDateFormat, SimpleDateFormat
+
+_REGEX: Final = (
+    ConfigDef()
+    .define(
+        "regex",
+        ConfigType.STRING,
+        validator=ValidRegex(),
+        importance=Importance.HIGH,
+        doc="Regular expression to use for matching.",
+    )
+    .define("replacement", ConfigType.STRING, importance=Importance.HIGH, doc="Replacement string.")
+)
+_TIMESTAMP: Final = (
+    ConfigDef()
+    .define(
+        "topic.format",
+        ConfigType.STRING,
+        "${topic}-${timestamp}",
+        importance=Importance.HIGH,
+        doc="Format string which can contain <code>${topic}</code> and <code>${timestamp}</code> as"
+        " placeholders for the topic and timestamp, respectively.",
+    )
+    .define(
+        "timestamp.format",
+        ConfigType.STRING,
+        "yyyyMMdd",
+        importance=Importance.HIGH,
+        doc="Format string for the timestamp that is compatible with"
+        " <code>java.text.SimpleDateFormat</code>.",
+    )
+)
+
+
+class RegexRouter(Transformation):
+    """Replaces a topic that matches the expression from beginning to end."""
+
+    def config(self) -> ConfigDef:
+        """The options."""
+        return _REGEX
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Compiles the expression."""
+        parsed = _REGEX.parse(options)
+        self._regex = java_regex.compile(parsed["regex"])
+        self._replacement: str = parsed["replacement"]
+        self._known: dict[str, str] = {}
+
+    def apply(self, record: R) -> R | None:
+        """Routes the record."""
+        topic = self.routed(record.topic)
+        return record if topic == record.topic else replace(record, topic=topic)
+
+    def routed(self, topic: str) -> str:
+        """Returns the topic that replaces this one, which is computed once. Raises `DataError`."""
+        found = self._known.get(topic)
+        if found is None:
+            found = self._known[topic] = self._replaced(topic)
+        return found
+
+    def _replaced(self, topic: str) -> str:
+        if self._regex.fullmatch(topic) is None:
+            return topic
+        # As in Connect, the expression may now match less: `a|ab` matches all of ab, then a of it.
+        found = self._regex.search(topic)
+        if found is None:
+            return topic
+        return topic[: found.start()] + expanded(self._replacement, found) + topic[found.end() :]
+
+
+def expanded(replacement: str, found: re.Match[str]) -> str:
+    """Returns the text of a replacement as Java writes it, with `$1` and `${name}` for groups and
+    backslashes before characters that stand for themselves. Raises `DataError`."""
+    text, at = "", 0
+    while at < len(replacement):
+        c = replacement[at]
+        at += 1
+        if c == "\\":
+            if at == len(replacement):
+                raise InvalidArgument("character to be escaped is missing")
+            text += replacement[at]
+            at += 1
+        elif c == "$":
+            group, at = _group(replacement, at, found)
+            text += group
+        else:
+            text += c
+    return text
+
+
+def _group(replacement: str, at: int, found: re.Match[str]) -> tuple[str, int]:
+    """Returns the text of the group that is named behind a `$`, and where its name ends."""
+    if at == len(replacement):
+        raise InvalidArgument("Illegal group reference: group index is missing")
+    if replacement[at] == "{":
+        name = re.compile(r"[a-zA-Z0-9]*").match(replacement, at + 1)
+        assert name is not None
+        if not name[0]:
+            raise InvalidArgument("named capturing group has 0 length name")
+        if replacement[name.end() : name.end() + 1] != "}":
+            raise InvalidArgument("named capturing group is missing trailing '}'")
+        if name[0][0].isdigit():
+            raise InvalidArgument(f"capturing group name {{{name[0]}}} starts with digit character")
+        if name[0] not in found.re.groupindex:
+            raise InvalidArgument(f"No group with name {{{name[0]}}}")
+        return found[name[0]] or "", name.end() + 1
+    if replacement[at] not in "0123456789":
+        raise InvalidArgument("Illegal group reference")
+    number = int(replacement[at])
+    if number > found.re.groups:
+        raise NoSuchGroup(f"No group {number}")
+    at += 1
+    # as many digits as there are groups
+    while replacement[at : at + 1] in tuple("0123456789"):
+        longer = number * 10 + int(replacement[at])
+        if longer > found.re.groups:
+            break
+        number, at = longer, at + 1
+    return found[number] or "", at
+
+
+class TimestampRouter(Transformation):
+    """Makes the topic from the old one and the record's timestamp, in UTC."""
+
+    def config(self) -> ConfigDef:
+        """The options."""
+        return _TIMESTAMP
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Reads the options. Raises `ConfigError` for a pattern that is not supported."""
+        parsed = _TIMESTAMP.parse(options)
+        self._topic_format: str = parsed["topic.format"]
+        pattern = parsed["timestamp.format"]
+        try:
+            self._timestamp_format = SimpleDateFormat(pattern)
+        except InvalidDateFormat as error:
+            raise ConfigError.invalid("timestamp.format", pattern, str(error)) from error
+
+    def apply(self, record: R) -> R | None:
+        """Routes the record. Raises `DataError` if it has no timestamp."""
+        if record.timestamp is None:
+            raise DataError(f"Timestamp missing on record: {record_text(record)}")
+        time = self._timestamp_format.format(record.timestamp)
+        topic = self._topic_format.replace("${topic}", record.topic).replace("${timestamp}", time)
+        return replace(record, topic=topic)

@@ -1,0 +1,253 @@
+"""Converts times between texts, numbers since the epoch, and Connect's Date, Time and Timestamp."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from connect_runtime.api import (
+    DATE,
+    INT64,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    ConfigDef,
+    ConfigError,
+    ConfigType,
+    DataError,
+    Importance,
+    OneOf,
+    Schema,
+    Struct,
+    Type,
+)
+from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME, validate_value
+from connect_runtime.api.schema_builder import copy_basics
+from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.transforms.copying import (
+    REPLACE_NULL,
+    define_replace_null,
+    read_field,
+    struct_fields,
+)
+from connect_runtime.transforms.errors import MissingField, UnknownTimestampType
+from connect_runtime.transforms.java_types import class_of
+from connect_runtime.transforms.key_or_value import (
+    Half,
+    KeyOrValue,
+    OfKey,
+    OfValue,
+    require_map,
+    require_struct,
+)
+from connect_runtime.transforms.schema_cache import SchemaCache
+from connect_runtime.transforms.simple_date_format import InvalidDateFormat, SimpleDateFormat
+from connect_runtime.transforms.timestamps import date_of, from_millis, time_of, to_millis
+
+_PURPOSE: Final = "converting timestamp formats"
+# Units in a second
+_UNITS: Final = {"nanoseconds": 10**9, "microseconds": 10**6, "milliseconds": 1000, "seconds": 1}
+_TARGETS: Final = {
+    "string": STRING,
+    "unix": INT64,
+    "Date": DATE,
+    "Time": TIME,
+    "Timestamp": TIMESTAMP,
+}
+_LOGICAL: Final = {TIMESTAMP_NAME: "Timestamp", DATE_NAME: "Date", TIME_NAME: "Time"}
+_CONFIG: Final = define_replace_null(
+    ConfigDef()
+    .define(
+        "field",
+        ConfigType.STRING,
+        "",
+        importance=Importance.HIGH,
+        doc="The field containing the timestamp, or empty if the entire value is a timestamp",
+    )
+    .define(
+        "target.type",
+        ConfigType.STRING,
+        validator=OneOf.strings(*_TARGETS),
+        importance=Importance.HIGH,
+        doc="The desired timestamp representation: string, unix, Date, Time, or Timestamp",
+    )
+    .define(
+        "format",
+        ConfigType.STRING,
+        "",
+        importance=Importance.MEDIUM,
+        doc="A SimpleDateFormat-compatible format for the timestamp. Used to generate the output"
+        " when type=string or used to parse the input if the input is a string.",
+    )
+    .define(
+        "unix.precision",
+        ConfigType.STRING,
+        "milliseconds",
+        validator=OneOf.strings(*_UNITS),
+        importance=Importance.LOW,
+        doc="The desired Unix precision for the timestamp: seconds, milliseconds, microseconds, or"
+        " nanoseconds. Used to generate the output when type=unix or used to parse the input if"
+        " the input is a Long.Note: This SMT will cause precision loss during conversions from, and"
+        " to, values with sub-millisecond components.",
+    )
+)
+
+
+class TimestampConverter(KeyOrValue):
+    """Converts a field, or the whole key or value. Texts are in UTC."""
+
+    def config(self) -> ConfigDef:
+        """The options."""
+        return _CONFIG
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Reads the options. Raises `ConfigError` for a pattern that is not supported."""
+        parsed = _CONFIG.parse(options)
+        self._field: str = parsed["field"]
+        self._target: str = parsed["target.type"]
+        self._units: int = _UNITS[parsed["unix.precision"]]
+        self._with_default: bool = parsed[REPLACE_NULL]
+        self._format = _date_format(parsed["format"], required=self._target == "string")
+        self._write = self._writer()
+        self._schemas = SchemaCache(self._made)
+
+    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+        """Converts the time; null stays null."""
+        if schema is None:
+            return None, self._without_schema(value)
+        if not self._field:
+            return self._retyped(schema), self._converted(value, schema)
+        struct = None if value is None else require_struct(value, _PURPOSE, schema)
+        made = self._schemas(schema)
+        return made, None if struct is None else self._struct(struct, made)
+
+    def _without_schema(self, value: Any) -> Any:
+        if value is None or not self._field:
+            return self._converted(value, None)
+        changed = dict(require_map(value, _PURPOSE))
+        changed[self._field] = self._converted(changed.get(self._field), None)
+        return changed
+
+    def _struct(self, struct: Struct, made: Schema) -> Struct:
+        values = {}
+        for field in struct.schema.fields:
+            value = read_field(struct, field.name, with_default=self._with_default)
+            if field.name == self._field:
+                value = self._converted(value, field.schema)
+            if value is None:
+                validate_value(made.field(field.name) or field.schema, None, field=field.name)
+            values[field.name] = value
+        return Struct.unchecked(made, values)
+
+    def _retyped(self, schema: Schema) -> Schema:
+        target = _TARGETS[self._target]
+        return target.as_optional() if schema.optional else target
+
+    def _made(self, schema: Schema) -> Schema:
+        builder = copy_basics(schema, Type.STRUCT)
+        for field in struct_fields(schema):
+            new = self._retyped(field.schema) if field.name == self._field else field.schema
+            builder.field(field.name, new)
+        if schema.optional:
+            builder.optional()
+        if schema.default is not None:
+            builder.default(self._struct(schema.default, builder.build()))
+        return builder.build()
+
+    # values
+
+    def _converted(self, value: Any, schema: Schema | None) -> Any:
+        kind = None if schema is None else _kind(schema)
+        return None if value is None else self._write(self._millis(value, kind, schema))
+
+    def _millis(self, value: Any, kind: str | None, schema: Schema | None) -> int:
+        if isinstance(value, str) and kind in (None, "string"):
+            return self._parsed(value)
+        if type(value) is int and kind in (None, "unix"):
+            return self._from_unix(value)
+        if isinstance(value, dt.date | dt.time) and kind not in ("string", "unix"):
+            return to_millis(value)
+        found = class_of(value, schema)
+        raise DataError(f"TimestampConverter does not support class {found} objects as timestamps")
+
+    def _parsed(self, text: str) -> int:
+        if self._format is None:
+            raise MissingField(
+                'Cannot invoke "java.text.SimpleDateFormat.parse(String)" because "config.format"'
+                " is null"
+            )
+        try:
+            return self._format.parse(text)
+        except ValueError as error:
+            raise DataError(
+                f"Could not parse timestamp: value ({text}) does not match pattern"
+                f" ({self._format.pattern})"
+            ) from error
+
+    def _from_unix(self, value: int) -> int:
+        if self._units <= 1000:
+            return _limited(value * (1000 // self._units))
+        # towards zero
+        smaller = self._units // 1000
+        return value // smaller if value >= 0 else -(-value // smaller)
+
+    def _to_unix(self, millis: int) -> int:
+        if self._units >= 1000:
+            return _limited(millis * (self._units // 1000))
+        return millis // 1000 if millis >= 0 else -(-millis // 1000)
+
+    def _writer(self) -> Callable[[int], Any]:
+        if self._target == "string" and self._format is not None:
+            return self._format.format
+        return {
+            "unix": self._to_unix,
+            "Date": date_of,
+            "Time": time_of,
+            "Timestamp": from_millis,
+        }[self._target]
+
+
+def _limited(value: int) -> int:
+    """Returns the value within 64 bits, as Java's `TimeUnit` does."""
+    low, high = -(1 << 63), (1 << 63) - 1
+    return min(max(value, low), high)
+
+
+def _date_format(pattern: str, *, required: bool) -> SimpleDateFormat | None:
+    if not pattern.strip():
+        if required:
+            raise ConfigError(
+                "TimestampConverter requires format option to be specified when using string"
+                " timestamps"
+            )
+        return None
+    try:
+        return SimpleDateFormat(pattern)
+    except InvalidDateFormat as error:
+        # an exception where Connect's error takes a value
+        raise ConfigError(
+            f"Invalid value java.lang.IllegalArgumentException: {error} for configuration"
+            " TimestampConverter requires a SimpleDateFormat-compatible pattern for string"
+            f" timestamps: {pattern}"
+        ) from error
+
+
+def _kind(schema: Schema) -> str:
+    found = _LOGICAL.get(schema.name or "")
+    if found is not None:
+        return found
+    if schema.type is Type.STRING:
+        return "string"
+    if schema.type is Type.INT64:
+        return "unix"
+    text = f"Schema {schema} does not correspond to a known timestamp type format"
+    raise UnknownTimestampType(text)
+
+
+class TimestampConverterKey(OfKey, TimestampConverter):
+    """TimestampConverter of keys."""
+
+
+class TimestampConverterValue(OfValue, TimestampConverter):
+    """TimestampConverter of values."""
