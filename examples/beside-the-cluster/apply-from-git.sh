@@ -5,7 +5,7 @@
 #   apply-from-git.sh CLONE [FOLDER]     FOLDER of connect.yaml in the clone
 #
 # A commit whose apply failed is tried again the next time. Nothing is applied without a new commit,
-# so what was changed by hand stays until then: `connect drift` tells of it.
+# so manual changes stay until then: `connect drift` reports them.
 set -eu
 clone=$1
 folder=${2:-.}

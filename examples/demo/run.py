@@ -218,7 +218,7 @@ def deliver(demo: Demo) -> None:
 
 
 def change_by_hand(demo: Demo) -> None:
-    demo.title("Change the source by hand through REST, past the files. `plan` sees it.")
+    demo.title("Change the source manually through REST, outside the files. `plan` sees it.")
     config_url = f"{demo.url}/connectors/read-lines/config"
     config = REST.get(config_url).raise_for_status().json()
     config["batch.size"] = "500"

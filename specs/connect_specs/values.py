@@ -124,7 +124,7 @@ def _typos(root: Map, names: Mapping[str, Value]) -> Iterator[Diagnostic]:
         free = [name for name in names if name not in given]
         near = get_close_matches(key.text, free, 1, _CLOSE) if key.text not in names else []
         if near:
-            what = f"{key.text!r} is no name of {VALUES_FOLDER}/{_DEFAULT}{_ENDING}"
+            what = f"{VALUES_FOLDER}/{_DEFAULT}{_ENDING} has no name {key.text!r}"
             hint = f"did you mean {near[0]!r}?"
             yield Diagnostic("values.unknown-name", what, key.where, hint=hint, severity="warning")
 

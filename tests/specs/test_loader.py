@@ -343,7 +343,7 @@ def test_a_mistyped_name_of_an_environment_is_a_warning(tmp_path: Path, write: W
     found = load_specs(replace(project(tmp_path, "specs/"), env="prod"))
     assert render_diagnostics(found.warnings, "warning") == (
         "warning[values.unknown-name]: values/prod.yaml:2:1: "
-        "'topik' is no name of values/default.yaml\n"
+        "values/default.yaml has no name 'topik'\n"
         "  hint: did you mean 'topic'?\n"
     )
 

@@ -37,9 +37,7 @@ AsMarkdown = Annotated[
 ]
 PageFile = Annotated[
     Path | None,
-    typer.Option(
-        "--html", metavar="FILE", help="Also write an HTML page that folds, filters and searches."
-    ),
+    typer.Option("--html", metavar="FILE", help="Also write an HTML page with search and filters."),
 ]
 Warnings = Annotated[
     Warned,

@@ -201,7 +201,7 @@ SENTENCES: Mapping[EffectCode, str] = {
         "records from now on are changed otherwise; those from before stay as they are"
     ),
     "failed-records-skipped": (
-        "records that fail are passed over from now on, and lost where no queue takes them"
+        "records that fail are skipped from now on, and lost if there is no dead letter queue"
     ),
     "failed-record-stops-its-task": "a record that fails stops its task from now on",
     "other-dead-letter-queue": (
@@ -346,7 +346,7 @@ SENTENCES: Mapping[EffectCode, str] = {
         "what the offsets from before do not hold counts as not read: rows can be read again"
     ),
     "other-jdbc-column": (
-        "the offset is held against another column: rows can be passed over or read again"
+        "the offset is compared with another column: rows can be missed or read again"
     ),
     "same-offset-for-other-query": (
         "the offset of the old query counts for the new one: rows before it are not read"

@@ -112,7 +112,7 @@ class FileStreamSourceConnector(SourceConnector):
                 " because stdin is used for input and offsets are not tracked."
             )
         for partition, offset in offsets:
-            if offset is not None:  # a reset is allowed even for what is no partition of ours
+            if offset is not None:  # a reset is allowed for any partition
                 _check_offset(offset)
                 _check_partition(partition)
         return True

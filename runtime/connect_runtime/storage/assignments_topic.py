@@ -54,7 +54,7 @@ def reduce_all(snapshot: AssignmentSnapshot, records: Iterable[LogRecord]) -> As
                 "Assignments topic %s, offset %d is ignored: %s",
                 record.topic,
                 record.offset,
-                "its key names no task" if task is None else "its value is no assignment",
+                "its key names no task" if task is None else "its value is not an assignment",
             )
         elif assignment is None:
             tasks.pop(task, None)

@@ -153,7 +153,7 @@ class _Fold:
             return None
         status = _decode(value)
         if status is None:
-            return "its value is no status"
+            return "its value is not a status"
         self.connectors[name] = status
         return None
 
@@ -167,7 +167,7 @@ class _Fold:
             return None
         status = _decode(value)
         if status is None:
-            return "its value is no status"
+            return "its value is not a status"
         known = self.tasks.get(task)
         repeated = _json_object(value).get("again") is True
         if known is not None and repeated and known.attempt == status.attempt and known != status:

@@ -69,7 +69,7 @@ def restart(
     every: Every = "30s",
     as_json: AsJson = False,
 ) -> int:
-    """Restart a connector and its tasks, where they failed.
+    """Restart what failed of a connector: the connector itself, its tasks, or both.
 
     With --failed, finds the failed connectors of the specs itself; paused and stopped ones are
     left unchanged. Exit code 1 if one could not be restarted.

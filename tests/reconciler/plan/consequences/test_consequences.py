@@ -81,7 +81,7 @@ def changed(
         (SINK, "transforms", None, "a", "restart", "changed otherwise"),
         (SINK, "transforms.a.type", None, "x.Drop", "restart", "changed otherwise"),
         (SINK, "predicates.p.pattern", None, "x", "restart", "changed otherwise"),
-        (SINK, "errors.tolerance", None, "all", "restart", "passed over"),
+        (SINK, "errors.tolerance", None, "all", "restart", "are skipped"),
         (SINK, "errors.tolerance", "all", None, "restart", "stops its task"),
         (SINK, "errors.deadletterqueue.topic.name", None, "q", "restart", "go elsewhere"),
         (SINK, "errors.deadletterqueue.context.headers.enable", None, "true", "restart", "fail"),
