@@ -15,7 +15,7 @@ from connect_reconciler.apply.report import (
     Outcome,
 )
 from connect_reconciler.backend.lease import LeaseRefused
-from connect_reconciler.cli.applying.commands import (
+from connect_reconciler.cli.applying.report import (
     Run,
     advised,
     after_apply,

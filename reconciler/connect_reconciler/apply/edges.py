@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 
 from connect_reconciler.apply.evidence import Evidence, lags_of
 from connect_reconciler.apply.health import Lags
-from connect_reconciler.apply.report import (
-    Progress,
-)
-from connect_reconciler.backend.backend import Connection, Followed
+from connect_reconciler.apply.report import Progress
+from connect_reconciler.backend.backend import Connection
 from connect_reconciler.backend.lease import LeaseLost
 from connect_reconciler.backend.ledger import NotRecorded
 from connect_reconciler.backend.port import Cluster, Holding, LedgerWriter, ReadBack
@@ -122,6 +120,11 @@ def edges_over(connection: Connection, settings: Settings, worker: Mapping[str, 
     """The edges over a connection; `worker` holds the worker's properties."""
     cluster, read_back = connection.cluster, connection.read_back
     clusters, followed = connection.clusters, connection.followed
+    evidence = None
+    if followed is not None:
+        configs, statuses = followed.configs, followed.statuses
+        follow = followed.tasks_follow
+        evidence = Evidence(configs, statuses, ours=followed.ours, tasks_follow=follow)
     return Edges(
         cluster,
         connection.ledger,
@@ -129,12 +132,5 @@ def edges_over(connection: Connection, settings: Settings, worker: Mapping[str, 
         read_back,
         settings,
         None if clusters is None else lags_of(cluster, clusters.view_of_sink, read_back, worker),
-        None if followed is None else evidence_of(followed),
-    )
-
-
-def evidence_of(followed: Followed) -> Evidence:
-    """The evidence from the config and status topics."""
-    return Evidence(
-        followed.configs, followed.statuses, ours=followed.ours, tasks_follow=followed.tasks_follow
+        evidence,
     )

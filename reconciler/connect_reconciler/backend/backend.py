@@ -19,7 +19,7 @@ from connect_reconciler.backend.plugins import known_plugins
 from connect_reconciler.backend.port import Cluster, Holding, LedgerWriter, ReadBack
 from connect_reconciler.backend.rest.answers import LOGIN_HINT
 from connect_reconciler.backend.rest.client import RestClient
-from connect_reconciler.backend.rest.refusals import HASTY, Retries
+from connect_reconciler.backend.rest.refusals import HASTY
 from connect_reconciler.drift.model import Seen
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
@@ -135,9 +135,9 @@ class Backend(ABC):
         neither can be asked about this connector."""
 
     @abstractmethod
-    def cluster(self, retries: Retries | None = None) -> Cluster:
-        """The cluster, by whichever way leads there; `retries` is how long a Connect cluster is
-        waited for. This process leads until it is closed, where nobody does.
+    def cluster(self) -> Cluster:
+        """The cluster, by whichever way leads there. This process leads until it is closed, where
+        nobody does.
 
         Raises LeaseRefused while another process leads without REST, Unreachable.
         """

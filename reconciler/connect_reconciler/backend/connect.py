@@ -27,7 +27,7 @@ from connect_reconciler.backend.port import Cluster, Found, ReadBack
 from connect_reconciler.backend.rest.answers import NotConnect
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.connection import shown_url
-from connect_reconciler.backend.rest.refusals import PATIENT, Retries
+from connect_reconciler.backend.rest.refusals import PATIENT
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.live import Feature, Live, knows, tasks_follow
 from connect_reconciler.model.secrets import masked_keys, same_spec
@@ -48,8 +48,6 @@ class NotArrived(Unreachable):
 
 
 class ConnectBackend(KafkaBackend):
-    """Implements `Backend`."""
-
     def __init__(self, project: Project, kafka: Mapping[str, str], target: RestTarget) -> None:
         super().__init__(project, kafka)
         self.target = target
@@ -91,8 +89,8 @@ class ConnectBackend(KafkaBackend):
                 ensure_same_cluster(self.project, self.kafka, rest, (name,))
             self._compared = True
 
-    def cluster(self, retries: Retries | None = None) -> HttpCluster:
-        return HttpCluster(RestClient.checked(self.target, retries))
+    def cluster(self) -> HttpCluster:
+        return HttpCluster(RestClient.checked(self.target))
 
     def _cluster_to_change(self, desired: Desired, logs: KafkaLogs, stack: ExitStack) -> Cluster:
         rest = stack.enter_context(RestClient.checked(self.target, PATIENT))

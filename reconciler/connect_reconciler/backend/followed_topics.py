@@ -68,7 +68,6 @@ class ConfigTopic:
         return Found(state.config, state.target, len(state.task_configs), made, state.generation)
 
     def close(self) -> None:
-        """Closes the reader."""
         self._reader.close()
 
 
@@ -124,7 +123,6 @@ class StatusTopic:
         return _reported(name, status_topic.reduce_all(StatusSnapshot(), later))
 
     def close(self) -> None:
-        """Closes the reader."""
         self._reader.close()
 
 

@@ -120,7 +120,6 @@ class Ledger:
             self._write(*records)
 
     def finish(self, ending: Ending, *, exit_code: int, now_ms: int) -> None:
-        """Closes the journal."""
         ended = replace(self._begun, ending=ending, exit_code=exit_code, ended_ms=now_ms)
         self._write(journal_record(self.topic, ended))
         self._journal = ended

@@ -99,8 +99,6 @@ class RestPlugins:
 
 
 class InstalledPlugins:
-    """The plugins of this installation."""
-
     def listed(self) -> Sequence[Json]:
         return plugins_json(connectors_only=False)
 

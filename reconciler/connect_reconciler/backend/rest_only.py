@@ -26,7 +26,7 @@ from connect_reconciler.backend.port import Found, OutcomeUnknown
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.backend.rest.connection import shown_url
-from connect_reconciler.backend.rest.refusals import PATIENT, Retries
+from connect_reconciler.backend.rest.refusals import PATIENT
 from connect_reconciler.backend.rest.shapes import FOLLOWS_S, is_passing, target_of
 from connect_reconciler.drift.model import Seen
 from connect_reconciler.ledger.topic import LedgerSnapshot
@@ -40,8 +40,6 @@ from connect_specs.states import TargetState
 
 
 class RestOnlyBackend(Backend):
-    """Implements `Backend`."""
-
     def __init__(self, project: Project, target: RestTarget) -> None:
         super().__init__(project, {})
         self.target = target
@@ -74,8 +72,8 @@ class RestOnlyBackend(Backend):
     def ensure_one_cluster(self, name: str) -> None:
         """No topics are read that could be those of another one."""
 
-    def cluster(self, retries: Retries | None = None) -> HttpCluster:
-        return HttpCluster(RestClient.checked(self.target, retries))
+    def cluster(self) -> HttpCluster:
+        return HttpCluster(RestClient.checked(self.target))
 
     @contextmanager
     def connection(

@@ -20,7 +20,6 @@ from connect_reconciler.backend.observe.kafka_view import KafkaView, KeepingView
 from connect_reconciler.backend.on_kafka import KafkaBackend
 from connect_reconciler.backend.port import Cluster
 from connect_reconciler.backend.rest.client import RestClient
-from connect_reconciler.backend.rest.refusals import Retries
 from connect_reconciler.model.live import Live
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.assembly import ConnectHerder, Edges
@@ -53,8 +52,6 @@ _EVERY_S = 0.2
 
 
 class RuntimeBackend(KafkaBackend):
-    """Implements `Backend`."""
-
     @property
     def address(self) -> str:
         return self.project.group_id
@@ -86,7 +83,7 @@ class RuntimeBackend(KafkaBackend):
     def ensure_one_cluster(self, name: str) -> None:
         check_reachable(self.kafka)
 
-    def cluster(self, retries: Retries | None = None) -> Cluster:
+    def cluster(self) -> Cluster:
         check_reachable(self.kafka)
         deadline = time.monotonic() + _CHOOSE_S
         while True:

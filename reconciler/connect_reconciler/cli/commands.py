@@ -30,8 +30,8 @@ class Verb:
 
 
 VERBS: Mapping[str, Verb] = {
-    "init": Verb("project", "Create a small project: connect.yaml and an example connector."),
-    "validate": Verb("project", "Check connect.yaml, specs and policies. Needs no cluster."),
+    "init": Verb("local", "Create a small project: connect.yaml and an example connector."),
+    "validate": Verb("local", "Check connect.yaml, specs and policies. Needs no cluster."),
     "plan": Verb("apply", "Show what apply would change, and its effect on your data."),
     "show": Verb("apply", "Show a saved plan. Needs no project and no cluster."),
     "apply": Verb("apply", "Change the cluster to match the specs."),
@@ -53,8 +53,8 @@ VERBS: Mapping[str, Verb] = {
     "restart": Verb("restart", "Restart a connector, or everything that failed."),
     "delete": Verb("connector", "Delete a connector from the cluster."),
     "plugins": Verb("plugins", "List the cluster's plugins, or write their lock file."),
-    "completion": Verb("about", "Print a completion script for your shell."),
-    "version": Verb("about", "Show the version."),
+    "completion": Verb("local", "Print a completion script for your shell."),
+    "version": Verb("local", "Show the version."),
 }
 
 
@@ -79,7 +79,6 @@ class Verbs(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """The command of one verb."""
     verb = VERBS[name]
     function = f"{name}_" if iskeyword(name) else name
     found = getattr(import_module(f"connect_reconciler.cli.verbs.{verb.module}"), function)
@@ -97,7 +96,6 @@ def _alone(function: Any, name: str) -> Any:
 
 
 def command() -> Any:
-    """The command `connect` with all its verbs."""
     found = typer.main.get_command(_app)
     accept_global_options(found)
     return found

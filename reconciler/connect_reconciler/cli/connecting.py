@@ -28,7 +28,6 @@ _TRIES_S = 0.05
 
 
 def broker_folder(project: Project) -> Path:
-    """Where the project's own Kafka keeps everything."""
     return project.data / "broker"
 
 

@@ -61,7 +61,7 @@ def run(argv: Sequence[str]) -> int:
 
 def _invoke(argv: list[str]) -> int:
     from connect_reconciler.cli.commands import command as connect
-    from connect_reconciler.cli.shell_completion import COMPLETE, complete
+    from connect_reconciler.cli.session import COMPLETE, complete
 
     command = connect()
     if COMPLETE in os.environ:
@@ -83,7 +83,7 @@ def _report(
     as_json: bool,
     steps: Sequence[NextStep] = (),
 ) -> int:
-    from connect_reconciler.cli.applying.commands import steps_text
+    from connect_reconciler.cli.applying.report import steps_text
     from connect_reconciler.cli.output import result_json
     from connect_specs.diagnostics_text import render_diagnostics
 

@@ -17,8 +17,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from connect_reconciler.cli.session import Invocation
-from connect_reconciler.cli.shell_completion import environments
+from connect_reconciler.cli.session import Invocation, environments
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.shell_completion import connector_names
+from connect_reconciler.cli.session import connector_names
 from connect_reconciler.workflow.user import Choices
 from connect_specs.diagnostics import Diagnostic, Invalid
 

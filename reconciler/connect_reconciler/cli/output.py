@@ -28,7 +28,6 @@ _EXPLANATION = re.compile(rf" *(?:{_COLOUR.pattern})*(?:→ |why: |hint: )")
 
 
 def result(text: str) -> None:
-    """Writes a verb's result."""
     sys.stdout.write(text if text.endswith("\n") or not text else f"{text}\n")
     sys.stdout.flush()
 

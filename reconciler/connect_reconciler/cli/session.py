@@ -1,12 +1,17 @@
-"""What a verb works on: the project, its values and its secrets."""
+"""What a verb works on: the project, its values and its secrets. And its names, for a shell.
+
+Completions are read from the project's files alone, never from a cluster. Where the files cannot be
+read, nothing is offered.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
@@ -22,6 +27,8 @@ _SENSITIVE = "(sensitive)"
 # The keys of a connector whose spec cannot be read: any of them may be sensitive
 _EVERYTHING = ("*",)
 _REREAD_S = 5.0
+# The variable that the shells' scripts set
+COMPLETE = "_CONNECT_COMPLETE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +122,49 @@ def _by_name(project: Project) -> dict[str, tuple[str, ...]] | None:
         # Other verbs report what is wrong with specs
         return None
     return {name: spec.sensitive for name, spec in connectors.items()}
+
+
+def complete(command: Any) -> int:
+    """Prints completions for a shell's script; returns the exit code."""
+    from typer._completion_classes import completion_init
+    from typer.completion import shell_complete
+
+    completion_init()
+    try:
+        return shell_complete(command, {}, "connect", COMPLETE, os.environ[COMPLETE])
+    except Exception:
+        # an error message in the middle of a command line helps nobody
+        return 1
+
+
+def connector_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """The connectors of the specs that start with `incomplete`, each with its file."""
+    from connect_specs.loader import read_specs
+
+    try:
+        desired, _ = read_specs(_invocation(context).project())
+    except Exception:
+        return []
+    return [
+        (name, each.where.file)
+        for name, each in desired.connectors.items()
+        if name.startswith(incomplete)
+    ]
+
+
+def environments(context: typer.Context, incomplete: str) -> list[str]:
+    """The environments that have a file in values/."""
+    from connect_specs.project import find_project
+    from connect_specs.values import load_values
+
+    try:
+        values = load_values(find_project(_invocation(context).folder).parent, None)
+    except Exception:
+        return []
+    found = () if values is None else values.environments
+    return [name for name in found if name.startswith(incomplete)]
+
+
+def _invocation(context: typer.Context) -> Invocation:
+    given = context.obj if isinstance(context.obj, Invocation) else Invocation(Path.cwd())
+    return given.in_environment(os.environ)

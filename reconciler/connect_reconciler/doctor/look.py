@@ -234,7 +234,6 @@ _OF_APACHE = "cluster.of-apache"
 
 
 def brokers_of(client: Mapping[str, str]) -> int:
-    """How many there are."""
     asks = admin(client)
     try:
         return len(asks.list_topics(timeout=_REQUEST_S).brokers)

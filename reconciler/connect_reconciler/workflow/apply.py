@@ -4,8 +4,8 @@ where that is wanted."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,9 @@ from connect_reconciler.apply.preconditions import ensure_fresh, rights_to_move
 from connect_reconciler.apply.report import (
     ApplyReport,
     Outcome,
-    Progress,
 )
 from connect_reconciler.apply.scheduler import apply_plan
-from connect_reconciler.backend.backend import AtOnce, Backend
+from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.lease import Lease, LeaseRefused, who
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
@@ -153,17 +152,8 @@ class ApplyRun:
             found: Edges | None = None
             while found is None:
                 try:
-                    found = stack.enter_context(
-                        edges_for(
-                            self.backend,
-                            desired,
-                            self.choices,
-                            stop=stop.is_set,
-                            lease=self.lease,
-                            at_once=user.at_once,
-                            progress=user.progress,
-                        )
-                    )
+                    opened = edges_for(self.backend, desired, self.choices, user, stop, self.lease)
+                    found = stack.enter_context(opened)
                 except LeaseRefused as refused:
                     if stop.is_set():
                         raise KeyboardInterrupt from None
@@ -201,29 +191,24 @@ def to_be_rolled_back(report: ApplyReport) -> bool:
     return failed and bool(report.counts[Outcome.DONE] + report.counts[Outcome.UNKNOWN])
 
 
-def _silent() -> AbstractContextManager[Progress]:
-    return nullcontext(lambda event: None)
-
-
 @contextmanager
 def edges_for(
     backend: Backend,
     desired: Desired,
     choices: Choices,
-    *,
-    stop: Callable[[], bool] = lambda: False,
+    user: User | None = None,
+    stop: Stop | None = None,
     lease: Lease | None = None,
-    at_once: AtOnce = nullcontext,
-    progress: Callable[[], AbstractContextManager[Progress]] = _silent,
 ) -> Iterator[Edges]:
-    """The edges of one apply; `lease` is one that was taken over for it.
+    """The edges of one apply, which `user` sees and `stop` ends; `lease` is one that was taken over
+    for it.
 
     Raises LeaseRefused while another apply runs.
     """
     worker = backend.project.worker
     settings = Settings(
         by=who(),
-        stop=stop,
+        stop=lambda: stop is not None and stop.is_set(),
         parallelism=choices.parallelism,
         fail_fast=choices.fail_fast,
         limits=Limits(
@@ -233,8 +218,9 @@ def edges_for(
             commits_s=int(worker.get(_COMMITS, _COMMITS_MS)) / 1000,
         ),
     )
+    at_once = nullcontext if user is None else user.at_once
     with (
         backend.connection(desired, settings.by, lease=lease, at_once=at_once) as connection,
-        progress() as told,
+        nullcontext(settings.progress) if user is None else user.progress() as told,
     ):
         yield edges_over(connection, replace(settings, progress=told), worker)

@@ -164,14 +164,7 @@ def adopt(plan: Plan, backend: Backend, desired: Desired, user: User) -> ApplyRe
     """Records that the connectors are this project's. Raises Failed."""
     with (
         user.stopping() as stop,
-        edges_for(
-            backend,
-            desired,
-            Choices(),
-            stop=stop.is_set,
-            at_once=user.at_once,
-            progress=user.progress,
-        ) as edges,
+        edges_for(backend, desired, Choices(), user, stop) as edges,
     ):
         report = apply_plan(
             plan,

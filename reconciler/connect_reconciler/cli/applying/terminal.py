@@ -25,8 +25,15 @@ from connect_reconciler.apply.report import (
     Started,
     Waiting,
 )
-from connect_reconciler.cli.applying.commands import Run, advised, after_rollback, steps_text
-from connect_reconciler.cli.applying.report import render_outcome, render_report, report_json
+from connect_reconciler.cli.applying.report import (
+    Run,
+    advised,
+    after_rollback,
+    render_outcome,
+    render_report,
+    report_json,
+    steps_text,
+)
 from connect_reconciler.cli.options import Warned, duration_text
 from connect_reconciler.cli.output import colour, confirmed, progress, result, result_json
 from connect_reconciler.cli.plan_output import show_plan
@@ -172,7 +179,6 @@ def _document(ended: Ended, run: Run) -> dict[str, object]:
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """The callback that shows progress."""
     if not sys.stderr.isatty():
         yield ProgressLines(progress)
         return

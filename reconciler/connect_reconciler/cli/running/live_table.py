@@ -154,10 +154,8 @@ class Rates:
         return (seen[-1][1] - seen[0][1]) / (seen[-1][0] - seen[0][0])
 
     def known(self, name: str) -> bool:
-        """Whether the rate is known."""
         return self.per_second(name) is not None
 
     def text(self, name: str) -> str:
-        """The rate for a table."""
         rate = self.per_second(name)
         return "unknown" if rate is None else f"{rate:,.0f}/s"

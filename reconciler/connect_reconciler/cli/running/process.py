@@ -175,7 +175,6 @@ def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
 
 
 def kafka_address(project: Project) -> str:
-    """The bootstrap servers of the project's Kafka."""
     from connect_runtime.kafka.embedded import find_broker
     from connect_runtime.kafka.ports import LOOPBACK
 

@@ -155,7 +155,7 @@ def apply(
     Safe to kill and rerun: no action is repeated, and unfinished connectors are completed. With
     FILE, applies that saved plan, or changes nothing if the specs no longer produce it.
     """
-    from connect_reconciler.cli.applying.commands import run_of
+    from connect_reconciler.cli.applying.report import run_of
     from connect_reconciler.cli.applying.terminal import Terminal, backend_for, ensure_agreement
     from connect_reconciler.cli.plan_output import read_plan
     from connect_reconciler.workflow.apply import ApplyRun

@@ -18,8 +18,7 @@ import typer
 from connect_reconciler.cli.connector_access import Force
 from connect_reconciler.cli.options import AsJson, Yes
 from connect_reconciler.cli.output import confirmed, progress, result, result_json, table
-from connect_reconciler.cli.session import invocation
-from connect_reconciler.cli.shell_completion import connector_names
+from connect_reconciler.cli.session import connector_names, invocation
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid
 
 if TYPE_CHECKING:

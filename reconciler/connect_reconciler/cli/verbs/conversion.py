@@ -11,8 +11,7 @@ import typer
 
 from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import progress, result, result_json
-from connect_reconciler.cli.session import Invocation, invocation
-from connect_reconciler.cli.shell_completion import connector_names
+from connect_reconciler.cli.session import Invocation, connector_names, invocation
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:

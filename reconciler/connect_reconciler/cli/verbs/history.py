@@ -152,7 +152,7 @@ def rollback(
     Changes only connectors that the apply changed, and offsets only where it moved them. A
     rollback can itself be rolled back. With --out, --html or --markdown, it only plans.
     """
-    from connect_reconciler.cli.applying.commands import run_of
+    from connect_reconciler.cli.applying.report import run_of
     from connect_reconciler.cli.applying.terminal import Terminal, backend_for, ensure_agreement
     from connect_reconciler.cli.plan_output import show_and_save
     from connect_reconciler.workflow.apply import ApplyRun

@@ -15,8 +15,7 @@ import typer
 
 from connect_reconciler.cli.options import AsJson, Every, Excludes, Targets, scope_of, seconds
 from connect_reconciler.cli.output import progress, result, result_json, watch
-from connect_reconciler.cli.session import invocation
-from connect_reconciler.cli.shell_completion import connector_names
+from connect_reconciler.cli.session import connector_names, invocation
 from connect_reconciler.cli.signals import may_change
 from connect_reconciler.cli.verbs.connector import act_on
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid

@@ -1,16 +1,24 @@
-"""`connect init` and `validate`: creates and checks a project's files, without a cluster."""
+"""`connect init`, `validate`, `completion` and `version`: what needs no cluster."""
 
 from __future__ import annotations
 
 import re
 import sys
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from connect_reconciler.cli.options import AsJson, ExplainVars
 from connect_reconciler.cli.output import result, result_json
-from connect_reconciler.cli.session import invocation, origins_json, origins_of, origins_text
+from connect_reconciler.cli.session import (
+    COMPLETE,
+    invocation,
+    origins_json,
+    origins_of,
+    origins_text,
+)
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
 from connect_specs.printable import one_line
 
@@ -140,3 +148,36 @@ def validate(
     lines = [f"{desired.project}: {number} connector{'' if number == 1 else 's'}, no mistakes"]
     lines += [f"  {name}  {spec.where}" for name, spec in desired.connectors.items()]
     result("\n".join(map(one_line, lines)))
+
+
+class Shell(StrEnum):
+    """The shells that there are scripts for."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+) -> None:
+    """Print a script that completes verbs, options, connectors and environments.
+
+    Names come from the project's files, never from a cluster. In bash, and likewise in zsh:
+    source <(connect completion bash). In fish: connect completion fish | source.
+    """
+    from typer._completion_shared import get_completion_script
+
+    result(get_completion_script(prog_name="connect", complete_var=COMPLETE, shell=shell.value))
+
+
+def version(as_json: AsJson = False) -> None:
+    """Show the version of connect and of the Python that runs it."""
+    import platform
+    from importlib.metadata import version as version_of
+
+    found = version_of("connect-reconciler")
+    if as_json:
+        result_json({"connect": found, "python": platform.python_version()})
+    else:
+        result(f"connect {found} (Python {platform.python_version()})")
