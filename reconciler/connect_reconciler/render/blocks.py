@@ -1,15 +1,16 @@
-"""A plan in blocks, as every rendering shows it: one for each connector, deletes and moved offsets
-first.
+"""The parts of a plan as every rendering shows them: a block for each connector, deletes and moved
+offsets first; and the warnings, those about changes, grouped by spec and code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from connect_reconciler.model.actions import Action, ChangeKind, Create, UpdateConfig, old_name
 from connect_reconciler.model.plan import RISKY, Plan, grouped, kinds
+from connect_reconciler.plan.scope import PARTIAL
 from connect_reconciler.render.words import (
     CONSEQUENCES,
     GRAVE,
@@ -19,7 +20,7 @@ from connect_reconciler.render.words import (
     reason_text,
     recreates,
 )
-from connect_specs.diagnostics import Location
+from connect_specs.diagnostics import Diagnostic, Location
 
 Mark: TypeAlias = Literal["-", "!", "+", "~"]
 
@@ -139,3 +140,75 @@ def blocks(plan: Plan) -> tuple[Block, ...]:
         for each in groups
     ]
     return tuple(sorted(found, key=lambda block: (not block.deletes, not block.risky)))
+
+
+# --- warnings ---
+
+
+@dataclass(frozen=True, slots=True)
+class WarningGroup:
+    """Warnings with one code about one spec, or another subject. A reason or hint that all of them
+    have is in `shared` only."""
+
+    code: str
+    subject: str
+    warnings: tuple[Diagnostic, ...]
+    shared: Diagnostic
+
+    @property
+    def first(self) -> Diagnostic:
+        """The warning of a group of one, with its reason and hint."""
+        return replace(self.warnings[0], why=self.shared.why, hint=self.shared.hint)
+
+
+def shown_warnings(plan: Plan, *, everything: bool) -> tuple[Diagnostic, ...]:
+    """The warnings to show: `everything`, or those about changes. That a plan is targeted is in the
+    first line."""
+    unchanged = frozenset(() if everything else plan.unchanged)
+    return tuple(each for each in plan.warnings if each.code != PARTIAL and each not in unchanged)
+
+
+def about_unchanged(plan: Plan) -> tuple[Diagnostic, ...]:
+    """The warnings about what the plan leaves unchanged."""
+    unchanged = frozenset(plan.unchanged)
+    return tuple(each for each in plan.warnings if each in unchanged)
+
+
+def hidden_note(plan: Plan, *, everything: bool) -> str:
+    """How many warnings are not shown, and how to see them; empty if none is left out."""
+    count = 0 if everything else len(about_unchanged(plan))
+    if not count:
+        return ""
+    if count == 1:
+        return "1 more warning concerns what stays unchanged: --warnings all shows it"
+    return f"{count} more warnings concern what stays unchanged: --warnings all shows them"
+
+
+def warning_groups(warnings: Iterable[Diagnostic]) -> tuple[WarningGroup, ...]:
+    """The warnings by spec, then by code, each in the order in which they first occur."""
+    found: dict[str, dict[str, list[Diagnostic]]] = {}
+    for each in warnings:
+        subject = each.where.file if isinstance(each.where, Location) else each.where or ""
+        found.setdefault(subject, {}).setdefault(each.code, []).append(each)
+    return tuple(
+        _group(code, subject, list(dict.fromkeys(each)))
+        for subject, codes in found.items()
+        for code, each in codes.items()
+    )
+
+
+def place_in_file(warning: Diagnostic) -> str:
+    """`12:5 ` of a warning below a heading that names the file."""
+    place = warning.where
+    return f"{place.line}:{place.column} " if isinstance(place, Location) else ""
+
+
+def _group(code: str, subject: str, warnings: Sequence[Diagnostic]) -> WarningGroup:
+    first = warnings[0]
+    why = first.why if all(each.why == first.why for each in warnings) else ""
+    hint = first.hint if all(each.hint == first.hint for each in warnings) else ""
+    own = (
+        replace(each, why="" if why else each.why, hint="" if hint else each.hint)
+        for each in warnings
+    )
+    return WarningGroup(code, subject, tuple(own), Diagnostic(code, "", why=why, hint=hint))

@@ -18,10 +18,9 @@ from connect_reconciler.model.actions import verb
 from connect_reconciler.model.config_values import Plain, Value
 from connect_reconciler.model.plan import Plan, summarize
 from connect_reconciler.render import words
-from connect_reconciler.render.blocks import blocks, titles
+from connect_reconciler.render.blocks import about_unchanged, blocks, shown_warnings, titles
 from connect_reconciler.render.effects import effect_text, move_text
 from connect_reconciler.render.texts import VALUE_LENGTH_MAX, sides, sign
-from connect_reconciler.render.warnings import about_unchanged, shown
 from connect_reconciler.render.words import reason_beside
 from connect_specs.printable import lines_of, one_line
 
@@ -34,7 +33,7 @@ def render_html(plan: Plan) -> str:
         plan=plan,
         summary=words.summary_line(plan),
         counts=summarize(plan),
-        changed=shown(plan, everything=False),
+        changed=shown_warnings(plan, everything=False),
         set_aside=about_unchanged(plan),
         sections=titles(blocks(plan)),
         observed=datetime.fromtimestamp(plan.observed_ms / 1000, UTC),

@@ -6,10 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from connect_reconciler.model.actions import Action, FieldChange
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.render.blocks import Block, Mark, blocks
+from connect_reconciler.render.blocks import (
+    Block,
+    Mark,
+    WarningGroup,
+    blocks,
+    hidden_note,
+    place_in_file,
+    shown_warnings,
+    warning_groups,
+)
 from connect_reconciler.render.effects import effect_text, move_text
 from connect_reconciler.render.texts import PLAIN, Role, Style, change_text, sign
-from connect_reconciler.render.warnings import Group, grouped, hidden_note, place_in_file, shown
 from connect_reconciler.render.words import (
     CONSEQUENCES,
     details,
@@ -29,7 +37,7 @@ def render_plan(plan: Plan, style: Style = PLAIN, *, all_warnings: bool = False)
     """The plan as text that ends with a line break."""
     parts = [[style.paint("strong", one_line(summary_line(plan)))]]
     parts += [list(_block(block, style)) for block in blocks(plan)]
-    groups = grouped(shown(plan, everything=all_warnings))
+    groups = warning_groups(shown_warnings(plan, everything=all_warnings))
     warnings = [line for group in groups for line in _group(group, style)]
     errors = [line for each in plan.errors for line in _diagnostic("error", each, style)]
     rest = hidden_note(plan, everything=all_warnings)
@@ -78,7 +86,7 @@ def _means(lines: Iterable[str], style: Style) -> Iterator[str]:
         yield style.paint("note", f"→ {one_line(line)}")
 
 
-def _group(group: Group, style: Style) -> Iterator[str]:
+def _group(group: WarningGroup, style: Style) -> Iterator[str]:
     if len(group.warnings) == 1:
         yield from _diagnostic("warning", group.first, style)
         return
