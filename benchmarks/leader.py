@@ -91,7 +91,7 @@ def idle_share(bootstrap: str, connectors: int) -> float:
         )
         for number in range(connectors)
     ]
-    herder.ask(lambda: herder.write(records))
+    herder.run_on_thread(lambda: herder.write(records))
     _wait(lambda: len(herder.view.runs) == connectors and not decide(herder.view, herder.now()))
     began, used = time.monotonic(), time.process_time()
     time.sleep(_MEASURED_S)

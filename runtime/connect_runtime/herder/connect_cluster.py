@@ -180,7 +180,7 @@ class ConnectCluster:
             )
             return found
 
-        return self._run(lambda: self._herder.ask(begin))
+        return self._run(lambda: self._herder.run_on_thread(begin))
 
     def restart_task(self, name: str, task: int) -> None:
         def begin() -> None:
@@ -190,7 +190,7 @@ class ConnectCluster:
                 raise RequestError(404, f"Unknown task: {name}-{task}")
             self._perform(task_restart_effects(self._herder.view, TaskId(name, task)))
 
-        self._run(lambda: self._herder.ask(begin))
+        self._run(lambda: self._herder.run_on_thread(begin))
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
         return self._run(lambda: self._offsets.change(name, offsets))
@@ -217,7 +217,7 @@ class ConnectCluster:
                 )
             self._herder.write(records())
 
-        self._run(lambda: self._herder.ask(begin))
+        self._run(lambda: self._herder.run_on_thread(begin))
 
     def _write(self, name: str, records: Callable[[], Sequence[NewRecord]]) -> ConnectorInfo:
         self._change(name, records)

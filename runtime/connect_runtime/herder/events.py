@@ -15,7 +15,7 @@ from connect_runtime.tasks.launch import Outcome
 class Request:
     """Work to do on the herder's thread; the caller waits for `answer`."""
 
-    ask: Callable[[], Any]
+    work: Callable[[], Any]
     answer: Future[Any] = field(default_factory=Future)
 
 

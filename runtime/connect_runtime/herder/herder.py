@@ -78,7 +78,10 @@ class Candidate(Protocol):
 
 
 class Herder:
-    """Runs in its own thread between `start` and `stop`; other threads call it through `ask`."""
+    """Runs in its own thread between `start` and `stop`.
+
+    Other threads call it through `run_on_thread`.
+    """
 
     def __init__(
         self,
@@ -127,7 +130,7 @@ class Herder:
         self._stopping.set()
         self._thread.join(timeout_s)
 
-    def ask(self, what: Callable[[], T]) -> T:
+    def run_on_thread(self, what: Callable[[], T]) -> T:
         """Runs `what` on the herder's thread, and returns or raises its result."""
         if threading.get_ident() == self._ticking:
             return what()
@@ -242,9 +245,9 @@ class Herder:
                 pass  # the caller has given up
             case Request(answer=answer) if self._stopping.is_set():
                 answer.set_exception(NotLeader(None))
-            case Request(ask=ask, answer=answer):
+            case Request(work=work, answer=answer):
                 try:
-                    answer.set_result(ask())
+                    answer.set_result(work())
                 except Exception as error:
                     answer.set_exception(error)
                 self._settle(self._clock())

@@ -129,7 +129,7 @@ class ConnectorOffsets:
             raise RequestError(
                 400, "Partitions / offsets need to be provided for an alter offsets request"
             )
-        state = self._herder.ask(lambda: self._begin(change))
+        state = self._herder.run_on_thread(lambda: self._begin(change))
         try:
             resolved = self._resolved(state.config)
             plugin = _plugin(resolved.config)
@@ -232,14 +232,14 @@ class ConnectorOffsets:
             records = [*due, *writes.all]
             if records:
                 self._prepare(clients, writes)
-                self._herder.ask(lambda: self._write(change, fenced, records))
+                self._herder.run_on_thread(lambda: self._write(change, fenced, records))
         elif writes.own:
             self._write_elsewhere(change, clients, fenced, writes)
         return handled
 
     def _fence(self, change: Change, clients: ConnectorClients) -> _Fencing:
         """Fences the producers; the fencing record is written together with the offsets."""
-        fencing = self._herder.ask(lambda: self._fencing(change))
+        fencing = self._herder.run_on_thread(lambda: self._fencing(change))
         try:
             self._sources.fence(clients, fencing.tasks)
         except ConnectError as error:
@@ -275,7 +275,7 @@ class ConnectorOffsets:
             with self._sources.logs.of(clients) as theirs:
                 writer = theirs.logs.writer(clients.transactional_id(0))
                 try:
-                    self._herder.ask(lambda: self._write(change, fenced, first))
+                    self._herder.run_on_thread(lambda: self._write(change, fenced, first))
                     writer.write(writes.own)
                 finally:
                     writer.close()
@@ -286,7 +286,7 @@ class ConnectorOffsets:
             raise RequestError(500, text) from error
         if writes.copies:
             try:
-                self._herder.ask(lambda: self._write(change, fenced, writes.copies))
+                self._herder.run_on_thread(lambda: self._write(change, fenced, writes.copies))
             except (RequestError, ConnectError) as error:
                 _log.warning("The offsets of %s are not copied: %s", change.name, error)
 
@@ -306,7 +306,7 @@ class ConnectorOffsets:
         )
         if any(offset is not None and offset < 0 for offset in wanted.values()):
             raise RequestError(500, f"Failed to modify offsets for sink connector {change.name}")
-        self._herder.ask(lambda: self._checked(change))
+        self._herder.run_on_thread(lambda: self._checked(change))
         try:
             self._move_group(clients, None if change.entries is None else wanted)
         except GroupActive as error:

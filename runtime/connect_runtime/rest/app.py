@@ -25,7 +25,7 @@ from connect_runtime.rest import wire
 from connect_runtime.rest.access import guarded
 from connect_runtime.rest.body_limit import read_body
 from connect_runtime.rest.connectors import Connectors
-from connect_runtime.rest.exchange import Ask, Reply, Resource, error_reply
+from connect_runtime.rest.exchange import Call, Reply, Resource, error_reply
 from connect_runtime.rest.lanes import Busy, Lane, Lanes
 from connect_runtime.rest.responses import JSON, response
 from connect_runtime.rest.settings import RestSettings
@@ -75,11 +75,11 @@ def create_app(
         return found is not None and name in found.connectors()
 
     resources: dict[tuple[str, str], Resource] = {
-        ("GET", "/"): lambda ask: Reply(
+        ("GET", "/"): lambda call: Reply(
             200, {"version": API_VERSION, "commit": commit, "kafka_cluster_id": cluster_id()}
         ),
-        ("GET", "/health"): lambda ask: _health(verbs()),
-        ("GET", "/runtime"): lambda ask: Reply(200, wire.runtime_json(started().runtime())),
+        ("GET", "/health"): lambda call: _health(verbs()),
+        ("GET", "/runtime"): lambda call: Reply(200, wire.runtime_json(started().runtime())),
         **Connectors(started).routes(),
         **plugins,
     }
@@ -126,14 +126,14 @@ def _endpoint(
             return _NOBODY
         if body and request.headers.get("content-type", "").split(";")[0].strip() != JSON:
             return response(error_reply(415, "HTTP 415 Unsupported Media Type"), media_type=None)
-        ask = Ask(
+        call = Call(
             path={key: unquote(value) for key, value in request.path_params.items()},
             query=request.query_params.multi_items(),
             body=body,
             base=f"{request.url.scheme}://{request.url.netloc}",
         )
         resource, lane = methods["GET" if request.method == "HEAD" else request.method]
-        return await _answered(request, lane, lambda: _answer(resource, ask))
+        return await _answered(request, lane, lambda: _answer(resource, call))
 
     return endpoint
 
@@ -159,10 +159,10 @@ async def _answered(request: Request, lane: Lane, answer: Callable[[], Response]
     return found
 
 
-def _answer(resource: Resource, ask: Ask) -> Response:
+def _answer(resource: Resource, call: Call) -> Response:
     """Maps errors as Connect does: its own to their status, all others to 500."""
     try:
-        return response(resource(ask))
+        return response(resource(call))
     except RequestError as error:
         return response(_refused(error))
     except ConnectError as error:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.rest import bodies, wire
-from connect_runtime.rest.exchange import Ask, Reply, Resource
+from connect_runtime.rest.exchange import Call, Reply, Resource
 from connect_runtime.storage.snapshots import TaskId
 
 # characters that Java's UriBuilder does not encode
@@ -24,11 +24,11 @@ class Connectors:
     """The resources, by method and path. `verbs` raises RequestError while there are none."""
 
     def __init__(self, verbs: Callable[[], Verbs]) -> None:
-        self._ask = verbs
+        self._current = verbs
 
     @property
     def _verbs(self) -> Verbs:
-        return self._ask()
+        return self._current()
 
     def routes(self) -> dict[tuple[str, str], Resource]:
         """Returns the resources; `{name}` is a connector, `{task}` a number."""
@@ -58,9 +58,9 @@ class Connectors:
             ("DELETE", f"{one}/offsets"): self.reset_offsets,
         }
 
-    def all(self, ask: Ask) -> Reply:
+    def all(self, call: Call) -> Reply:
         names = list(self._verbs.connectors())
-        expansions = ask.values("expand")
+        expansions = call.values("expand")
         if not expansions:
             return Reply(200, names)
         found = {}
@@ -85,8 +85,8 @@ class Connectors:
             return None
         return found
 
-    def create(self, ask: Ask) -> Reply:
-        request = bodies.create_request(ask.body)
+    def create(self, call: Call) -> Reply:
+        request = bodies.create_request(call.body)
         if "/" in request.name:
             raise RequestError(
                 400,
@@ -96,66 +96,66 @@ class Connectors:
         # validation refuses a null value, so it must get there
         config = cast("dict[str, str]", request.config)
         info = self._verbs.create(request.name, config, request.initial_state)
-        return _created(ask, request.name, wire.connector_info_json(info))
+        return _created(call, request.name, wire.connector_info_json(info))
 
-    def info(self, ask: Ask) -> Reply:
-        return Reply(200, wire.connector_info_json(self._verbs.info(ask.path["name"])))
+    def info(self, call: Call) -> Reply:
+        return Reply(200, wire.connector_info_json(self._verbs.info(call.path["name"])))
 
-    def delete(self, ask: Ask) -> Reply:
-        self._verbs.delete(ask.path["name"])
+    def delete(self, call: Call) -> Reply:
+        self._verbs.delete(call.path["name"])
         return Reply(204)
 
-    def config(self, ask: Ask) -> Reply:
-        return Reply(200, dict(self._verbs.config(ask.path["name"])))
+    def config(self, call: Call) -> Reply:
+        return Reply(200, dict(self._verbs.config(call.path["name"])))
 
-    def put_config(self, ask: Ask) -> Reply:
-        name = ask.path["name"]
-        config = cast("dict[str, str]", bodies.config_request(ask.body, name))
+    def put_config(self, call: Call) -> Reply:
+        name = call.path["name"]
+        config = cast("dict[str, str]", bodies.config_request(call.body, name))
         info, created = self._verbs.put_config(name, config)
         if created:
-            return _created(ask, name, wire.connector_info_json(info))
+            return _created(call, name, wire.connector_info_json(info))
         return Reply(200, wire.connector_info_json(info))
 
-    def patch_config(self, ask: Ask) -> Reply:
-        name = ask.path["name"]
+    def patch_config(self, call: Call) -> Reply:
+        name = call.path["name"]
         self._verbs.config(name)  # an unknown connector comes before a bad body
-        info = self._verbs.patch_config(name, bodies.patch_request(ask.body))
+        info = self._verbs.patch_config(name, bodies.patch_request(call.body))
         return Reply(200, wire.connector_info_json(info))
 
-    def status(self, ask: Ask) -> Reply:
-        return Reply(200, wire.connector_status_json(self._verbs.status(ask.path["name"])))
+    def status(self, call: Call) -> Reply:
+        return Reply(200, wire.connector_status_json(self._verbs.status(call.path["name"])))
 
-    def pause(self, ask: Ask) -> Reply:
-        self._verbs.pause(ask.path["name"])
+    def pause(self, call: Call) -> Reply:
+        self._verbs.pause(call.path["name"])
         return Reply(202)
 
-    def resume(self, ask: Ask) -> Reply:
-        self._verbs.resume(ask.path["name"])
+    def resume(self, call: Call) -> Reply:
+        self._verbs.resume(call.path["name"])
         return Reply(202)
 
-    def stop(self, ask: Ask) -> Reply:
-        self._verbs.stop(ask.path["name"])
+    def stop(self, call: Call) -> Reply:
+        self._verbs.stop(call.path["name"])
         return Reply(204)
 
-    def restart(self, ask: Ask) -> Reply:
+    def restart(self, call: Call) -> Reply:
         status = self._verbs.restart(
-            ask.path["name"],
-            include_tasks=ask.flag("includeTasks"),
-            only_failed=ask.flag("onlyFailed"),
+            call.path["name"],
+            include_tasks=call.flag("includeTasks"),
+            only_failed=call.flag("onlyFailed"),
         )
         if status is None:
             return Reply(204)
         return Reply(202, wire.connector_status_json(status))
 
-    def tasks(self, ask: Ask) -> Reply:
-        return Reply(200, wire.tasks_json(self._verbs.tasks(ask.path["name"])))
+    def tasks(self, call: Call) -> Reply:
+        return Reply(200, wire.tasks_json(self._verbs.tasks(call.path["name"])))
 
-    def internal(self, ask: Ask) -> Reply:
+    def internal(self, call: Call) -> Reply:
         """Refuses the requests that Apache's workers send each other; ours use topics."""
         raise RequestError(400, _UNSIGNED)
 
-    def task_status(self, ask: Ask) -> Reply:
-        task = _task(ask)
+    def task_status(self, call: Call) -> Reply:
+        task = _task(call)
         missing = RequestError(404, f"No status found for task {task}")
         try:
             found = self._verbs.status(task.connector).tasks.get(task.task)
@@ -165,34 +165,34 @@ class Connectors:
             raise missing
         return Reply(200, wire.task_status_json(task.task, found))
 
-    def restart_task(self, ask: Ask) -> Reply:
-        task = _task(ask)
+    def restart_task(self, call: Call) -> Reply:
+        task = _task(call)
         self._verbs.restart_task(task.connector, task.task)
         return Reply(204)
 
-    def topics(self, ask: Ask) -> Reply:
-        name = ask.path["name"]
+    def topics(self, call: Call) -> Reply:
+        name = call.path["name"]
         return Reply(200, {name: {"topics": list(self._verbs.topics(name))}})
 
-    def reset_topics(self, ask: Ask) -> Reply:
+    def reset_topics(self, call: Call) -> Reply:
         raise RequestError(403, "Topic tracking reset is disabled.")
 
-    def offsets(self, ask: Ask) -> Reply:
-        return Reply(200, wire.offsets_json(self._verbs.offsets(ask.path["name"])))
+    def offsets(self, call: Call) -> Reply:
+        return Reply(200, wire.offsets_json(self._verbs.offsets(call.path["name"])))
 
-    def alter_offsets(self, ask: Ask) -> Reply:
-        entries = bodies.offsets_request(ask.body)
-        return Reply(200, {"message": self._verbs.alter_offsets(ask.path["name"], entries)})
+    def alter_offsets(self, call: Call) -> Reply:
+        entries = bodies.offsets_request(call.body)
+        return Reply(200, {"message": self._verbs.alter_offsets(call.path["name"], entries)})
 
-    def reset_offsets(self, ask: Ask) -> Reply:
-        return Reply(200, {"message": self._verbs.reset_offsets(ask.path["name"])})
+    def reset_offsets(self, call: Call) -> Reply:
+        return Reply(200, {"message": self._verbs.reset_offsets(call.path["name"])})
 
 
-def _task(ask: Ask) -> TaskId:
-    if not ask.path["task"].isdecimal():
+def _task(call: Call) -> TaskId:
+    if not call.path["task"].isdecimal():
         raise RequestError(404, "HTTP 404 Not Found")
-    return TaskId(ask.path["name"], int(ask.path["task"]))
+    return TaskId(call.path["name"], int(call.path["task"]))
 
 
-def _created(ask: Ask, name: str, json: Any) -> Reply:
-    return Reply(201, json, {"Location": f"{ask.base}/connectors/{quote(name, safe=_UNQUOTED)}"})
+def _created(call: Call, name: str, json: Any) -> Reply:
+    return Reply(201, json, {"Location": f"{call.base}/connectors/{quote(name, safe=_UNQUOTED)}"})

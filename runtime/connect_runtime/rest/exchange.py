@@ -15,7 +15,7 @@ NOTHING: Final = _Nothing()
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Call:
     """A request: decoded path parameters, query parameters in order, the raw body. `base` is the
     scheme and host that the client used."""
 
@@ -43,7 +43,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Resource: TypeAlias = Callable[[Ask], Reply]
+Resource: TypeAlias = Callable[[Call], Reply]
 
 
 def error_reply(status: int, message: str | None) -> Reply:

@@ -11,7 +11,7 @@ from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import Plugin
 from connect_runtime.rest import bodies
-from connect_runtime.rest.exchange import Ask, Reply, Resource
+from connect_runtime.rest.exchange import Call, Reply, Resource
 from connect_runtime.rest.wire import UNDEFINED_VERSION, Json
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
 from connect_runtime.validation.validate import (
@@ -39,16 +39,16 @@ class ConnectorPlugins:
             ("PUT", "/connector-plugins/{plugin}/config/validate"): self.validate,
         }
 
-    def all(self, ask: Ask) -> Reply:
-        return Reply(200, plugins_json(connectors_only=ask.flag("connectorsOnly", default=True)))
+    def all(self, call: Call) -> Reply:
+        return Reply(200, plugins_json(connectors_only=call.flag("connectorsOnly", default=True)))
 
-    def definitions(self, ask: Ask) -> Reply:
-        return Reply(200, keys_json(ask.path["plugin"]))
+    def definitions(self, call: Call) -> Reply:
+        return Reply(200, keys_json(call.path["plugin"]))
 
-    def validate(self, ask: Ask) -> Reply:
-        config = bodies.validate_request(ask.body)
+    def validate(self, call: Call) -> Reply:
+        config = bodies.validate_request(call.body)
         included = config.get("connector.class")
-        path = ask.path["plugin"]
+        path = call.path["plugin"]
         if included is not None and not _same(included, path):
             raise RequestError(
                 400,

@@ -96,7 +96,7 @@ def test_what_is_being_done_when_the_asker_gives_up_is_answered() -> None:
         go_on.wait(10)
         return "done"
 
-    thread, answers = elsewhere(lambda: runtime.herder.ask(slow))
+    thread, answers = elsewhere(lambda: runtime.herder.run_on_thread(slow))
     ticking = threading.Thread(target=runtime.tick, daemon=True)
     wait_until(lambda: runtime.herder._events.qsize() == 1, what="the request")
     ticking.start()
