@@ -139,19 +139,10 @@ def _existence(compared: _Compared) -> Finding | None:
     desired = None if compared.spec is None else _THERE
     live = None if compared.live is None else _THERE
     since = compared.history.connectors.get(compared.name)
-    changed_in: ChangedIn | None
-    if compared.rename:
-        return Finding(
-            FindingKind.CONNECTOR,
-            compared.name,
-            ChangedIn.SPECS,
-            applied=applied,
-            desired=desired,
-            live=live,
-            detail=compared.rename,
-        )
-    detail: Detail | None = None
+    detail = compared.rename
     match applied, desired, live:
+        case _ if detail is not None:
+            changed_in, since = ChangedIn.SPECS, None
         case None, None, _:
             return Finding(FindingKind.UNMANAGED, compared.name, live=live, since=since)
         case Plain(), Plain(), None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import assert_never
 
 from connect_reconciler.model.actions import (
@@ -36,7 +35,7 @@ from connect_reconciler.model.config_values import Value, without_reserved
 from connect_reconciler.model.ledger import AppliedPin, RenameStage, Renaming
 from connect_reconciler.model.live import Kind, Live, LogRange
 from connect_reconciler.model.offsets import Offsets, TopicPartition
-from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.plan import Plan, grouped
 from connect_reconciler.model.preconditions import (
     Absent,
     Exists,
@@ -235,9 +234,8 @@ def check_plan(plan: Plan, live: Live) -> tuple[Diagnostic, ...]:
         hint = "make the plan again, with the same CONNECT_FINGERPRINT_KEY if you set one"
         return (Diagnostic("stale.key", what, hint=hint),)
     problems: list[Diagnostic] = []
-    for name, group in groupby(plan.actions, key=lambda action: action.connector):
-        actions = tuple(group)
-        state = state_before(name, actions, live, project=plan.project)
+    for actions in grouped(plan):
+        state = state_before(actions[0].connector, actions, live, project=plan.project)
         for action in actions:
             found = unmet(action, state)
             problems.extend(found)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import assert_never
 
 from connect_reconciler.model.actions import (
     Action,
@@ -206,79 +205,61 @@ def recreates(action: Action) -> bool:
 
 def reason_text(action: Action) -> str:
     """The reason as a sentence; of a plan that was loaded, the file's own."""
-    reason, name = action.reason, action.connector
+    reason = action.reason
     if reason.code is None or reason.text:
         return reason.text
-    old = action.renamed_from if isinstance(action, Create) else old_name(action)
-    keys = len(action.changes) if isinstance(action, ConfigAction) else 0
-    match reason.code:
-        case "new":
-            return "new"
-        case "deleted-outside":
-            return "deleted outside connect"
-        case "only-recorded":
-            return "an earlier apply recorded it, and it is not on the cluster"
-        case "renamed":
-            return f"renamed from {old}"
-        case "unowned":
-            return "on the cluster, and no project owns it"
-        case "keys-differ":
-            return f"{keys} {'key differs' if keys == 1 else 'keys differ'}"
-        case "state" if reason.state is None:
-            return f"state: {action.asks_for}"
-        case "state":
-            return f"state: {reason.state} → {action.asks_for}"
-        case "state-before":
-            return f"it was {action.asks_for} before"
-        case "state-of-old-name":
-            return f"{reason.old} was {action.asks_for} before"
-        case "held-by-an-apply":
-            return f"an earlier apply held it stopped; it was {action.asks_for} before"
-        case "held-and-now-stopped":
-            return "an earlier apply held it stopped; now its spec says so"
-        case "for-offsets":
-            return "offsets move only while it is stopped"
-        case "pin-new" | "pin-drifted":
-            return _of_pin(action, reason)
-        case "failed":
-            return "it failed, and only a restart ends that"
-        case "spec-gone":
-            return "its spec is gone"
-        case "spec-and-connector-gone":
-            return "its spec is gone, and so is the connector"
-        case "prevent-delete":
-            return f"prevent_delete: {'true' if _protects(action) else 'false'}"
-        case "continues":
-            return f"{name} is to go on where {old} stops"
-        case "carried":
-            return f"{name} has the offsets of {old}"
-        case "was-there":
-            return "it was there before"
-        case "was-not-there":
-            return "it was not there before"
-        case "was-only-begun":
-            return "its new name was only begun before"
-        case "had-this-name":
-            return f"its name was {name} before"
-        case "keys-were-different":
-            return f"{'1 key was' if keys == 1 else f'{keys} keys were'} different before"
-        case "was-protected":
-            return f"it was {'' if _protects(action) else 'not '}protected against deletion before"
-        case "offsets-were-others":
-            return "its offsets were others before"
-        case _:
-            assert_never(reason.code)
+    count = len(action.changes) if isinstance(action, ConfigAction) else 0
+    protects = isinstance(action, Protect) and action.prevent_delete
+    return REASONS[reason.code].format(
+        name=action.connector,
+        old=action.renamed_from if isinstance(action, Create) else old_name(action),
+        of_old=reason.old,
+        state=action.asks_for,
+        before="" if reason.state is None else f"{reason.state} → ",
+        keys="1 key" if count == 1 else f"{count} keys",
+        differ="differs" if count == 1 else "differ",
+        were="was" if count == 1 else "were",
+        protects=str(protects).lower(),
+        unprotected="" if protects else "not ",
+        pin=action.pin if isinstance(action, PinAction) else "",
+        to=_to(reason),
+    )
 
 
-def _of_pin(action: Action, reason: Reason) -> str:
-    pin = action.pin if isinstance(action, PinAction) else ""
-    if reason.code == "pin-drifted":
-        return f"its offsets are no longer those of pin {pin}, which holds it stopped"
+REASONS: Mapping[ReasonCode, str] = {
+    "new": "new",
+    "deleted-outside": "deleted outside connect",
+    "only-recorded": "an earlier apply recorded it, and it is not on the cluster",
+    "renamed": "renamed from {old}",
+    "unowned": "on the cluster, and no project owns it",
+    "keys-differ": "{keys} {differ}",
+    "state": "state: {before}{state}",
+    "state-before": "it was {state} before",
+    "state-of-old-name": "{of_old} was {state} before",
+    "held-by-an-apply": "an earlier apply held it stopped; it was {state} before",
+    "held-and-now-stopped": "an earlier apply held it stopped; now its spec says so",
+    "for-offsets": "offsets move only while it is stopped",
+    "pin-new": "pin {pin} is new{to}",
+    "pin-drifted": "its offsets are no longer those of pin {pin}, which holds it stopped",
+    "failed": "it failed, and only a restart ends that",
+    "spec-gone": "its spec is gone",
+    "spec-and-connector-gone": "its spec is gone, and so is the connector",
+    "prevent-delete": "prevent_delete: {protects}",
+    "continues": "{name} is to go on where {old} stops",
+    "carried": "{name} has the offsets of {old}",
+    # of a rollback
+    "was-there": "it was there before",
+    "was-not-there": "it was not there before",
+    "was-only-begun": "its new name was only begun before",
+    "had-this-name": "its name was {name} before",
+    "keys-were-different": "{keys} {were} different before",
+    "was-protected": "it was {unprotected}protected against deletion before",
+    "offsets-were-others": "its offsets were others before",
+}
+
+
+def _to(reason: Reason) -> str:
     if reason.to is None:
-        return f"pin {pin} is new"
+        return ""
     moment = "was when this was planned" if reason.resolved else "is now"
-    return f"pin {pin} is new, to {position_text(reason.to)} as it {moment}"
-
-
-def _protects(action: Action) -> bool:
-    return isinstance(action, Protect) and action.prevent_delete
+    return f", to {position_text(reason.to)} as it {moment}"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from string import Formatter
 from typing import get_args
 
-from connect_reconciler.model.reasons import EffectCode, as_effects, effect
+from connect_reconciler.model.reasons import EffectCode, ReasonCode, as_effects, effect
 from connect_reconciler.plan.consequences.explain import RULES
 from connect_reconciler.render.effects import SENTENCES, effect_text, lines_of_effects
+from connect_reconciler.render.words import REASONS
 
 
 def test_every_code_has_a_sentence() -> None:
     assert SENTENCES.keys() == set(get_args(EffectCode))
+    assert REASONS.keys() == set(get_args(ReasonCode))
 
 
 def test_a_rule_that_gives_a_code_alone_needs_no_more_to_be_told() -> None:

@@ -62,9 +62,7 @@ def count(field: str, unit: Unit) -> Measure:
 
     def measure(old: Offset, new: Offset) -> Step | None:
         before, after = whole(old.get(field)), whole(new.get(field))
-        if before is None or after is None:
-            return None
-        return _counted(before, after, unit)
+        return None if before is None or after is None else _counted(before, after, unit)
 
     return measure
 
