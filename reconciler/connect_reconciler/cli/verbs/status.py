@@ -7,6 +7,7 @@ REST. Configs hold secrets and are not shown.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,6 +32,26 @@ if TYPE_CHECKING:
 
 # Or these are the workers of another cluster, which `connect plan` would say
 _LOST = "no longer on the cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """`statuses` are those of connectors on the cluster, `absent` the rows of those in specs alone.
+    `left` counts the connectors that are not shown; `leader` None: nobody runs them."""
+
+    project: Project
+    owners: Owners
+    leader: str | None
+    view: View
+    statuses: Mapping[str, ConnectorStatus | None]
+    absent: Mapping[str, Row]
+    left: int
+
+    @property
+    def well(self) -> bool:
+        """Whether every connector is as it was asked to be."""
+        found = self.statuses.items()
+        return not self.absent and all(_is_well(self.view, n, self.leader, s) for n, s in found)
 
 
 def status(
@@ -65,8 +86,7 @@ def status(
         names = chosen(sorted([*ours, *absent]), Scope(tuple(target or ())))
         absent = {name: row for name, row in absent.items() if name in names}
         statuses = _statuses(view, [n for n in names if n not in absent], backend)
-    well = not absent and all(_is_well(view, n, leader, each) for n, each in statuses.items())
-    left = len(configs) - len(ours)
+    shown = _Shown(project, owners, leader, view, statuses, absent, len(configs) - len(ours))
     if owners.unread:
         progress(
             f"the ledger cannot be read, so owners come from specs and configs: {owners.unread}"
@@ -74,11 +94,10 @@ def status(
     if owners.specs is None:
         progress("the specs cannot be read (see `connect validate`), so all connectors are shown")
     if as_json:
-        _show_json(project, owners, leader, view, statuses, absent, left)
+        _show_json(shown)
     else:
-        shown = owners.by_name if whole else {}
-        _show(project, leader, view, statuses, absent, left, shown)
-    return ExitCode.FAILED if exit_code and not well else ExitCode.OK
+        _show(shown, with_owners=whole)
+    return ExitCode.FAILED if exit_code and not shown.well else ExitCode.OK
 
 
 def _absent(owners: Owners, configs: Collection[str]) -> dict[str, Row]:
@@ -105,52 +124,39 @@ def _is_well(view: View, name: str, leader: str | None, found: ConnectorStatus |
     return all(each.state is State.RUNNING for each in (found.connector, *found.tasks.values()))
 
 
-def _show(
-    project: Project,
-    leader: str | None,
-    view: View,
-    statuses: Mapping[str, ConnectorStatus | None],
-    absent: Mapping[str, Row],
-    left: int,
-    owner_of: Mapping[str, str],
-) -> None:
-    from dataclasses import replace
-
+def _show(shown: _Shown, *, with_owners: bool) -> None:
     from connect_reconciler.cli.connector_table import draw, short_of_slots
 
+    project, leader, owner_of = shown.project, shown.leader, shown.owners.by_name
     if leader is None:
         progress("no runtime is up: nothing runs now")
-    ours = leader is not None and project.uses_runtime
-    waiting = _waiting(project, leader) if ours and leader else None
-    there = {name: _row(view, name, leader, waiting, each) for name, each in statuses.items()}
-    rows = [row for _, row in sorted({**there, **absent}.items())]
-    if owner_of:
+    waiting = _waiting(project, leader) if leader and project.uses_runtime else None
+    found = {n: _row(shown.view, n, leader, waiting, each) for n, each in shown.statuses.items()}
+    rows = [row for _, row in sorted({**found, **shown.absent}.items())]
+    if with_owners and owner_of:
         rows = [replace(row, project=owner_of.get(row.name, "-")) for row in rows]
-    nobody = f"{project.name} has no connectors" if left else "there are no connectors"
+    nobody = f"{project.name} has no connectors" if shown.left else "there are no connectors"
     result(draw(rows, width=width()) if rows else nobody)
-    if left:
-        progress(f"not shown: {left} of other projects or unmanaged (--all lists them)")
+    if shown.left:
+        progress(f"not shown: {shown.left} of other projects or unmanaged (--all lists them)")
     if said := short_of_slots(rows):
         progress(said)
 
 
-def _show_json(
-    project: Project,
-    owners: Owners,
-    leader: str | None,
-    view: View,
-    statuses: Mapping[str, ConnectorStatus | None],
-    absent: Mapping[str, Row],
-    left: int,
-) -> None:
+def _show_json(shown: _Shown) -> None:
+    leader, owner_of = shown.leader, shown.owners.by_name
     found = {
-        name: _connector(view, name, owners.by_name.get(name), leader, each)
-        for name, each in statuses.items()
+        name: _connector(shown.view, name, owner_of.get(name), leader, each)
+        for name, each in shown.statuses.items()
     }
-    found |= {name: _missing(row, owners.by_name.get(name)) for name, row in absent.items()}
-    connectors = [each for _, each in sorted(found.items())]
+    found |= {name: _missing(row, owner_of.get(name)) for name, row in shown.absent.items()}
     result_json(
-        {"project": project.name, "leader": leader, "connectors": connectors, "not_shown": left}
+        {
+            "project": shown.project.name,
+            "leader": leader,
+            "connectors": [each for _, each in sorted(found.items())],
+            "not_shown": shown.left,
+        }
     )
 
 
@@ -205,8 +211,6 @@ def _row(
     waiting: Sequence[TaskId] | None,
     found: ConnectorStatus | None,
 ) -> Row:
-    from dataclasses import replace
-
     from connect_reconciler.cli.connector_table import Row, row_of
 
     asked = view.config.connectors[name]
