@@ -16,25 +16,7 @@ from connect_reconciler.ledger.records import (
     pin_record,
     rename_record,
 )
-from connect_reconciler.model.actions import (
-    Action,
-    Adopt,
-    AlterOffsets,
-    CarryOffsets,
-    Create,
-    Delete,
-    DeleteOld,
-    Forget,
-    Pause,
-    Protect,
-    ResetOffsets,
-    Restart,
-    Resume,
-    Stop,
-    StopOld,
-    UpdateConfig,
-    subject,
-)
+from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import Plain, Value
 from connect_reconciler.model.ledger import (
     AppliedPin,
@@ -70,11 +52,13 @@ class Context:
     env: str | None = None
 
 
-def records_before(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRecord, ...]:
+def records_before(
+    action: act.Action, ledger: LedgerState, context: Context
+) -> tuple[NewRecord, ...]:
     """Records that must be in the ledger when the action begins."""
-    name = subject(action)
+    name = act.subject(action)
     match action:
-        case Create(restore_to=restore_to):
+        case act.Create(restore_to=restore_to):
             # A connector that is created and then not recorded would have no owner, and one that
             # is created stopped would stay stopped
             owned = replace(_created(context), restore_to=restore_to, applied_ms=0)
@@ -86,16 +70,16 @@ def records_before(action: Action, ledger: LedgerState, context: Context) -> tup
                 *_rename_records(ledger, context.topic, name, renames, begun),
                 owned_record(context.topic, name, owned),
             )
-        case Stop(restore_to=restore_to) | StopOld(restore_to=restore_to):
+        case act.Stop(restore_to=restore_to) | act.StopOld(restore_to=restore_to):
             owned = replace(_owned(ledger, name, context), restore_to=restore_to)
             return (owned_record(context.topic, name, owned),)
-        case Delete():
+        case act.Delete():
             # It is stopped first, and may get a spec again before it is deleted
             known, target = ledger.connectors.get(name), context.live_state
             if known is None or target in (None, TargetState.STOPPED):
                 return ()
             return (owned_record(context.topic, name, replace(known, restore_to=target)),)
-        case Resume() | Pause():
+        case act.Resume() | act.Pause():
             # Its offsets may move from now on.
             pins, renames = ledger.pins_of(name), ledger.renames_of(name)
             let_go = {pin: replace(applied, held=False) for pin, applied in pins.items()}
@@ -105,34 +89,36 @@ def records_before(action: Action, ledger: LedgerState, context: Context) -> tup
                 *_rename_records(ledger, context.topic, name, renames, running),
             )
         case (
-            Adopt()
-            | UpdateConfig()
-            | AlterOffsets()
-            | ResetOffsets()
-            | CarryOffsets()
-            | DeleteOld()
-            | Restart()
-            | Protect()
-            | Forget()
+            act.Adopt()
+            | act.UpdateConfig()
+            | act.AlterOffsets()
+            | act.ResetOffsets()
+            | act.CarryOffsets()
+            | act.DeleteOld()
+            | act.Restart()
+            | act.Protect()
+            | act.Forget()
         ):
             return ()
         case _:
             assert_never(action)
 
 
-def records_after(action: Action, ledger: LedgerState, context: Context) -> tuple[NewRecord, ...]:
+def records_after(
+    action: act.Action, ledger: LedgerState, context: Context
+) -> tuple[NewRecord, ...]:
     """Records of what the action did."""
-    name, topic = subject(action), context.topic
+    name, topic = act.subject(action), context.topic
     match action:
-        case Create(restore_to=restore_to):
+        case act.Create(restore_to=restore_to):
             owned = replace(_created(context), restore_to=restore_to)
             if restore_to is None:
                 owned = replace(owned, state=context.state)
             return (owned_record(topic, name, owned),)
-        case Adopt():
+        case act.Adopt():
             state = context.state if context.state is context.live_state else None
             return (owned_record(topic, name, replace(_created(context), state=state)),)
-        case UpdateConfig():
+        case act.UpdateConfig():
             owned = replace(
                 _owned(ledger, name, context),
                 config=_recorded(context.config),
@@ -140,30 +126,30 @@ def records_after(action: Action, ledger: LedgerState, context: Context) -> tupl
                 env=context.env,
             )
             return (owned_record(topic, name, owned),)
-        case Stop(restore_to=restore_to):
+        case act.Stop(restore_to=restore_to):
             return () if restore_to is not None else _settled(name, ledger, context)
-        case Pause() | Resume():
+        case act.Pause() | act.Resume():
             return _settled(name, ledger, context)
-        case AlterOffsets(pin=pin, pin_hash=pin_hash, moves=moves, held=held):
+        case act.AlterOffsets(pin=pin, pin_hash=pin_hash, moves=moves, held=held):
             resolved = tuple(move.entry for move in moves)
             applied = AppliedPin(pin_hash, resolved, context.now_ms, held)
             return (pin_record(topic, name, pin, applied),)
-        case ResetOffsets(pin=pin, pin_hash=pin_hash, held=held):
+        case act.ResetOffsets(pin=pin, pin_hash=pin_hash, held=held):
             applied = AppliedPin(pin_hash, None, context.now_ms, held)
             return (pin_record(topic, name, pin, applied),)
-        case Protect(prevent_delete=prevent_delete):
+        case act.Protect(prevent_delete=prevent_delete):
             owned = replace(_owned(ledger, name, context), prevent_delete=prevent_delete)
             return (owned_record(topic, name, owned),)
-        case CarryOffsets(old=old):
+        case act.CarryOffsets(old=old):
             pins, renames = ledger.pins_of(name), ledger.renames_of(name)
             carried = {**renames, old: Renaming("carried", context.now_ms)}
             return (
                 *_pin_records(topic, name, pins, pins_once_carried(pins, ledger.pins_of(old))),
                 *_rename_records(ledger, topic, name, renames, carried),
             )
-        case Delete() | Forget() | DeleteOld():
+        case act.Delete() | act.Forget() | act.DeleteOld():
             return _forgotten(name, ledger, topic)
-        case Restart() | StopOld():
+        case act.Restart() | act.StopOld():
             return ()
         case _:
             assert_never(action)

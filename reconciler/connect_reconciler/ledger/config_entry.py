@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from connect_reconciler.ledger.records import FORMAT, rename_from_json, rename_to_json
+from connect_reconciler.ledger.records import FORMAT, rename_from_json, rename_to_json, target, text
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import (
@@ -23,7 +23,6 @@ from connect_runtime.rest import wire
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.partitions import partition_key
-from connect_specs.states import TargetState
 
 _MARK_CHARS = 16
 _WITH_RENAMES = 2
@@ -56,7 +55,7 @@ def dump_entry(entry: Entry | None) -> str:
         return ""
     owned = entry.owned
     renames = {old: rename_to_json(each) for old, each in entry.renames.items()}
-    text = orjson.dumps(
+    found = orjson.dumps(
         {
             # A version that does not know renames must refuse an entry with one
             **({"v": _WITH_RENAMES, "renames": renames} if renames else {"v": FORMAT}),
@@ -72,7 +71,7 @@ def dump_entry(entry: Entry | None) -> str:
         option=orjson.OPT_SORT_KEYS,
     ).decode()
     # Connect must not replace ${provider:path:key} in here by secrets
-    return text.replace("$", "\\u0024")
+    return found.replace("$", "\\u0024")
 
 
 def offsets_mark(offsets: Iterable[OffsetEntry]) -> str:
@@ -138,32 +137,31 @@ def still_held(ledger: LedgerState, went_on: Callable[[str, str], bool]) -> Ledg
     )
 
 
-def load_entry(name: str, text: str) -> Entry:
+def load_entry(name: str, written: str) -> Entry:
     """The entry in a connector's config. Raises LedgerUnreadable."""
     try:
-        value = orjson.loads(text)
+        value = orjson.loads(written)
         if not isinstance(value, dict) or value.get("v") not in (FORMAT, _WITH_RENAMES):
             raise ValueError
-        held = value["held_from"]
         owned = Owned(
-            project=_text(value["project"]),
-            config={_text(key): _text(each) for key, each in value["config"].items()},
+            project=text(value["project"]),
+            config={text(key): text(each) for key, each in value["config"].items()},
             state=None,
             prevent_delete=value["prevent_delete"] is True,
-            restore_to=None if held is None else TargetState(held),
+            restore_to=target(value["held_from"]),
             applied_ms=int(value["applied_ms"]),
             # Older entries do not say
-            resuming=None if value.get("resuming") is None else _text(value["resuming"]),
-            env=None if value.get("env") is None else _text(value["env"]),
+            resuming=None if value.get("resuming") is None else text(value["resuming"]),
+            env=None if value.get("env") is None else text(value["env"]),
         )
         renames = {
-            _text(old): rename_from_json(each) for old, each in value.get("renames", {}).items()
+            text(old): rename_from_json(each) for old, each in value.get("renames", {}).items()
         }
         pins: dict[str, AppliedPin] = {}
         for pin, each in value["pins"].items():
             applied = _pin(each)
             # Earlier versions recorded a rename as a pin
-            rename = renaming_of(_text(pin), applied)
+            rename = renaming_of(text(pin), applied)
             if rename is None:
                 pins[pin] = applied
             else:
@@ -194,14 +192,8 @@ def _pin_json(applied: AppliedPin) -> dict[str, Any]:
 def _pin(value: Mapping[str, Any]) -> AppliedPin:
     resolved = value["resolved"]
     return AppliedPin(
-        content_hash=_text(value["content_hash"]),
+        content_hash=text(value["content_hash"]),
         resolved=None if resolved is None else wire.offsets_from_json(resolved),
         applied_ms=int(value["applied_ms"]),
         held=value["held"] is True,
     )
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value

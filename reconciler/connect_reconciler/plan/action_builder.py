@@ -8,24 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connect_reconciler.model.actions import (
-    Adopt,
-    AlterOffsets,
-    CarryOffsets,
-    Create,
-    Delete,
-    DeleteOld,
-    Forget,
-    OffsetMove,
-    Pause,
-    Protect,
-    ResetOffsets,
-    Restart,
-    Resume,
-    Stop,
-    StopOld,
-    UpdateConfig,
-)
+from connect_reconciler.model import actions as act
 from connect_reconciler.model.live import LiveConnector
 from connect_reconciler.model.offsets import Offsets, TopicPartition, sink_offset, sink_partition
 from connect_reconciler.model.reasons import Effect, Effects, Reason, effect
@@ -60,7 +43,7 @@ class ActionBuilder:
         """The connector's name."""
         return self.changes.name
 
-    def create(self, initial: TargetState, restore_to: TargetState | None) -> Create:
+    def create(self, initial: TargetState, restore_to: TargetState | None) -> act.Create:
         """Its first state is `initial`; `restore_to` if it waits there for its offsets."""
         owned = self.changes.owned
         reason = Reason("new")
@@ -73,7 +56,7 @@ class ActionBuilder:
             effects.append(effect("created-in-state", state=initial.value))
         if self.changes.pin is None:
             effects += self._beginning()
-        return Create(
+        return act.Create(
             connector=self.name,
             reason=reason,
             effects=tuple(effects),
@@ -82,13 +65,15 @@ class ActionBuilder:
             restore_to=restore_to,
         )
 
-    def adopt(self) -> Adopt:
+    def adopt(self) -> act.Adopt:
         """It is live and unowned, and has a spec."""
-        return Adopt(connector=self.name, reason=Reason("unowned"), effects=(effect("adopted"),))
+        return act.Adopt(
+            connector=self.name, reason=Reason("unowned"), effects=(effect("adopted"),)
+        )
 
-    def update_config(self) -> UpdateConfig:
+    def update_config(self) -> act.UpdateConfig:
         """The whole config, with what changes in it."""
-        return UpdateConfig(
+        return act.UpdateConfig(
             connector=self.name,
             reason=Reason("keys-differ"),
             effects=summary(self.changes),
@@ -96,25 +81,25 @@ class ActionBuilder:
             changes=self.changes.config,
         )
 
-    def stop(self, restore_to: TargetState | None) -> Stop:
+    def stop(self, restore_to: TargetState | None) -> act.Stop:
         """Until its spec changes, or only while its offsets move."""
         lasting = restore_to is None
-        return Stop(
+        return act.Stop(
             connector=self.name,
             reason=self._state_reason() if lasting else Reason("for-offsets"),
             effects=(effect("tasks-end"),) if lasting else (),
             restore_to=restore_to,
         )
 
-    def stay_stopped(self) -> Stop:
+    def stay_stopped(self) -> act.Stop:
         """Stopped already, but by an apply that meant to bring it back."""
-        return Stop(
+        return act.Stop(
             connector=self.name,
             reason=Reason("held-and-now-stopped"),
             effects=(effect("stays-stopped"),),
         )
 
-    def alter_offsets(self, pin: PinChange) -> AlterOffsets | ResetOffsets:
+    def alter_offsets(self, pin: PinChange) -> act.AlterOffsets | act.ResetOffsets:
         """The pin's offsets, or none at all."""
         reason = Reason("pin-new")
         asked = self.changes.spec.pin if self.changes.spec else None
@@ -126,9 +111,9 @@ class ActionBuilder:
         entries = moving.before.removed() if pin.entries is None else pin.entries
         moves = tuple(move(entry, moving) for entry in sorted(entries, key=_in_order))
         effects = totals(moves)
-        kind: type[AlterOffsets | ResetOffsets] = AlterOffsets
+        kind: type[act.AlterOffsets | act.ResetOffsets] = act.AlterOffsets
         if pin.entries is None:
-            kind = ResetOffsets
+            kind = act.ResetOffsets
             effects = effects or (() if moves else self._nothing_to_forget())
         return kind(
             connector=self.name,
@@ -140,27 +125,27 @@ class ActionBuilder:
             held=pin.held,
         )
 
-    def pause(self) -> Pause:
+    def pause(self) -> act.Pause:
         """As its spec says, or to the state before the apply."""
         effects: Effects = (effect("tasks-idle"),)
         if self._stopped_before():
             effects = () if self.changes.moves_offsets else (effect("no-tasks"),)
-        return Pause(connector=self.name, reason=self._state_reason(), effects=effects)
+        return act.Pause(connector=self.name, reason=self._state_reason(), effects=effects)
 
-    def resume(self) -> Resume:
+    def resume(self) -> act.Resume:
         """As its spec says, or to the state before the apply."""
         effects: Effects = (effect("tasks-start" if self._stopped_before() else "goes-on"),)
         if self.changes.moves_offsets:
             effects = ()  # the moves say where
-        return Resume(connector=self.name, reason=self._state_reason(), effects=effects)
+        return act.Resume(connector=self.name, reason=self._state_reason(), effects=effects)
 
-    def restart(self) -> Restart:
+    def restart(self) -> act.Restart:
         """Its tasks failed, and neither a pause nor a resume changes that."""
-        return Restart(
+        return act.Restart(
             connector=self.name, reason=Reason("failed"), effects=(effect("failed-tasks-start"),)
         )
 
-    def delete(self) -> Delete:
+    def delete(self) -> act.Delete:
         """This project owns it, and its spec was removed."""
         effects = [effect("offsets-stay")]
         if self.changes.kind == "sink" and self.changes.live is not None:
@@ -168,19 +153,19 @@ class ActionBuilder:
             effects = [effect("group-keeps-offsets", group=group)]
         if self.context.live.ledger.pins_of(self.name):
             effects.append(effect("pins-forgotten"))
-        return Delete(connector=self.name, reason=Reason("spec-gone"), effects=tuple(effects))
+        return act.Delete(connector=self.name, reason=Reason("spec-gone"), effects=tuple(effects))
 
-    def forget(self) -> Forget:
+    def forget(self) -> act.Forget:
         """This project owns it, and neither spec nor connector exists."""
-        return Forget(
+        return act.Forget(
             connector=self.name,
             reason=Reason("spec-and-connector-gone"),
             effects=(effect("only-the-ledger"),),
         )
 
-    def protect(self, *, prevent_delete: bool) -> Protect:
+    def protect(self, *, prevent_delete: bool) -> act.Protect:
         """Sets or lifts its protection against deletion."""
-        return Protect(
+        return act.Protect(
             connector=self.name,
             reason=Reason("prevent-delete"),
             effects=(effect("protected" if prevent_delete else "not-protected"),),
@@ -252,7 +237,7 @@ class RenameBuilder(ActionBuilder):
 
     rename: Rename
 
-    def stop_old(self) -> StopOld:
+    def stop_old(self) -> act.StopOld:
         """Its offsets must stand still before they are carried."""
         old, connector = self.rename.old, self.rename.live
         restore_to = self._old_target()
@@ -261,7 +246,7 @@ class RenameBuilder(ActionBuilder):
             effects.append(effect("old-stays-stopped"))
         if self.rename.owned is None:
             effects.append(effect("old-adopted"))
-        return StopOld(
+        return act.StopOld(
             connector=self.name,
             reason=Reason("renamed"),
             effects=tuple(effects),
@@ -269,10 +254,10 @@ class RenameBuilder(ActionBuilder):
             restore_to=restore_to,
         )
 
-    def create(self, initial: TargetState, restore_to: TargetState | None) -> Create:
+    def create(self, initial: TargetState, restore_to: TargetState | None) -> act.Create:
         """The new name, with the old one's config but for what its spec changes."""
         old = self.rename.old
-        return Create(
+        return act.Create(
             connector=self.name,
             reason=Reason("renamed"),
             effects=(effect("created-for-old", old=old), *self._config()),
@@ -283,7 +268,7 @@ class RenameBuilder(ActionBuilder):
             changes=self.changes.moved,
         )
 
-    def carry(self) -> CarryOffsets:
+    def carry(self) -> act.CarryOffsets:
         """All offsets of the old name, and no others."""
         name, old = self.name, self.rename.old
         moves = tuple(sorted(self._moves(), key=lambda move: partition_key(move.entry.partition)))
@@ -297,11 +282,11 @@ class RenameBuilder(ActionBuilder):
             self._beyond(move.entry) for move in moves
         ):
             effects = (effect("carried-exactly", count=count),)
-        return CarryOffsets(
+        return act.CarryOffsets(
             connector=name, reason=Reason("continues"), effects=effects, old=old, moves=moves
         )
 
-    def delete_old(self) -> DeleteOld:
+    def delete_old(self) -> act.DeleteOld:
         """The old name, once the new one has its offsets."""
         name, old, connector = self.name, self.rename.old, self.rename.live
         reset = connector is not None and not self._shared_group(connector)
@@ -325,7 +310,7 @@ class RenameBuilder(ActionBuilder):
             ]
         if self.context.live.ledger.pins_of(old):
             effects.append(effect("old-pins-count", name=name))
-        return DeleteOld(
+        return act.DeleteOld(
             connector=name, reason=Reason("carried"), effects=tuple(effects), old=old, reset=reset
         )
 
@@ -342,7 +327,7 @@ class RenameBuilder(ActionBuilder):
             return (effect("config-of-old", old=self.rename.old),)
         return tuple(dict.fromkeys(each for change in found for each in change.effects))
 
-    def _moves(self) -> list[OffsetMove]:
+    def _moves(self) -> list[act.OffsetMove]:
         """Each partition of the old name, and what an earlier connector of the new name left."""
         name = self.name
         left = self.context.live.offsets_of(name)
@@ -357,13 +342,13 @@ class RenameBuilder(ActionBuilder):
                 later=None if reading(self.rename.live) is None else effect("or-later"),
                 beyond=self._beyond(entry),
             )
-            found.append(OffsetMove(entry, was, goes_on, "same"))
+            found.append(act.OffsetMove(entry, was, goes_on, "same"))
         for was in left:
             if was.partition not in carried:
                 label, offset = label_of(was.partition), place_of(was)
                 left_over = effect("left-by-earlier", partition=label, offset=offset, name=name)
                 gone = OffsetEntry(was.partition, None)
-                found.append(OffsetMove(gone, was, left_over, "forgotten"))
+                found.append(act.OffsetMove(gone, was, left_over, "forgotten"))
         return found
 
     def _beyond(self, entry: OffsetEntry) -> Effect | None:

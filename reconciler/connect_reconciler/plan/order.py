@@ -17,42 +17,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import assert_never
 
-from connect_reconciler.model.actions import (
-    Action,
-    Adopt,
-    AlterOffsets,
-    CarryOffsets,
-    Create,
-    Delete,
-    DeleteOld,
-    Forget,
-    Pause,
-    PinAction,
-    Protect,
-    ResetOffsets,
-    Restart,
-    Resume,
-    Stop,
-    StopOld,
-    UpdateConfig,
-)
+from connect_reconciler.model import actions as act
+from connect_reconciler.model import preconditions as pre
 from connect_reconciler.model.config_values import Secret
 from connect_reconciler.model.ledger import carried
 from connect_reconciler.model.offsets import sink_offset, sink_partition
-from connect_reconciler.model.preconditions import (
-    Absent,
-    Exists,
-    InsideLog,
-    NotProtected,
-    OfOld,
-    OldCondition,
-    OwnerIs,
-    PinNotRecorded,
-    PinRecorded,
-    Precondition,
-    RenameRecorded,
-    TargetIs,
-)
 from connect_reconciler.model.secrets import config_fingerprint
 from connect_reconciler.plan.action_builder import ActionBuilder, RenameBuilder
 from connect_reconciler.plan.context import Context
@@ -62,32 +31,32 @@ from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
 
 
-def ordered(changes: Iterable[ConnectorDiff], context: Context) -> tuple[Action, ...]:
+def ordered(changes: Iterable[ConnectorDiff], context: Context) -> tuple[act.Action, ...]:
     """The actions of all connectors, grouped by connector, each with what it relies on."""
     groups = [(each.name, _with_preconditions(each, context)) for each in changes]
     groups.sort(key=lambda group: (rank(group[1]), group[0]))
     return tuple(action for _, actions in groups for action in actions)
 
 
-def rank(actions: tuple[Action, ...]) -> int:
+def rank(actions: tuple[act.Action, ...]) -> int:
     """R6, within which names decide, and an apply takes several connectors at a time.
 
     Deleting first loses nothing: offsets outlive a connector.
     """
-    ends = (Delete, Forget)
+    ends = (act.Delete, act.Forget)
     if any(isinstance(action, ends) for action in actions):
         return 0
-    if actions and isinstance(actions[0], Create):
+    if actions and isinstance(actions[0], act.Create):
         return 3
-    if any(isinstance(action, Stop) and action.restore_to is None for action in actions):
+    if any(isinstance(action, act.Stop) and action.restore_to is None for action in actions):
         return 1
-    return 1 if any(isinstance(action, Pause) for action in actions) else 2
+    return 1 if any(isinstance(action, act.Pause) for action in actions) else 2
 
 
-def _with_preconditions(changes: ConnectorDiff, context: Context) -> tuple[Action, ...]:
+def _with_preconditions(changes: ConnectorDiff, context: Context) -> tuple[act.Action, ...]:
     steps = tuple(_steps(changes, context))
     state = state_before(changes.name, steps, context.live, project=context.desired.project)
-    actions: list[Action] = []
+    actions: list[act.Action] = []
     for bare in steps:
         action = replace(bare, requires=_requires(bare, state, changes))
         actions.append(action)
@@ -95,7 +64,7 @@ def _with_preconditions(changes: ConnectorDiff, context: Context) -> tuple[Actio
     return tuple(actions)
 
 
-def _steps(changes: ConnectorDiff, context: Context) -> Iterator[Action]:
+def _steps(changes: ConnectorDiff, context: Context) -> Iterator[act.Action]:
     builder = ActionBuilder(changes, context)
     if changes.rename is None:
         yield from _own_steps(changes, builder)
@@ -114,7 +83,7 @@ def _steps(changes: ConnectorDiff, context: Context) -> Iterator[Action]:
         yield renaming.delete_old()
 
 
-def _own_steps(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action]:
+def _own_steps(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[act.Action]:
     match changes.existence:
         case "delete":
             yield builder.delete()
@@ -128,7 +97,7 @@ def _own_steps(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Actio
             assert_never(changes.existence)
 
 
-def _creation(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action]:
+def _creation(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[act.Action]:
     held = changes.moves_offsets and changes.goal is not TargetState.STOPPED
     initial = TargetState.STOPPED if held else changes.goal
     yield builder.create(initial, changes.goal if held else None)
@@ -137,7 +106,7 @@ def _creation(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action
     yield from _go_to(changes.goal, initial, builder)
 
 
-def _update(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action]:
+def _update(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[act.Action]:
     if changes.live is None:
         return
     if changes.existence == "adopt":
@@ -173,19 +142,19 @@ def _held(changes: ConnectorDiff) -> bool:
     return changes.owned is not None and changes.owned.restore_to is not None
 
 
-def _protection(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action]:
+def _protection(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[act.Action]:
     if changes.prevent_delete is not None:
         yield builder.protect(prevent_delete=changes.prevent_delete)
 
 
-def _offsets(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[Action]:
+def _offsets(changes: ConnectorDiff, builder: ActionBuilder) -> Iterator[act.Action]:
     if isinstance(builder, RenameBuilder):
         yield builder.carry()
     if changes.pin is not None:
         yield builder.alter_offsets(changes.pin)
 
 
-def _go_to(goal: TargetState, target: TargetState, builder: ActionBuilder) -> Iterator[Action]:
+def _go_to(goal: TargetState, target: TargetState, builder: ActionBuilder) -> Iterator[act.Action]:
     if goal is target:
         return
     match goal:
@@ -200,58 +169,66 @@ def _go_to(goal: TargetState, target: TargetState, builder: ActionBuilder) -> It
 
 
 def _requires(
-    action: Action, state: ConnectorState, changes: ConnectorDiff
-) -> tuple[Precondition, ...]:
+    action: act.Action, state: ConnectorState, changes: ConnectorDiff
+) -> tuple[pre.Precondition, ...]:
     """What the action relies on, in the state that the plan predicts there."""
-    owner = OwnerIs(state.owner)
+    owner = pre.OwnerIs(state.owner)
     match action:
-        case Create():
-            return (Absent(), owner)
-        case Forget():
-            return (Absent(), owner)
-        case Protect():
+        case act.Create():
+            return (pre.Absent(), owner)
+        case act.Forget():
+            return (pre.Absent(), owner)
+        case act.Protect():
             return (owner,)
-        case Adopt() | UpdateConfig():
+        case act.Adopt() | act.UpdateConfig():
             return (_exists(state, changes), *_stopped(action, state), owner)
-        case Stop() | Restart():
+        case act.Stop() | act.Restart():
             return (_exists(state, changes), *_target(state), owner)
-        case Delete():
-            return (_exists(state, changes), owner, NotProtected())
-        case StopOld() | CarryOffsets() | DeleteOld():
+        case act.Delete():
+            return (_exists(state, changes), owner, pre.NotProtected())
+        case act.StopOld() | act.CarryOffsets() | act.DeleteOld():
             return _requires_of_rename(action, state, changes)
-        case AlterOffsets() | ResetOffsets():
-            pin: Precondition = PinNotRecorded(action.pin)
+        case act.AlterOffsets() | act.ResetOffsets():
+            pin: pre.Precondition = pre.PinNotRecorded(action.pin)
             if action.pin in state.pins:
-                pin = PinRecorded(action.pin, action.pin_hash)
+                pin = pre.PinRecorded(action.pin, action.pin_hash)
             return (_exists(state, changes), *_target(state), owner, pin, *_inside(action, state))
-        case Pause() | Resume():
+        case act.Pause() | act.Resume():
             return (_exists(state, changes), *_target(state), owner, *_recorded(state, changes))
         case _:
             assert_never(action)
 
 
 def _requires_of_rename(
-    action: StopOld | CarryOffsets | DeleteOld, state: ConnectorState, changes: ConnectorDiff
-) -> tuple[Precondition, ...]:
+    action: act.StopOld | act.CarryOffsets | act.DeleteOld,
+    state: ConnectorState,
+    changes: ConnectorDiff,
+) -> tuple[pre.Precondition, ...]:
     old = state.old
     assert old is not None
-    there: tuple[OldCondition, ...] = (Absent(),)
+    there: tuple[pre.OldCondition, ...] = (pre.Absent(),)
     if old.config is not None:
         there = (_exists(old, changes), *_target(old))
-    of_old = (*(OfOld(each) for each in there), OfOld(OwnerIs(old.owner)))
+    of_old = (*(pre.OfOld(each) for each in there), pre.OfOld(pre.OwnerIs(old.owner)))
     match action:
-        case StopOld():
-            return (*of_old, OfOld(NotProtected()))
-        case CarryOffsets():
-            begun = RenameRecorded(old.name, "begun")
-            return (_exists(state, changes), *_target(state), OwnerIs(state.owner), begun, *of_old)
-        case DeleteOld():
-            return (RenameRecorded(old.name, "carried"), *of_old, OfOld(NotProtected()))
+        case act.StopOld():
+            return (*of_old, pre.OfOld(pre.NotProtected()))
+        case act.CarryOffsets():
+            begun = pre.RenameRecorded(old.name, "begun")
+            return (
+                _exists(state, changes),
+                *_target(state),
+                pre.OwnerIs(state.owner),
+                begun,
+                *of_old,
+            )
+        case act.DeleteOld():
+            return (pre.RenameRecorded(old.name, "carried"), *of_old, pre.OfOld(pre.NotProtected()))
         case _:
             assert_never(action)
 
 
-def _exists(state: ConnectorState, changes: ConnectorDiff) -> Exists:
+def _exists(state: ConnectorState, changes: ConnectorDiff) -> pre.Exists:
     config = state.config or {}
     leaving_out: tuple[str, ...] = ()
     if state.key is None:
@@ -262,39 +239,41 @@ def _exists(state: ConnectorState, changes: ConnectorDiff) -> Exists:
             )
         )
     mark = config_fingerprint(config, connector=state.name, key=state.key, leaving_out=leaving_out)
-    return Exists(mark, leaving_out)
+    return pre.Exists(mark, leaving_out)
 
 
-def _target(state: ConnectorState) -> tuple[TargetIs, ...]:
-    return () if state.target is None else (TargetIs(state.target),)
+def _target(state: ConnectorState) -> tuple[pre.TargetIs, ...]:
+    return () if state.target is None else (pre.TargetIs(state.target),)
 
 
-def _stopped(action: Adopt | UpdateConfig, state: ConnectorState) -> tuple[TargetIs, ...]:
+def _stopped(
+    action: act.Adopt | act.UpdateConfig, state: ConnectorState
+) -> tuple[pre.TargetIs, ...]:
     """A config may change in any state, but where offsets follow it must not run them."""
-    if isinstance(action, UpdateConfig) and state.target is TargetState.STOPPED:
+    if isinstance(action, act.UpdateConfig) and state.target is TargetState.STOPPED:
         return _target(state)
     return ()
 
 
-def _inside(action: PinAction, state: ConnectorState) -> Iterator[InsideLog]:
-    if isinstance(action, ResetOffsets):
+def _inside(action: act.PinAction, state: ConnectorState) -> Iterator[pre.InsideLog]:
+    if isinstance(action, act.ResetOffsets):
         return
     for move in action.moves:
         partition, offset = sink_partition(move.entry.partition), sink_offset(move.entry.offset)
         log = None if partition is None else state.logs.get(partition)
         # Below the log's start is allowed, with a warning: nothing there can be relied on
         if partition and log and offset is not None and offset >= log.earliest:
-            yield InsideLog(partition, offset)
+            yield pre.InsideLog(partition, offset)
 
 
 def _recorded(
     state: ConnectorState, changes: ConnectorDiff
-) -> tuple[PinRecorded | RenameRecorded, ...]:
-    found: list[PinRecorded | RenameRecorded] = []
+) -> tuple[pre.PinRecorded | pre.RenameRecorded, ...]:
+    found: list[pre.PinRecorded | pre.RenameRecorded] = []
     if changes.rename is not None and carried(state.renames, changes.rename.old):
-        found.append(RenameRecorded(changes.rename.old, "carried"))
+        found.append(pre.RenameRecorded(changes.rename.old, "carried"))
     pin = changes.spec.pin if changes.spec else None
     applied = None if pin is None else state.pins.get(pin.id)
     if pin is not None and applied is not None and applied.content_hash == content_hash(pin):
-        found.append(PinRecorded(pin.id, applied.content_hash))
+        found.append(pre.PinRecorded(pin.id, applied.content_hash))
     return tuple(found)

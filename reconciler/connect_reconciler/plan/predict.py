@@ -11,44 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from connect_reconciler.model.actions import (
-    Action,
-    Adopt,
-    AlterOffsets,
-    CarryOffsets,
-    Create,
-    Delete,
-    DeleteOld,
-    Forget,
-    Pause,
-    PinAction,
-    Protect,
-    ResetOffsets,
-    Restart,
-    Resume,
-    Stop,
-    StopOld,
-    UpdateConfig,
-    old_name,
-)
+from connect_reconciler.model import actions as act
+from connect_reconciler.model import preconditions as pre
 from connect_reconciler.model.config_values import Value, without_reserved
 from connect_reconciler.model.ledger import AppliedPin, RenameStage, Renaming
 from connect_reconciler.model.live import Kind, Live, LogRange
 from connect_reconciler.model.offsets import Offsets, TopicPartition
 from connect_reconciler.model.plan import Plan, grouped
-from connect_reconciler.model.preconditions import (
-    Absent,
-    Exists,
-    InsideLog,
-    NotProtected,
-    OfOld,
-    OwnerIs,
-    PinNotRecorded,
-    PinRecorded,
-    Precondition,
-    RenameRecorded,
-    TargetIs,
-)
 from connect_reconciler.model.reasons import NO_REASON
 from connect_reconciler.model.secrets import ConfigRedactor, config_fingerprint, key_id, redacted
 from connect_specs.desired import OffsetEntry
@@ -95,11 +64,11 @@ class ConnectorState:
 
 
 def state_before(
-    name: str, actions: Iterable[Action], live: Live, *, project: str
+    name: str, actions: Iterable[act.Action], live: Live, *, project: str
 ) -> ConnectorState:
     """The connector as it was observed, with the one that its actions rename to it, if any."""
     state = state_of(name, live, project=project)
-    old = next((old for old in map(old_name, actions) if old is not None), None)
+    old = next((old for old in map(act.old_name, actions) if old is not None), None)
     return state if old is None else replace(state, old=state_of(old, live, project=project))
 
 
@@ -127,10 +96,10 @@ def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
     )
 
 
-def predict(state: ConnectorState, action: Action) -> ConnectorState:
+def predict(state: ConnectorState, action: act.Action) -> ConnectorState:
     """The connector and its ledger records once the action is done."""
     match action:
-        case Create(config=config, initial_state=target, restore_to=restore_to):
+        case act.Create(config=config, initial_state=target, restore_to=restore_to):
             return replace(
                 state,
                 config=config,
@@ -140,29 +109,29 @@ def predict(state: ConnectorState, action: Action) -> ConnectorState:
                 pins=pins_once_created(state.pins, action),
                 renames=renames_once_created(action),
             )
-        case Adopt():
+        case act.Adopt():
             return replace(state, owner=state.project)
-        case UpdateConfig(config=config, changes=changes):
+        case act.UpdateConfig(config=config, changes=changes):
             moved = changes_place(state.kind, (change.key for change in changes))
             return replace(state, config=config, offsets=Offsets() if moved else state.offsets)
-        case Stop(restore_to=restore_to):
+        case act.Stop(restore_to=restore_to):
             return replace(state, target=TargetState.STOPPED, restore_to=restore_to)
-        case AlterOffsets(moves=moves):
+        case act.AlterOffsets(moves=moves):
             entries = tuple(move.entry for move in moves)
             return replace(_recorded(state, action, entries), offsets=state.offsets.after(entries))
-        case ResetOffsets():
+        case act.ResetOffsets():
             return replace(_recorded(state, action, None), offsets=Offsets())
-        case StopOld() | CarryOffsets() | DeleteOld():
+        case act.StopOld() | act.CarryOffsets() | act.DeleteOld():
             return _renamed(state, action)
-        case Pause():
+        case act.Pause():
             return replace(_let_go(state), target=TargetState.PAUSED)
-        case Resume():
+        case act.Resume():
             return replace(_let_go(state), target=TargetState.RUNNING)
-        case Restart():
+        case act.Restart():
             return state
-        case Protect(prevent_delete=prevent_delete):
+        case act.Protect(prevent_delete=prevent_delete):
             return replace(state, prevent_delete=prevent_delete)
-        case Delete() | Forget():
+        case act.Delete() | act.Forget():
             return ConnectorState(
                 state.name, state.project, offsets=state.offsets, logs=state.logs, key=state.key
             )
@@ -170,37 +139,37 @@ def predict(state: ConnectorState, action: Action) -> ConnectorState:
             assert_never(action)
 
 
-def check(precondition: Precondition, state: ConnectorState) -> Diagnostic | None:
+def check(precondition: pre.Precondition, state: ConnectorState) -> Diagnostic | None:
     """What is wrong if the precondition does not hold in this state."""
     match precondition:
-        case Exists():
+        case pre.Exists():
             return _check_exists(precondition, state)
-        case Absent():
+        case pre.Absent():
             broken = state.config is not None and "the connector exists already"
-        case TargetIs(state=target):
+        case pre.TargetIs(state=target):
             now = state.target.value if state.target else "not there"
             broken = state.target != target and f"its target state is {now}, not {target.value}"
-        case OwnerIs(project=project):
+        case pre.OwnerIs(project=project):
             broken = state.owner != project and (
                 f"the ledger names {_owner(state.owner)} as its owner, not {_owner(project)}"
             )
-        case NotProtected():
+        case pre.NotProtected():
             broken = state.prevent_delete and "it is protected against deletion"
-        case PinNotRecorded(pin=pin):
+        case pre.PinNotRecorded(pin=pin):
             broken = pin in state.pins and f"pin {pin} has been applied already"
-        case PinRecorded(pin=pin, content_hash=content_hash):
+        case pre.PinRecorded(pin=pin, content_hash=content_hash):
             applied = state.pins.get(pin)
             known = applied is not None and applied.content_hash == content_hash
             broken = not known and f"the ledger does not hold pin {pin} as the spec has it"
-        case RenameRecorded(old=old, stage=stage):
+        case pre.RenameRecorded(old=old, stage=stage):
             record = state.renames.get(old)
             known = record is not None and record.stage == stage
             broken = not known and f"the ledger does not say {_STAGES[stage]} from {old}"
-        case OfOld(condition=condition):
+        case pre.OfOld(condition=condition):
             # Only a group of actions that names an old one relies on it
             assert state.old is not None
             return check(condition, state.old)
-        case InsideLog(partition=(topic, number), offset=offset):
+        case pre.InsideLog(partition=(topic, number), offset=offset):
             log = state.logs.get((topic, number))
             if log is None:
                 broken = f"{topic}-{number} does not exist"
@@ -213,7 +182,7 @@ def check(precondition: Precondition, state: ConnectorState) -> Diagnostic | Non
     return _stale(precondition, broken, state) if broken else None
 
 
-def unmet(action: Action, state: ConnectorState) -> tuple[Diagnostic, ...]:
+def unmet(action: act.Action, state: ConnectorState) -> tuple[Diagnostic, ...]:
     """What an action relies on that does not hold in this state."""
     found = (check(precondition, state) for precondition in action.requires)
     return tuple(problem for problem in found if problem is not None)
@@ -246,7 +215,7 @@ def check_plan(plan: Plan, live: Live) -> tuple[Diagnostic, ...]:
     return tuple(problems)
 
 
-def _check_exists(precondition: Exists, state: ConnectorState) -> Diagnostic | None:
+def _check_exists(precondition: pre.Exists, state: ConnectorState) -> Diagnostic | None:
     if state.config is None:
         return _stale(precondition, "the connector is not there", state)
     now = config_fingerprint(
@@ -260,7 +229,7 @@ def _check_exists(precondition: Exists, state: ConnectorState) -> Diagnostic | N
     return _stale(precondition, "its config is not the one that the plan relies on", state)
 
 
-def _stale(precondition: Precondition, what: str, state: ConnectorState) -> Diagnostic:
+def _stale(precondition: pre.Precondition, what: str, state: ConnectorState) -> Diagnostic:
     hint = "make the plan again"
     return Diagnostic(f"stale.{_CODES[type(precondition)]}", what, state.name, hint=hint)
 
@@ -270,16 +239,16 @@ _STAGES: Mapping[RenameStage, str] = {
     "carried": "that it has the offsets",
 }
 
-_CODES: Mapping[type[Precondition], str] = {
-    Exists: "config",
-    Absent: "exists",
-    TargetIs: "state",
-    OwnerIs: "owner",
-    NotProtected: "protected",
-    PinNotRecorded: "pin-applied",
-    PinRecorded: "pin-missing",
-    RenameRecorded: "rename-missing",
-    InsideLog: "outside-log",
+_CODES: Mapping[type[pre.Precondition], str] = {
+    pre.Exists: "config",
+    pre.Absent: "exists",
+    pre.TargetIs: "state",
+    pre.OwnerIs: "owner",
+    pre.NotProtected: "protected",
+    pre.PinNotRecorded: "pin-applied",
+    pre.PinRecorded: "pin-missing",
+    pre.RenameRecorded: "rename-missing",
+    pre.InsideLog: "outside-log",
 }
 
 
@@ -287,24 +256,26 @@ def _owner(project: str | None) -> str:
     return "nobody" if project is None else f"project {project}"
 
 
-def _renamed(state: ConnectorState, action: StopOld | CarryOffsets | DeleteOld) -> ConnectorState:
+def _renamed(
+    state: ConnectorState, action: act.StopOld | act.CarryOffsets | act.DeleteOld
+) -> ConnectorState:
     old = state.old
     assert old is not None
     match action:
-        case StopOld(restore_to=restore_to):
+        case act.StopOld(restore_to=restore_to):
             stopped = replace(
                 old, target=TargetState.STOPPED, owner=state.project, restore_to=restore_to
             )
             return replace(state, old=stopped)
-        case CarryOffsets(moves=moves):
+        case act.CarryOffsets(moves=moves):
             renames = {**state.renames, old.name: Renaming("carried")}
             pins = pins_once_carried(state.pins, old.pins)
             return replace(
                 state, pins=pins, renames=renames, offsets=Offsets(move.entry for move in moves)
             )
-        case DeleteOld(reset=reset):
+        case act.DeleteOld(reset=reset):
             renames = {name: each for name, each in state.renames.items() if name != old.name}
-            gone = predict(old, Delete(connector=old.name, reason=NO_REASON))
+            gone = predict(old, act.Delete(connector=old.name, reason=NO_REASON))
             return replace(
                 state, renames=renames, old=replace(gone, offsets=Offsets()) if reset else gone
             )
@@ -312,7 +283,7 @@ def _renamed(state: ConnectorState, action: StopOld | CarryOffsets | DeleteOld) 
             assert_never(action)
 
 
-def pins_once_created(pins: Mapping[str, AppliedPin], create: Create) -> dict[str, AppliedPin]:
+def pins_once_created(pins: Mapping[str, AppliedPin], create: act.Create) -> dict[str, AppliedPin]:
     """The pins of a connector once it is created, with those that count as applied. One that is
     created running moves its offsets, so pins no longer hold them."""
     held = create.initial_state is TargetState.STOPPED
@@ -322,7 +293,7 @@ def pins_once_created(pins: Mapping[str, AppliedPin], create: Create) -> dict[st
     }
 
 
-def renames_once_created(create: Create, now_ms: int = 0) -> dict[str, Renaming]:
+def renames_once_created(create: act.Create, now_ms: int = 0) -> dict[str, Renaming]:
     """The renames to a connector once it is created: its own, and no earlier one."""
     old = create.renamed_from
     return {} if old is None else {old: Renaming("begun", now_ms, held=True)}
@@ -337,7 +308,7 @@ def pins_once_carried(
 
 def _recorded(
     state: ConnectorState,
-    action: PinAction,
+    action: act.PinAction,
     resolved: tuple[OffsetEntry, ...] | None,
 ) -> ConnectorState:
     applied = AppliedPin(action.pin_hash, resolved, held=action.held)

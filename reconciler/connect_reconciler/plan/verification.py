@@ -13,22 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from itertools import groupby
 
-from connect_reconciler.model.actions import (
-    Action,
-    AlterOffsets,
-    CarryOffsets,
-    ConfigAction,
-    Create,
-    Delete,
-    DeleteOld,
-    Forget,
-    OffsetMove,
-    ResetOffsets,
-    Restart,
-    StopOld,
-    UpdateConfig,
-    verb,
-)
+from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import Plain, Secret, Value
 from connect_reconciler.model.live import Live, TopicLogs
 from connect_reconciler.model.offsets import (
@@ -140,10 +125,10 @@ def ensure_rest(saved: Plan, now: Plan, live: Live) -> None:
 def ensure_changes_shown(shown: Plan, now: Plan) -> None:
     """Raises Stale where `now` changes config keys that `shown` does not, or from other values:
     somebody changed that config since, and the user has not seen that it is overwritten."""
-    seen = {each.connector: each for each in shown.actions if isinstance(each, UpdateConfig)}
+    seen = {each.connector: each for each in shown.actions if isinstance(each, act.UpdateConfig)}
     problems = []
     for action in now.actions:
-        if not isinstance(action, UpdateConfig):
+        if not isinstance(action, act.UpdateConfig):
             continue
         before = seen.get(action.connector)
         then = {} if before is None else {each.key: each for each in before.changes}
@@ -174,22 +159,22 @@ def still_known(saved: Plan, desired: Desired, live: Live) -> Plan:
     return replace(saved, actions=tuple(a for a in saved.actions if a.connector in known))
 
 
-def _is_left(then: Action, now: Action, key: bytes | None) -> bool:
+def _is_left(then: act.Action, now: act.Action, key: bytes | None) -> bool:
     """Whether `now` does `then`, or the part of it that a killed apply had not done yet."""
-    if isinstance(now, Forget):
-        return isinstance(then, Delete)
+    if isinstance(now, act.Forget):
+        return isinstance(then, act.Delete)
     if type(then) is not type(now):
         return False
-    if isinstance(then, StopOld) and isinstance(now, StopOld):
+    if isinstance(then, act.StopOld) and isinstance(now, act.StopOld):
         return then.old == now.old
-    if isinstance(then, DeleteOld) and isinstance(now, DeleteOld):
+    if isinstance(then, act.DeleteOld) and isinstance(now, act.DeleteOld):
         return then.old == now.old and (then.reset or not now.reset)
     return not list(_fields(then, _marked_as(then, now), key))
 
 
-def _marked_as(then: Action, now: Action) -> Action:
+def _marked_as(then: act.Action, now: act.Action) -> act.Action:
     """`now` without fingerprints where `then` has none: its apply created the first key."""
-    if not isinstance(then, ConfigAction) or not isinstance(now, ConfigAction):
+    if not isinstance(then, act.ConfigAction) or not isinstance(now, act.ConfigAction):
         return now
     unmarked = {key: then.config[key] for key in then.config if then.config[key] == Secret("")}
     same = {
@@ -198,32 +183,34 @@ def _marked_as(then: Action, now: Action) -> Action:
     return replace(now, config={**now.config, **same})
 
 
-def _groups(plan: Plan) -> dict[str, tuple[Action, ...]]:
+def _groups(plan: Plan) -> dict[str, tuple[act.Action, ...]]:
     """Each connector's actions, reduced to what they do. Restarts are left out: whether a connector
     has failed changes all the time."""
-    lasting = (action for action in plan.actions if not isinstance(action, Restart))
-    found: dict[str, tuple[Action, ...]] = {}
+    lasting = (action for action in plan.actions if not isinstance(action, act.Restart))
+    found: dict[str, tuple[act.Action, ...]] = {}
     for name, actions in groupby(lasting, key=lambda action: action.connector):
         found[name] = (*found.get(name, ()), *map(_essence, actions))
     return found
 
 
-def _essence(action: Action) -> Action:
+def _essence(action: act.Action) -> act.Action:
     """The action without fields that only explain it."""
     bare = replace(action, reason=NO_REASON, effects=(), requires=())
-    if isinstance(bare, UpdateConfig):
+    if isinstance(bare, act.UpdateConfig):
         return replace(bare, changes=())
-    if isinstance(bare, Create):
+    if isinstance(bare, act.Create):
         return replace(bare, changes=tuple(replace(each, effects=()) for each in bare.changes))
-    if isinstance(bare, ResetOffsets | CarryOffsets):
+    if isinstance(bare, act.ResetOffsets | act.CarryOffsets):
         return replace(bare, moves=())
-    if isinstance(bare, AlterOffsets):
+    if isinstance(bare, act.AlterOffsets):
         places = sorted((m.entry for m in bare.moves), key=lambda e: partition_key(e.partition))
-        return replace(bare, moves=tuple(OffsetMove(entry, None) for entry in places))
+        return replace(bare, moves=tuple(act.OffsetMove(entry, None) for entry in places))
     return bare
 
 
-def _difference(then: tuple[Action, ...], now: tuple[Action, ...], key: bytes | None) -> str:
+def _difference(
+    then: tuple[act.Action, ...], now: tuple[act.Action, ...], key: bytes | None
+) -> str:
     """A text on what differs; empty if nothing does."""
     if [*map(type, then)] != [*map(type, now)]:
         return f"they give `{_names(now)}`, and it does `{_names(then)}`"
@@ -234,7 +221,7 @@ def _difference(then: tuple[Action, ...], now: tuple[Action, ...], key: bytes | 
     return ""
 
 
-def _fields(then: Action, now: Action, key: bytes | None) -> Iterator[str]:
+def _fields(then: act.Action, now: act.Action, key: bytes | None) -> Iterator[str]:
     for each in fields(then):
         one, other = getattr(then, each.name), getattr(now, each.name)
         if each.name == "config":
@@ -263,7 +250,7 @@ def _config_keys(
             yield config_key
 
 
-def _partitions(then: tuple[OffsetMove, ...], now: tuple[OffsetMove, ...]) -> Iterator[str]:
+def _partitions(then: tuple[act.OffsetMove, ...], now: tuple[act.OffsetMove, ...]) -> Iterator[str]:
     one, other = _offsets(then), _offsets(now)
     for partition in sorted(one.keys() | other.keys()):
         there = (partition in one) is (partition in other)
@@ -271,12 +258,12 @@ def _partitions(then: tuple[OffsetMove, ...], now: tuple[OffsetMove, ...]) -> It
             yield f"offset of {partition}"
 
 
-def _offsets(moves: tuple[OffsetMove, ...]) -> dict[PartitionKey, Offset | None]:
+def _offsets(moves: tuple[act.OffsetMove, ...]) -> dict[PartitionKey, Offset | None]:
     return {partition_key(each.entry.partition): each.entry.offset for each in moves}
 
 
-def _names(actions: tuple[Action, ...]) -> str:
-    return ", ".join(map(verb, actions)) or "nothing"
+def _names(actions: tuple[act.Action, ...]) -> str:
+    return ", ".join(map(act.verb, actions)) or "nothing"
 
 
 # --- the offsets that `to` stands for ---
@@ -301,12 +288,12 @@ def _with_numbers(
 ) -> Desired:
     """The specs, with the offsets that the saved plan computed for `to`."""
     specs = dict(desired.connectors)
-    asked = {each.connector: each for each in now.actions if isinstance(each, AlterOffsets)}
+    asked = {each.connector: each for each in now.actions if isinstance(each, act.AlterOffsets)}
     for then in saved.actions:
         spec, new = specs.get(then.connector), asked.get(then.connector)
         if spec is None or spec.pin is None or spec.pin.to is None or new is None:
             continue
-        if not isinstance(then, AlterOffsets) or (then.pin, then.pin_hash) != (
+        if not isinstance(then, act.AlterOffsets) or (then.pin, then.pin_hash) != (
             new.pin,
             new.pin_hash,
         ):
@@ -321,7 +308,7 @@ def _with_numbers(
 
 
 def _on_the_way(
-    entries: tuple[OffsetEntry, ...], moves: tuple[OffsetMove, ...], logs: TopicLogs, start: str
+    entries: tuple[OffsetEntry, ...], moves: tuple[act.OffsetMove, ...], logs: TopicLogs, start: str
 ) -> bool:
     """Whether each offset lies between the sink's and the one that `to` stands for now: no more is
     read again or jumped over than the spec asks for."""
@@ -337,7 +324,7 @@ def _on_the_way(
     )
 
 
-def _here(move: OffsetMove, tp: TopicPartition, logs: TopicLogs, start: str) -> int | None:
+def _here(move: act.OffsetMove, tp: TopicPartition, logs: TopicLogs, start: str) -> int | None:
     if move.before is not None:
         return sink_offset(move.before.offset)
     log = logs.ranges.get(tp)
