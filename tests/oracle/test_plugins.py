@@ -12,7 +12,7 @@ from connect_reconciler.backend.observe.plugin_facts import passwords_in
 from connect_reconciler.backend.plugins import InstalledPlugins, RestPlugins, locked
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.model.live import Live
-from connect_reconciler.plan.plugin_changes import plugin_changes
+from connect_reconciler.render.plugin_changes import plugin_changes
 from connect_reconciler.validation.configs import checked
 from connect_specs.desired import Desired, DesiredConnector, Project, RestTarget
 from connect_specs.diagnostics import Location
