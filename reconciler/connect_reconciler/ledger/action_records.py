@@ -17,7 +17,7 @@ from connect_reconciler.ledger.records import (
     rename_record,
 )
 from connect_reconciler.model import actions as act
-from connect_reconciler.model.config_values import Plain, Value
+from connect_reconciler.model.config_values import Value, recorded
 from connect_reconciler.model.ledger import (
     AppliedPin,
     LedgerState,
@@ -121,7 +121,7 @@ def records_after(
         case act.UpdateConfig():
             owned = replace(
                 _owned(ledger, name, context),
-                config=_recorded(context.config),
+                config=recorded(context.config),
                 applied_ms=context.now_ms,
                 env=context.env,
             )
@@ -162,7 +162,7 @@ def _owned(ledger: LedgerState, name: str, context: Context) -> Owned:
 def _created(context: Context) -> Owned:
     return Owned(
         project=context.project,
-        config=_recorded(context.config),
+        config=recorded(context.config),
         state=None,
         prevent_delete=context.prevent_delete,
         applied_ms=context.now_ms,
@@ -231,11 +231,3 @@ def _rename_records(
         if (name, pin_of_rename(each)) not in ledger.pins:
             yield earlier_rename_removal(topic, name, each)
         yield rename_record(topic, name, each, new.get(each))
-
-
-def _recorded(config: Mapping[str, Value]) -> dict[str, str]:
-    """Fingerprints in place of secrets."""
-    return {
-        key: value.text if isinstance(value, Plain) else value.fingerprint
-        for key, value in config.items()
-    }

@@ -28,7 +28,7 @@ from connect_reconciler.ledger.records import (
     text,
 )
 from connect_reconciler.model.actions import ACTIONS, CarryOffsets, PinAction
-from connect_reconciler.model.config_values import Plain, Secret, Value
+from connect_reconciler.model.config_values import Plain, Secret, Value, recorded
 from connect_reconciler.model.ledger import ConnectorSnapshot, renaming_of
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime.storage.log import NewRecord
@@ -235,11 +235,7 @@ def read_snapshot(parts: Mapping[int, bytes]) -> ConnectorSnapshot | None:
 
 
 def _values(config: Mapping[str, Value], kind: type[Plain] | type[Secret]) -> dict[str, str]:
-    return {
-        key: value.text if isinstance(value, Plain) else value.fingerprint
-        for key, value in config.items()
-        if isinstance(value, kind)
-    }
+    return recorded({key: value for key, value in config.items() if isinstance(value, kind)})
 
 
 def _in_parts(entries: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -31,6 +31,15 @@ class Secret:
 
 Value: TypeAlias = Plain | Secret
 
+
+def recorded(config: Mapping[str, Value]) -> dict[str, str]:
+    """The config as the ledger holds it: fingerprints in place of secrets."""
+    return {
+        key: value.text if isinstance(value, Plain) else value.fingerprint
+        for key, value in config.items()
+    }
+
+
 # Where the ledger is kept on a cluster reached by REST alone: no part of a spec, and no difference
 # between two configs
 LEDGER_KEY = "connect.ledger"

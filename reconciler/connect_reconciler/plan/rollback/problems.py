@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from connect_reconciler.model.config_values import Plain, Value, without_reserved
+from connect_reconciler.model.config_values import Plain, Value, recorded, without_reserved
 from connect_reconciler.model.ledger import ConnectorSnapshot, Later, Owned, carried
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.secrets import fingerprint
@@ -101,11 +101,7 @@ def _by_applies(
         if now is not None:
             return "its creation"
         return "" if then.config is None else "its deletion"
-    recorded = {
-        key: value.text if isinstance(value, Plain) else value.fingerprint
-        for key, value in then.config.items()
-    }
-    parts = [_keys(recorded, now, live, ignore)]
+    parts = [_keys(recorded(then.config), now, live, ignore)]
     target = intended_target(live.ledger.connectors.get(name), now)
     if then.target and then.target is not target and not ignores(ignore, "state"):
         parts.append(f"{then.target.value} → {target.value}")
@@ -130,7 +126,7 @@ def intended_target(owned: Owned | None, connector: LiveConnector) -> TargetStat
 
 
 def _keys(
-    recorded: Mapping[str, str],
+    then: Mapping[str, str],
     connector: LiveConnector,
     live: Live,
     ignore: tuple[str, ...],
@@ -139,12 +135,12 @@ def _keys(
     now, mark = without_reserved(connector.config), live.ledger.fingerprint_key
     found = [
         key
-        for key in sorted(recorded.keys() | now.keys())
+        for key in sorted(then.keys() | now.keys())
         if not ignores(ignore, f"config.{key}")
         and (
-            key not in recorded
+            key not in then
             or key not in now
-            or recorded[key] not in (now[key], fingerprint(mark, connector.name, key, now[key]))
+            or then[key] not in (now[key], fingerprint(mark, connector.name, key, now[key]))
         )
     ]
     more = len(found) - _KEYS_SHOWN

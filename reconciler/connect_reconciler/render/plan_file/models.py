@@ -1,7 +1,7 @@
 """The plan file, format version 3, as pydantic models.
 
 They mirror the plan's own values, so that those can change while the file stays the same. Files of
-older versions are converted to this one (`versions`). Secrets are fingerprints. What may change
+older versions are converted to this one (`file`). Secrets are fingerprints. What may change
 within a version is in docs/plans.md.
 """
 
