@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from connect_runtime.api import Schema, SinkRecord, SourceRecord, Struct, Type
+from connect_runtime.api.java_numbers import to_float
 from connect_runtime.api.java_text import java_double, java_float
 from connect_runtime.api.transforms import ConnectRecord
 
 Json = dict[str, Any]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_FRACTION = re.compile(r"-?\d+\.\d+(E-?\d+)?")
 _DAY_MS = 86_400_000
 
 
@@ -135,7 +138,8 @@ def _millis(value: dt.date | dt.time) -> int:
 
 def comparable(found: Any) -> Any:
     """The same JSON without what is not compared: the order of maps, the width of numbers without a
-    schema, which Python does not know, and the digits that Java before 19 prints too many."""
+    schema, which Python does not know, the digits that Java before 19 prints too many, and whole
+    records in error texts."""
     if isinstance(found, list):
         return [comparable(each) for each in found]
     if not isinstance(found, dict):
@@ -144,6 +148,11 @@ def comparable(found: Any) -> Any:
     for name, schema in (("key", "key_schema"), ("value", "value_schema"), ("value", "schema")):
         if name in found and schema in found and found[schema] is None:
             found[name] = _without_width(found[name])
+    if found.get("t") == "string" and _FRACTION.fullmatch(found["v"]):
+        found["v"] = java_float(to_float(float(found["v"])))
+    if (found.get("message") or "").startswith("Timestamp missing on record"):
+        # how maps and dates are printed
+        found["message"] = "Timestamp missing on record"
     if found.get("t") == "struct":
         found.pop("schema", None)
     if found.get("t") == "map":

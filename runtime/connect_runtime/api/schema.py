@@ -263,11 +263,7 @@ def _validate(schema: Schema, value: Any, place: str) -> None:
             raise DataError(text + schema.type.name)
         return
     if not _LOGICAL.get(schema.name or "", _FITS[schema.type])(value):
-        name = "" if schema.name is None else f' "{schema.name}"'
-        raise DataError(
-            f"Invalid Java object for schema{name} with type {schema.type.name}:"
-            f" class {java_class(value, bits=_BITS.get(schema.type, 8))} for {place}"
-        )
+        raise wrong_class(schema, java_class(value, bits=_BITS.get(schema.type, 8)), place)
     match schema.type:
         case Type.STRUCT:
             if value.schema is not schema and value.schema != schema:
@@ -286,6 +282,15 @@ def _validate(schema: Schema, value: Any, place: str) -> None:
                 _validate(values, each, f"value of map {place}")
         case _:
             pass
+
+
+def wrong_class(schema: Schema, found: str, place: str) -> DataError:
+    """Returns the error for a value of the Java class `found`, which is none of `schema`."""
+    name = "" if schema.name is None else f' "{schema.name}"'
+    return DataError(
+        f"Invalid Java object for schema{name} with type {schema.type.name}: class {found}"
+        f" for {place}"
+    )
 
 
 def _defined(schema: Schema | None, place: str) -> Schema:

@@ -15,7 +15,7 @@ from connect_runtime.api import (
     Struct,
     Type,
 )
-from connect_runtime.api.schema import validate_value
+from connect_runtime.api.schema import validate_value, wrong_class
 from connect_runtime.transforms.java_types import class_of
 
 REPLACE_NULL: Final = "replace.null.with.default"
@@ -64,10 +64,8 @@ class CopiedField:
             if not self.new_schema.optional:
                 validate_value(self.new_schema, value, field=self.target)
         elif self.new_schema.type is not self.schema.type:
-            raise DataError(
-                f"Invalid Java object for schema with type {self.new_schema.type.name}:"
-                f' class {class_of(value, self.schema)} for field: "{self.target}"'
-            )
+            found = class_of(value, self.schema)
+            raise wrong_class(self.new_schema, found, f'field: "{self.target}"')
         elif self.new_schema is not self.schema:
             validate_value(self.new_schema, value, field=self.target)
         return value

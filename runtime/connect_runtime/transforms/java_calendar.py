@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 MILLIS_PER_DAY: Final = 24 * 60 * 60 * 1000
 # 15 October 1582
 _CUTOVER: Final = -141427
+_CUTOVER_YEAR: Final = 1582
 # days between 1 March of year 0 and the epoch
 _GREGORIAN: Final = 719468
 _JULIAN: Final = 719470
@@ -46,11 +47,13 @@ def day_of(days: int) -> Day:
 
 
 def days_since_epoch(year: int, month: int, day: int) -> int:
-    """Returns the days since the epoch. Months and days may be out of range."""
+    """Returns the days since the epoch. Months and days may be out of range; the calendar of an
+    earlier year then goes on."""
+    is_early = year < _CUTOVER_YEAR
     over, month = divmod(month - 1, 12)
     year += over
     found = _days(year, month + 1, _GREGORIAN, gregorian=True) + day - 1
-    if found >= _CUTOVER:
+    if found >= _CUTOVER and not is_early:
         return found
     return _days(year, month + 1, _JULIAN, gregorian=False) + day - 1
 

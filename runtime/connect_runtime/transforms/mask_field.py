@@ -86,9 +86,9 @@ class MaskField(KeyOrValue):
         struct = require_struct(value, _PURPOSE, schema)
         copied = self._copied(struct.schema)
         values = copy_values(copied, struct, with_default=self._with_default)
-        for name in self._fields:
-            if name in values:
-                values[name] = self._masked(values[name], struct.schema.field(name))
+        for name, value in values.items():
+            if name in self._fields:
+                values[name] = self._masked(value, struct.schema.field(name))
         return schema, Struct.unchecked(struct.schema, values)
 
     def _masked(self, value: Any, schema: Schema | None) -> Any:

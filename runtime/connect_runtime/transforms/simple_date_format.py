@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_runtime.api.java_numbers import to_integer
+from connect_runtime.api.java_numbers import to_integer, wrapped
 from connect_runtime.transforms.java_calendar import (
     MILLIS_PER_DAY,
     Day,
@@ -21,7 +21,7 @@ from connect_runtime.transforms.java_calendar import (
 )
 
 _LETTERS: Final = "GyMdkHmsSEDFwWahKzZYuXL"
-_WEEKS: Final = "wWY"
+_OF_WEEKS: Final = "wWYF"
 # Fields of digits: with one of them right behind it, a number is as long as the letters before it.
 _NUMBERS: Final = "ydkHmsSDFKhu"
 _MONTHS: Final = tuple(
@@ -101,6 +101,8 @@ class SimpleDateFormat:
             else:
                 following = self._pieces[i + 1] if i + 1 < len(self._pieces) else _Piece()
                 at = found.read(text, at, piece, exactly=_is_number(following))
+        if at == 0:
+            raise _unparseable(text)
         millis = found.millis()
         if found.ambiguous_year and millis < self._century_start:
             found.values["y"] += 100
@@ -168,7 +170,7 @@ def _field(letter: str, count: int) -> _Piece:
         raise InvalidDateFormat(f"Illegal pattern character '{letter}'")
     if letter == "X" and count > 3:
         raise InvalidDateFormat(f"invalid ISO 8601 format: length={count}")
-    if letter in _WEEKS:
+    if letter in _OF_WEEKS:
         raise InvalidDateFormat(
             f"'{letter}' is not supported here: weeks depend on the locale of a Java VM"
         )
@@ -211,7 +213,6 @@ _FORMATS: Final[Mapping[str, Callable[[_Moment, int], str]]] = {
     "L": _month,
     "d": _number(lambda m: m.day.day),
     "D": _number(lambda m: m.day.day_of_year),
-    "F": _number(lambda m: (m.day.day - 1) // 7 + 1),
     "E": _weekday,
     "u": _number(lambda m: m.day.weekday + 1),
     "a": lambda m, n: "AM" if m.hour < 12 else "PM",
@@ -339,12 +340,9 @@ class _Fields:
         """Returns the time of the fields, those that lack as in the first moment of 1970."""
         given = self.values
         seconds = (self._hours() * 60 + given.get("m", 0)) * 60 + given.get("s", 0)
-        return (
-            self._days() * MILLIS_PER_DAY
-            + seconds * 1000
-            + given.get("S", 0)
-            - given.get("zone", 0)
-        )
+        more_days, of_day = divmod(seconds * 1000 + given.get("S", 0), MILLIS_PER_DAY)
+        found = self._days(more_days) * MILLIS_PER_DAY + of_day - given.get("zone", 0)
+        return wrapped(found, 64)
 
     def _hours(self) -> int:
         given = self.values
@@ -354,16 +352,16 @@ class _Fields:
             return given["H"]
         return given.get("K", 0) + 12 * given.get("a", 0)
 
-    def _days(self) -> int:
+    def _days(self, more: int) -> int:
         given = self.values
         year = given.get("y", 1970)
         if given.get("G") == 0:
             year = 1 - year
         order = list(given)
         if "D" in given and ("d" not in given or order.index("D") > order.index("d")):
-            return days_since_epoch(year, 1, 1) + given["D"] - 1
+            return days_since_epoch(year, 1, given["D"] + more)
         first = days_since_epoch(year, given.get("M", 1), 1)
         if "d" not in given and "E" in given:
             # a weekday alone is the first one of its month
-            return first + (given["E"] - day_of(first).weekday) % 7
-        return days_since_epoch(year, given.get("M", 1), given.get("d", 1))
+            return first + (given["E"] - day_of(first).weekday) % 7 + more
+        return days_since_epoch(year, given.get("M", 1), given.get("d", 1) + more)

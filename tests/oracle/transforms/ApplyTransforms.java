@@ -10,12 +10,15 @@ import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.text.ParseException;
+import java.text.SimpleDateFormat;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.Date;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TimeZone;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.connect.connector.ConnectRecord;
@@ -38,7 +41,7 @@ import org.apache.kafka.connect.util.ConnectorUtils;
  *
  * <p>A case is {class, config, records}: the answer has a result for each record, or the error of
  * configure. A case {schema, value} asks whether a value fits a schema, {schema, value, target}
- * projects it, {describe} lists the options of a class, {elements, groups} distributes the
+ * projects it, {format, millis, texts} formats and parses times, {describe} lists the options of a class, {elements, groups} distributes the
  * numbers below `elements`. tests/support/connect_json.py says how records
  * and values are written.
  */
@@ -70,6 +73,9 @@ public final class ApplyTransforms {
                 return MAPPER.valueToTree(Map.of("groups",
                         ConnectorUtils.groupPartitions(elements, given.get("groups").asInt())));
             }
+            if (given.has("format")) {
+                return dates(given);
+            }
             if (given.has("describe")) {
                 return options(Class.forName(given.get("describe").asText()));
             }
@@ -82,6 +88,25 @@ public final class ApplyTransforms {
         } catch (Throwable e) {
             return error(e);
         }
+    }
+
+    private static JsonNode dates(JsonNode given) {
+        SimpleDateFormat format = new SimpleDateFormat(given.get("format").asText());
+        format.setTimeZone(TimeZone.getTimeZone("UTC"));
+        ObjectNode found = JSON.objectNode();
+        ArrayNode texts = found.putArray("texts");
+        given.get("millis").forEach(each -> texts.add(format.format(new Date(each.asLong()))));
+        ArrayNode millis = found.putArray("millis");
+        for (JsonNode each : given.get("texts")) {
+            try {
+                millis.add(format.parse(each.asText()).getTime());
+            } catch (ParseException e) {
+                millis.addNull();
+            }
+            // a zone that was parsed would stay
+            format.setTimeZone(TimeZone.getTimeZone("UTC"));
+        }
+        return found;
     }
 
     private static JsonNode options(Class<?> plugin) throws Exception {
