@@ -43,6 +43,15 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
     assert json.loads(done.stderr) == [0, []]
 
 
+def test_an_apply_without_policies_does_not_load_their_language() -> None:
+    """It takes a fifth of a second."""
+    script = (
+        "import sys, connect_reconciler.workflow.apply, connect_reconciler.workflow.rollback\n"
+        "sys.exit(any(each in sys.modules for each in ('cel', 'prompt_toolkit')))"
+    )
+    assert subprocess.run([sys.executable, "-P", "-c", script], check=False).returncode == 0
+
+
 def test_help_lists_every_verb(connect: Command) -> None:
     shown = connect("--help").stdout
     assert all(f"  {verb} " in shown for verb in VERBS)
