@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from deepdiff import DeepDiff
 
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
 
@@ -58,21 +60,26 @@ def _lines(old: PluginDefinition, new: PluginDefinition) -> Iterator[str]:
 
 def _changed(old: PluginDefinition, new: PluginDefinition) -> dict[str, dict[str, Sides]]:
     """By key and field, what it was and what it is."""
-    found = {}
-    for name in old.keys.keys() & new.keys.keys():
-        before, after = _fields(old.keys[name]), _fields(new.keys[name])
-        differ = {each: (before[each], after[each]) for each in before}
-        found[name] = {each: sides for each, sides in differ.items() if sides[0] != sides[1]}
-    return {name: fields for name, fields in found.items() if fields}
+    both = old.keys.keys() & new.keys.keys()
+    found: dict[str, dict[str, Sides]] = {}
+    difference = DeepDiff(_fields(old, both), _fields(new, both), view="tree")
+    for change in (each for kind in difference.values() for each in kind):
+        name, field = change.path(output_format="list")[:2]
+        found.setdefault(name, {})[field] = (change.t1, change.t2)
+    return found
 
 
-def _fields(key: KeyDefinition) -> Mapping[str, Any]:
+def _fields(plugin: PluginDefinition, names: Collection[str]) -> dict[str, dict[str, Any]]:
     return {
-        "type": key.type,
-        "required": key.required,
-        "default": key.default,
-        "importance": key.importance,
-        "dependents": ", ".join(key.dependents),
+        name: {
+            "type": key.type,
+            "required": key.required,
+            "default": key.default,
+            "importance": key.importance,
+            "dependents": ", ".join(key.dependents),
+        }
+        for name, key in plugin.keys.items()
+        if name in names
     }
 
 
