@@ -18,6 +18,9 @@ from support.wait import wait_until
 
 _JACKSON_PLACE = re.compile(r"\n at \[Source.*", re.DOTALL)
 _PLUGINS = re.compile(r"available connectors are: .*")
+_VERSION = r"\d+\.\d+\.\d+"
+_MAY_BE_VERSIONS = ("version", "default_value", "value", "recommended_values")
+_AVAILABLE = re.compile(r"available versions: \[.*\]")
 _WORKER = re.compile(r"127\.0\.0\.1:\d+")
 _MAP = re.compile(r"\{(\w[^{}]*=[^{}]*)\}")
 # A rebalance or a task that is still ending is no answer yet: Apache's own tests ask again.
@@ -78,15 +81,14 @@ def _alike(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
         return {k: _alike(v, k) for k, v in value.items() if k != "documentation"}
     if isinstance(value, list):
-        if key == "recommended_values":
-            return "<recommended>"
         found = [_alike(entry, key) for entry in value]
         # connectors come in any order
         return sorted(found) if key == "" and all(isinstance(e, str) for e in found) else found
     if not isinstance(value, str):
         return value
-    if key in ("version", "default_value", "value") and re.fullmatch(r"\d+\.\d+\.\d+", value):
+    if key in _MAY_BE_VERSIONS and re.fullmatch(_VERSION, value):
         return "<version>"
+    value = _AVAILABLE.sub(lambda m: re.sub(_VERSION, "<version>", m[0]), value)
     value = _JACKSON_PLACE.sub("", value)
     value = _PLUGINS.sub("available connectors are: <plugins>", value)
     value = _MAP.sub(lambda m: f"{{{', '.join(sorted(m[1].split(', ')))}}}", value)

@@ -123,9 +123,9 @@ CASES: list[tuple[Mapping[str, str | None], dict[str, list[str]]]] = [
         {**SOURCE, "transforms": "a", "transforms.a.type": "X", "transforms.a.negate": "true"},
         {
             "transforms.a.type": [
-                "Invalid value X for configuration transforms.a.type: Class X could not be found."
+                "Invalid value X for configuration transforms.a.type: Class X could not be found.",
+                NO_PREDICATE,
             ],
-            "transforms.a.negate": [NO_PREDICATE],
         },
     ),
     (

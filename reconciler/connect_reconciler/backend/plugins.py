@@ -17,9 +17,10 @@ from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.shapes import Expected
 from connect_runtime import plugins
-from connect_runtime.api import ConfigError, ConnectorError
+from connect_runtime.api import ConnectorError
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.rest.plugins import keys_json, plugins_json
+from connect_runtime.rest.plugins import OTHER_KINDS, keys_json, plugins_json
+from connect_runtime.validation.plugin_choice import choose
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import ConnectError
 from connect_specs.plugin_definitions import (
@@ -198,20 +199,27 @@ class InstalledDefinitions:
     """Implements `Definitions` with the plugins of this installation."""
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
-        try:
-            if set(types) & set(CONNECTORS):
-                plugin = plugins.connector(name)
-            else:
-                plugin = plugins.converter("plugin", name)
-        except (ConnectorError, ConfigError):
+        plugin = _installed(name, types)
+        if plugin is None:
             return None
-        if plugin.kind not in types:
-            return None
-        return definition_of(plugin.class_name, plugin.kind, plugin.version, keys_json(name))
+        keys = keys_json(plugin.class_name)
+        return definition_of(plugin.class_name, plugin.kind, plugin.version, keys)
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
-        known = (*plugins.connectors(), *plugins.converters())
-        return frozenset(each.class_name for each in known if each.kind in types)
+        return frozenset(
+            each["class"] for each in InstalledPlugins().listed() if each["type"] in types
+        )
+
+
+def _installed(name: str, types: tuple[str, ...]) -> plugins.Plugin | None:
+    for kind in OTHER_KINDS:
+        if kind in types:
+            return choose(kind, "plugin", name).plugin
+    try:
+        plugin = plugins.connector(name)
+    except ConnectorError:
+        return None
+    return plugin if plugin.kind in types else None
 
 
 class ChainedDefinitions:

@@ -7,7 +7,7 @@ of them, as `PUT /connector-plugins/{plugin}/config/validate` answers. Texts are
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Protocol
@@ -176,8 +176,8 @@ class ConfigDef:
         )
         return self
 
-    def embed(self, other: ConfigDef) -> ConfigDef:
-        """Adds all keys of `other` and returns this definition."""
+    def embed(self, other: Iterable[ConfigKey]) -> ConfigDef:
+        """Adds all keys of `other`, such as another definition's, and returns this definition."""
         for key in other:
             if key.name in self._keys:
                 raise ConfigError(f"Configuration {key.name} is defined twice.")

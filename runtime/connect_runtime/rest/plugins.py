@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from connect_runtime import plugins
 from connect_runtime.api import ConfigKey, ConnectorError
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.plugins import Plugin
+from connect_runtime.plugins import Kind, Plugin
 from connect_runtime.rest import bodies
 from connect_runtime.rest.exchange import Call, Reply, Resource
 from connect_runtime.rest.wire import UNDEFINED_VERSION, Json
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
+from connect_runtime.validation.plugin_choice import all_plugins, choose, version_errors
 from connect_runtime.validation.validate import (
-    connector_plugin,
     framework_definitions,
     validate,
 )
+from connect_runtime.validation.version_ranges import InvalidVersionRange, required_versions
 from connect_runtime.worker_config import WorkerConfig
 
+# Kinds of plugins other than connectors, in the order in which Connect lists them
+OTHER_KINDS: Final[tuple[Kind, ...]] = (
+    "transformation",
+    "predicate",
+    "converter",
+    "header_converter",
+)
 _BAD_REQUEST = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException"
 
 
@@ -43,7 +50,8 @@ class ConnectorPlugins:
         return Reply(200, plugins_json(connectors_only=call.flag("connectorsOnly", default=True)))
 
     def definitions(self, call: Call) -> Reply:
-        return Reply(200, keys_json(call.path["plugin"]))
+        versions = call.values("version")
+        return Reply(200, keys_json(call.path["plugin"], versions[0] if versions else None))
 
     def validate(self, call: Call) -> Reply:
         config = bodies.validate_request(call.body)
@@ -55,30 +63,40 @@ class ConnectorPlugins:
                 f"Included connector type {included} does not match request type {path}",
             )
         try:
-            connector_plugin(config)
+            found = validate(config, self._worker, self._providers)
         except RequestError as error:
+            if error.status != 400:
+                raise
             # Connect does not unwrap the cause here
             text = f"{_BAD_REQUEST}: {error.message}"
             raise RequestError(500, text, error.refusal) from error
-        return Reply(200, _infos_json(validate(config, self._worker, self._providers)))
+        return Reply(200, _infos_json(found))
 
 
 def plugins_json(*, connectors_only: bool) -> list[Json]:
     """Returns the installed plugins, as `GET /connector-plugins` lists them."""
-    found: Sequence[Plugin] = plugins.connectors()
+    found = list(plugins.connectors())
     if not connectors_only:
-        found = [*found, *plugins.converters()]
+        found += [plugin for kind in OTHER_KINDS for plugin in all_plugins(kind)]
     return [_plugin_json(plugin) for plugin in found]
 
 
-def keys_json(name: str) -> list[Json]:
+def keys_json(name: str, version: str | None = None) -> list[Json]:
     """Returns a plugin's keys (KIP-769): a connector's own, then those of every connector.
 
-    Raises RequestError 404.
+    Raises RequestError 404 if there is no such plugin, 400 if `version` is invalid or does not
+    allow the one that is installed.
     """
+    try:
+        required_versions(version)
+    except InvalidVersionRange as error:
+        raise RequestError(400, f"Invalid version specification: {version}") from error
     plugin = _plugin(name)
+    not_there, _ = version_errors(plugin, version)
+    if not_there:
+        raise RequestError(400, not_there)
     own = plugin.cls().config()
-    if plugin.kind == "converter":
+    if plugin.kind in OTHER_KINDS:
         return [_key_json(key) for key in own]
     further = [key for key in framework_definitions(plugin) if key.name not in own.keys]
     return [_key_json(key) for key in (*own, *further)]
@@ -93,10 +111,11 @@ def _plugin(name: str) -> Plugin:
         return plugins.connector(name)
     except ConnectorError:
         pass
-    try:
-        return plugins.converter("plugin", name)
-    except ConnectorError as error:
-        raise RequestError(404, f"Unknown plugin {name}.") from error
+    choices = (choose(kind, "plugin", name) for kind in OTHER_KINDS)
+    found = next((choice.plugin for choice in choices if choice.plugin is not None), None)
+    if found is None:
+        raise RequestError(404, f"Unknown plugin {name}.")
+    return found
 
 
 def _plugin_json(plugin: Plugin) -> Json:

@@ -5,6 +5,7 @@ Definitions only; `rules` has the rules across keys.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from connect_runtime.api import (
@@ -32,13 +33,17 @@ from connect_runtime.validation.keys import (
     Keys,
     WorkerDefaults,
     unique_aliases,
+    versions,
 )
-from connect_runtime.validation.plugin_keys import add_chains, add_converters, versions
+from connect_runtime.validation.plugin_keys import add_chains, add_converters
+
+Config = Mapping[str, str | None]
 
 
-def source_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
-    """Returns the keys of every source connector; `version` is the plugin's."""
-    keys = _common(version, defaults)
+def source_definitions(version: str, defaults: WorkerDefaults, config: Config) -> ConfigDef:
+    """Returns the keys of every source connector; `version` is the plugin's. Some defaults depend
+    on the connector's config."""
+    keys = _common(version, defaults, config)
     keys.add(
         "topic.creation.groups",
         ConfigType.LIST,
@@ -64,9 +69,9 @@ def source_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
     return keys.definitions
 
 
-def sink_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
-    """Returns the keys of every sink connector; `version` is the plugin's."""
-    keys = _common(version, defaults)
+def sink_definitions(version: str, defaults: WorkerDefaults, config: Config) -> ConfigDef:
+    """Returns the keys of every sink connector, as `source_definitions` those of sources."""
+    keys = _common(version, defaults, config)
     for name, type, display, doc, validator in (
         ("topics", ConfigType.LIST, "Topics", "Topics to consume, separated by commas", None),
         (
@@ -93,7 +98,12 @@ def sink_definitions(version: str, defaults: WorkerDefaults) -> ConfigDef:
     return keys.definitions
 
 
-def _common(version: str, defaults: WorkerDefaults) -> Keys:
+def common_definitions(version: str) -> ConfigDef:
+    """Returns the keys of every connector, with no defaults from a worker."""
+    return _common(version, WorkerDefaults(), {}).definitions
+
+
+def _common(version: str, defaults: WorkerDefaults, config: Config) -> Keys:
     keys = Keys()
     keys.add(
         "name",
@@ -145,7 +155,7 @@ def _common(version: str, defaults: WorkerDefaults) -> Keys:
         group=COMMON,
         display="Enforce tasks max",
     )
-    add_converters(keys, defaults)
+    add_converters(keys, defaults, config)
     add_chains(keys)
     _errors(keys)
     return keys

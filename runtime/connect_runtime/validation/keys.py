@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connect_runtime import plugins
 from connect_runtime.api import (
     ConfigDef,
     ConfigError,
@@ -16,6 +15,7 @@ from connect_runtime.api import (
     Validator,
     Width,
 )
+from connect_runtime.plugins import Kind
 
 COMMON: Final = "Common"
 TRANSFORMS: Final = "Transforms"
@@ -24,10 +24,11 @@ ERRORS: Final = "Error Handling"
 TOPIC_CREATION: Final = "Topic Creation"
 EXACTLY_ONCE: Final = "Exactly Once Support"
 OFFSETS_TOPIC: Final = "offsets.topic"
-SIMPLE_HEADER_CONVERTER: Final = frozenset(
-    ("org.apache.kafka.connect.storage.SimpleHeaderConverter", "SimpleHeaderConverter", "Simple")
-)
-CONVERTER_KEYS: Final = ("key.converter", "value.converter", "header.converter")
+CONVERTER_KINDS: Final[Mapping[str, Kind]] = {
+    "key.converter": "converter",
+    "value.converter": "converter",
+    "header.converter": "header_converter",
+}
 
 SIDES: Final = {"key": "Key", "value": "Value", "header": "Header"}
 LOW, MEDIUM, HIGH = Importance.LOW, Importance.MEDIUM, Importance.HIGH
@@ -45,22 +46,29 @@ class WorkerDefaults:
 
 @dataclass(frozen=True, slots=True)
 class Recommended:
-    """Recommends these values; None: the installed converters."""
+    """Recommends these values. With `beside`, only if that key has a value, and the key is
+    invisible otherwise."""
 
-    values: tuple[str, ...] | None = None
+    values: tuple[str, ...]
+    beside: str = ""
 
     def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
-        if self.values is not None:
-            return self.values
-        return [plugin.class_name for plugin in plugins.converters()]
+        return self.values if self.visible(name, parsed) else ()
 
     def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
-        return True
+        return not self.beside or parsed.get(self.beside) is not None
+
+
+def versions(version: str | None, beside: str = "") -> Recommended:
+    """Recommends the installed version of a plugin, if it tells one; `beside` as above."""
+    return Recommended(() if version in (None, "undefined") else (str(version),), beside)
 
 
 def unique_aliases(kind: str) -> Validator:
     def check(name: str, value: Any) -> None:
-        if value is not None and len(set(value)) != len(value):
+        if value is None:
+            raise ConfigError.invalid(name, value, "entry must be non null")
+        if len(set(value)) != len(value):
             raise ConfigError.invalid(name, value, "Duplicate alias provided.")
 
     return Described(check, f"non-null string, unique {kind} aliases")

@@ -1,57 +1,56 @@
-"""Defines the keys that name plugins: converters, transformations and predicates."""
+"""Defines the keys that name converters, and those that list transformations and predicates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from connect_runtime import plugins
-from connect_runtime.api import (
-    NO_DEFAULT,
-    ConfigDef,
-    ConfigError,
-    ConfigType,
-    OneOf,
-)
-from connect_runtime.connectors.built_in import VERSION
+from connect_runtime.api import ConfigType, OneOf
+from connect_runtime.plugins import Kind
 from connect_runtime.validation.keys import (
     COMMON,
-    HIGH,
+    CONVERTER_KINDS,
     LONG,
-    MEDIUM,
     PREDICATES,
-    SHORT,
     SIDES,
-    SIMPLE_HEADER_CONVERTER,
     TRANSFORMS,
     WIDE,
     Keys,
     Recommended,
     WorkerDefaults,
     unique_aliases,
+    versions,
 )
+from connect_runtime.validation.plugin_choice import all_plugins, choose
+
+Config = Mapping[str, str | None]
 
 
-def add_converters(keys: Keys, defaults: WorkerDefaults) -> None:
+def add_converters(keys: Keys, defaults: WorkerDefaults, config: Config) -> None:
+    """Adds the keys of the three converters. Those that `config` names have defaults for their
+    versions: the installed ones."""
     classes = (defaults.key_converter, defaults.value_converter, defaults.header_converter)
     for (side, title), default in zip(SIDES.items(), classes, strict=True):
+        name = f"{side}.converter"
+        kind = CONVERTER_KINDS[name]
         keys.add(
-            f"{side}.converter",
+            name,
             ConfigType.CLASS,
             default,
             f"Class that converts {side}s; the worker's if it is not set",
             group=COMMON,
             display=f"{title} converter class",
-            recommender=Recommended(),
+            recommender=Recommended(tuple(each.class_name for each in all_plugins(kind))),
         )
-        version = _converter_version(f"{side}.converter", default)
+        chosen = config.get(name)
+        version = _version(name, kind, default if chosen is None else chosen)
         keys.add(
-            f"{side}.converter.plugin.version",
+            f"{name}.plugin.version",
             ConfigType.STRING,
             version,
             f"Version of the {side} converter",
             group=COMMON,
             display=f"{title} converter version",
-            recommender=versions(version),
+            recommender=versions(version, beside=name),
         )
 
 
@@ -84,64 +83,6 @@ def add_chains(keys: Keys) -> None:
     )
 
 
-def alias_definitions(transforms: Sequence[str], predicates: Sequence[str]) -> ConfigDef:
-    """Returns the keys of each transformation and predicate, by alias."""
-    keys = Keys()
-    for kind, title, aliases in (
-        ("transforms", "Transformation", transforms),
-        ("predicates", "Predicate", predicates),
-    ):
-        for alias in aliases:
-            group = f"{kind.capitalize()}: {alias}"
-            keys.add(
-                f"{kind}.{alias}.type",
-                ConfigType.CLASS,
-                NO_DEFAULT,
-                f"Class of the {title.lower()} '{alias}'",
-                group=group,
-                display=f"{title} type for {alias}",
-                importance=HIGH,
-                width=LONG,
-            )
-            if kind == "transforms":
-                _conditions(keys, alias, group)
-    return keys.definitions
-
-
-def _conditions(keys: Keys, alias: str, group: str) -> None:
-    prefix = f"transforms.{alias}."
-    keys.add(
-        f"{prefix}predicate",
-        ConfigType.STRING,
-        "",
-        "Alias of the predicate that decides which records are transformed",
-        group=group,
-        display="Predicate",
-        importance=MEDIUM,
-        width=LONG,
-    )
-    keys.add(
-        f"{prefix}negate",
-        ConfigType.BOOLEAN,
-        False,
-        "Whether to transform the records for which the predicate does not hold",
-        group=group,
-        display="Negate",
-        importance=MEDIUM,
-        width=SHORT,
-    )
-
-
-def _converter_version(key: str, name: str | None) -> str | None:
-    if name is None:
-        return None
-    if name in SIMPLE_HEADER_CONVERTER:
-        return VERSION
-    try:
-        return plugins.converter(key, name).version
-    except ConfigError:
-        return None
-
-
-def versions(version: str | None) -> Recommended:
-    return Recommended(() if version in (None, "undefined") else (str(version),))
+def _version(key: str, kind: Kind, name: str | None) -> str | None:
+    plugin = None if name is None else choose(kind, key, name).plugin
+    return None if plugin is None or plugin.version == "undefined" else plugin.version

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from connect_runtime import plugins
 from connect_runtime.api import (
     ConfigError,
     ExactlyOnceSupport,
@@ -17,7 +16,8 @@ from connect_runtime.api import (
 from connect_runtime.connector_clients import OFFSETS_TOPIC_KEY
 from connect_runtime.topic_creation import unlisted_groups
 from connect_runtime.validation.infos import Findings
-from connect_runtime.validation.keys import SIMPLE_HEADER_CONVERTER
+from connect_runtime.validation.keys import CONVERTER_KINDS
+from connect_runtime.validation.plugin_choice import choose
 from connect_specs.names import ClusterTopics, is_topic_name
 
 Config = Mapping[str, str | None]
@@ -36,46 +36,19 @@ def check_nulls(config: Config, findings: Findings) -> None:
 
 
 def check_converters(config: Config, findings: Findings) -> None:
-    """Checks that converters are installed classes."""
-    for key in ("key.converter", "value.converter", "header.converter"):
+    """Checks that converters are installed classes, in the versions that are wanted."""
+    for key, kind in CONVERTER_KINDS.items():
         name = config.get(key)
-        if not name or (key == "header.converter" and name in SIMPLE_HEADER_CONVERTER):
+        if name is None:
             continue
-        try:
-            plugins.converter(key, name)
-        except ConfigError as error:
-            findings.values[key].value = None
-            findings.error(key, str(error))
-
-
-def check_chains(config: Config, findings: Findings) -> None:
-    """Checks the types of transformations and predicates, and negated predicates."""
-    for alias in aliases("transforms", config):
-        prefix = f"transforms.{alias}."
-        _check_type(config, f"{prefix}type", findings)
-        if config.get(f"{prefix}negate") is not None and not config.get(f"{prefix}predicate"):
-            findings.error(
-                f"{prefix}negate",
-                f"Config '{prefix}negate' was provided but there is no config "
-                f"'{prefix}predicate' defining a predicate to be negated.",
-            )
-    for alias in aliases("predicates", config):
-        _check_type(config, f"predicates.{alias}.type", findings)
-
-
-def aliases(key: str, config: Config) -> list[str]:
-    """Returns the aliases in a list, each once: duplicates are a separate error."""
-    given = (config.get(key) or "").strip()
-    return list(dict.fromkeys(re.split(r"\s*,\s*", given))) if given else []
-
-
-def _check_type(config: Config, key: str, findings: Findings) -> None:
-    name = config.get(key)
-    if name is not None:
-        # refused, not ignored: ignoring it would change the records
-        findings.values[key].value = None
-        text = str(ConfigError.invalid(key, name, f"Class {name} could not be found."))
-        findings.error(key, text)
+        version_key = f"{key}.plugin.version"
+        choice = choose(kind, key, name, config.get(version_key))
+        findings.values[key].value = choice.class_name
+        findings.values[version_key].visible = choice.class_name is not None
+        if choice.error:
+            findings.error(key, choice.error)
+        if choice.version_error:
+            findings.error(version_key, choice.version_error)
 
 
 def check_sink(config: Config, findings: Findings, worker_group: str) -> None:

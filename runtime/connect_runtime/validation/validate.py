@@ -12,11 +12,9 @@ from typing import cast
 from connect_runtime import plugins
 from connect_runtime.api import (
     ConfigDef,
-    ConfigError,
     ConfigValue,
     Connector,
     ConnectorError,
-    Converter,
     SourceConnector,
 )
 from connect_runtime.api.configdef import HIDDEN
@@ -29,7 +27,18 @@ from connect_runtime.kafka.client_checks import override_errors
 from connect_runtime.plugins import Plugin
 from connect_runtime.tasks.launch import exactly_once
 from connect_runtime.validation import rules
-from connect_runtime.validation.definitions import sink_definitions, source_definitions
+from connect_runtime.validation.chains import (
+    check_members,
+    check_negations,
+    generic_definitions,
+    member_definitions,
+    members,
+)
+from connect_runtime.validation.definitions import (
+    common_definitions,
+    sink_definitions,
+    source_definitions,
+)
 from connect_runtime.validation.infos import (
     ConfigInfo,
     ConfigInfos,
@@ -37,8 +46,8 @@ from connect_runtime.validation.infos import (
     ValueInfo,
     prefixed,
 )
-from connect_runtime.validation.keys import CONVERTER_KEYS, WorkerDefaults
-from connect_runtime.validation.plugin_keys import alias_definitions
+from connect_runtime.validation.keys import CONVERTER_KINDS, WorkerDefaults
+from connect_runtime.validation.plugin_choice import choose, version_errors
 from connect_runtime.validation.references import as_written, referring_keys, unchecked
 from connect_runtime.validation.topic_creation_keys import topic_creation_definitions
 from connect_runtime.worker_config import WorkerConfig
@@ -49,6 +58,8 @@ from connect_specs.secret_names import is_secret_name
 Config = Mapping[str, str | None]
 
 _NO_DEFAULTS = WorkerDefaults()
+_NO_CONFIG: Config = {}
+_VERSION = "connector.plugin.version"
 # A request may take 90 s, and a create does more than validating
 _PATIENCE_S = 60
 _TYPES = {"key.converter": "key", "value.converter": "value", "header.converter": "header"}
@@ -112,15 +123,22 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
     name = config.get("connector.class")
     plugin = connector_plugin(config)
     connector = plugin.cls()
-    definitions = framework_definitions(plugin, _defaults(worker)).embed(
-        alias_definitions(rules.aliases("transforms", config), rules.aliases("predicates", config))
-    )
+    class_error, version_error = version_errors(plugin, config.get(_VERSION))
+    if class_error:
+        return _of_other_version(
+            plugin, config, {"connector.class": class_error, _VERSION: version_error}
+        )
+    if version_error:
+        raise RequestError(400, version_error)
+    chain = members(config)
+    definitions = framework_definitions(plugin, _defaults(worker), config)
+    definitions.embed(member_definitions(chain))
     if plugin.kind != "sink":
         definitions.embed(topic_creation_definitions(config))
     findings = Findings()
     findings.take(definitions.validate(config))
     rules.check_converters(config, findings)
-    rules.check_chains(config, findings)
+    check_members(config, chain, findings)
     if plugin.kind == "sink":
         rules.check_sink(config, findings, worker.group_id)
     else:
@@ -138,7 +156,7 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
     keys = {**definitions.keys, **own.keys}
     groups = dict.fromkeys((*definitions.groups, *own.groups))
     infos = findings.infos(cast(str, name), keys, tuple(groups))
-    return _with(infos, [*_override_infos(config, plugin, worker), *_option_infos(config)])
+    return _with(infos, _override_infos(config, plugin, worker), _option_infos(config))
 
 
 def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterator[tuple[str, str]]:
@@ -146,11 +164,11 @@ def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterato
 
     For connectors that are not installed here; nor need their converters and transformations be.
     """
-    definitions = (sink_definitions if is_sink else source_definitions)("", _NO_DEFAULTS).embed(
-        alias_definitions(rules.aliases("transforms", config), rules.aliases("predicates", config))
-    )
+    chain = members(config)
+    definitions = (sink_definitions if is_sink else source_definitions)("", _NO_DEFAULTS, config)
     findings = Findings()
-    findings.take(definitions.validate(config))
+    findings.take(definitions.embed(generic_definitions(chain)).validate(config))
+    check_negations(config, chain, findings)
     if is_sink:
         rules.check_sink(config, findings, worker_group)
     for key, value in findings.values.items():
@@ -173,11 +191,26 @@ def connector_plugin(config: Config) -> Plugin:
         raise RequestError(400, str(error)) from error
 
 
-def framework_definitions(plugin: Plugin, defaults: WorkerDefaults = _NO_DEFAULTS) -> ConfigDef:
+def framework_definitions(
+    plugin: Plugin, defaults: WorkerDefaults = _NO_DEFAULTS, config: Config = _NO_CONFIG
+) -> ConfigDef:
     """Returns the keys that Connect itself defines for a connector."""
     if plugin.kind == "sink":
-        return sink_definitions(plugin.version, defaults)
-    return source_definitions(plugin.version, defaults)
+        return sink_definitions(plugin.version, defaults, config)
+    return source_definitions(plugin.version, defaults, config)
+
+
+def _of_other_version(plugin: Plugin, config: Config, errors: Mapping[str, str]) -> ConfigInfos:
+    """Tells of a connector that is not installed in the version that is wanted: only the keys of
+    every connector are known then."""
+    definitions = common_definitions(plugin.version)
+    findings = Findings()
+    findings.take(definitions.validate(config))
+    for key, error in errors.items():
+        findings.error(key, error)
+    rules.check_nulls(config, findings)
+    name = config["connector.class"]
+    return findings.infos(cast(str, name), definitions.keys, tuple(definitions.groups))
 
 
 def _defaults(worker: WorkerConfig) -> WorkerDefaults:
@@ -229,33 +262,28 @@ def _override_infos(config: Config, plugin: Plugin, worker: WorkerConfig) -> lis
 def _option_infos(config: Config) -> list[ConfigInfo]:
     """Returns options of the converters that the connector sets itself."""
     found: list[ConfigInfo] = []
-    for key in (CONVERTER_KEYS[2], CONVERTER_KEYS[0], CONVERTER_KEYS[1]):
-        converter = _converter(key, config.get(key))
-        if converter is None:
+    for key in ("header.converter", "key.converter", "value.converter"):
+        name, version = config.get(key), config.get(f"{key}.plugin.version")
+        plugin = None if name is None else choose(CONVERTER_KINDS[key], key, name, version).usable
+        if plugin is None:
             continue
         prefix = f"{key}."
         options: dict[str, str | None] = {"converter.type": _TYPES[key]}
         options |= {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
         options.pop("plugin.version", None)
-        definitions = converter.config()
+        definitions = plugin.cls().config()
         values = {value.name: value for value in definitions.validate(options)}
         found.extend(prefixed(prefix, definitions, values))
     return found
 
 
-def _converter(key: str, name: str | None) -> Converter | None:
-    if not name:
-        return None
-    try:
-        return cast(Converter, plugins.converter(key, name).cls())
-    except ConfigError:
-        return None
-
-
-def _with(infos: ConfigInfos, more: list[ConfigInfo]) -> ConfigInfos:
-    """Adds `more`. For these, Connect counts keys with errors, not errors."""
+def _with(
+    infos: ConfigInfos, overrides: list[ConfigInfo], options: list[ConfigInfo]
+) -> ConfigInfos:
+    """Adds these. For them, Connect counts keys with errors, not errors."""
     known = {info.value.name for info in infos.configs if info.value is not None}
-    added = [info for info in more if info.value is not None and info.value.name not in known]
+    new = (each for each in overrides if each.value is not None and each.value.name not in known)
+    added = [*new, *options]
     count = sum(1 for info in added if info.value is not None and info.value.errors)
     groups = (info.key.group for info in added if info.key is not None and info.key.group)
     return replace(

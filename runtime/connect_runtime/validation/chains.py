@@ -1,0 +1,248 @@
+"""Defines and checks the keys of the transformations and predicates that a config lists by alias.
+
+The options of each are embedded under its alias: `transforms.<alias>.<option>`, in a group of its
+own, in Connect's order. `predicate` and `negate` hide options of those names (KIP-585).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from connect_runtime.api import (
+    NO_DEFAULT,
+    ConfigDef,
+    ConfigKey,
+    ConfigType,
+    Described,
+    Importance,
+    Validator,
+)
+from connect_runtime.plugins import Kind
+from connect_runtime.validation.infos import Findings
+from connect_runtime.validation.keys import HIGH, LONG, MEDIUM, Keys, Recommended, versions
+from connect_runtime.validation.plugin_choice import Choice, all_plugins, choose
+
+Config = Mapping[str, str | None]
+
+_VERSION: Final = "plugin.version"
+_IMPORTANCES: Final = tuple(Importance)
+# Connect's options of any transformation
+_CONDITIONS: Final = (
+    ConfigDef()
+    .define(
+        "predicate",
+        ConfigType.STRING,
+        None,
+        importance=MEDIUM,
+        doc="Alias of the predicate that decides which records are transformed",
+    )
+    .define(
+        "negate",
+        ConfigType.BOOLEAN,
+        False,
+        importance=MEDIUM,
+        doc="Whether to transform the records for which the predicate does not hold",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """The transformations of a config, or its predicates; `key` lists their aliases."""
+
+    key: str
+    kind: Kind
+    title: str
+
+
+_CHAINS: Final = (
+    _Chain("transforms", "transformation", "Transformation"),
+    _Chain("predicates", "predicate", "Predicate"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One transformation or predicate of a config. `choice` is None if the config names no class
+    for it."""
+
+    chain: _Chain
+    alias: str
+    choice: Choice | None
+
+    @property
+    def prefix(self) -> str:
+        """What its keys begin with."""
+        return f"{self.chain.key}.{self.alias}."
+
+
+def members(config: Config) -> tuple[Member, ...]:
+    """Returns the transformations, then the predicates, that a config lists."""
+    return tuple(
+        Member(chain, alias, _choice(config, chain.kind, f"{chain.key}.{alias}."))
+        for chain in _CHAINS
+        for alias in _aliases(chain.key, config)
+    )
+
+
+def member_definitions(members: tuple[Member, ...]) -> ConfigDef:
+    """Returns the keys of each, with the options of its class if that can be used."""
+    keys = Keys()
+    for member in members:
+        plugin = None if member.choice is None else member.choice.plugin
+        _add_class(keys, member, None if plugin is None else plugin.version)
+        usable = None if member.choice is None else member.choice.usable
+        if usable is not None:
+            options = _options(member, usable.cls().config())
+            keys.definitions.embed(_embedded(member, options, order=2))
+    return keys.definitions
+
+
+def generic_definitions(members: tuple[Member, ...]) -> ConfigDef:
+    """Returns the keys that each has whatever its class, for classes that are not known here."""
+    keys = Keys()
+    for member in members:
+        _add_class(keys, member, None)
+        keys.definitions.embed(_embedded(member, _options(member, ConfigDef()), order=2))
+    return keys.definitions
+
+
+def check_members(config: Config, members: tuple[Member, ...], findings: Findings) -> None:
+    """Checks the classes, their versions, and negated predicates."""
+    for member in members:
+        key, choice = f"{member.prefix}type", member.choice or Choice()
+        negated = _negation_error(member, config)
+        if member.choice is not None:
+            findings.values[key].value = choice.class_name
+        if choice.class_name is None and choice.error:
+            findings.error(key, choice.error)
+        if negated:
+            findings.error(key, negated)
+        elif choice.class_name is not None and (choice.error or choice.version_error):
+            findings.error(key, choice.error or choice.version_error)
+        elif choice.usable is not None:
+            # refused, not ignored: ignoring it would change the records
+            findings.error(key, f"{choice.class_name} cannot be run here yet")
+        if choice.version_error:
+            findings.error(f"{member.prefix}{_VERSION}", choice.version_error)
+
+
+def check_negations(config: Config, members: tuple[Member, ...], findings: Findings) -> None:
+    """Checks negated predicates only."""
+    for member in members:
+        negated = _negation_error(member, config)
+        if negated:
+            findings.error(f"{member.prefix}type", negated)
+
+
+def _choice(config: Config, kind: Kind, prefix: str) -> Choice | None:
+    key = f"{prefix}type"
+    name = config.get(key)
+    return None if name is None else choose(kind, key, name, config.get(f"{prefix}{_VERSION}"))
+
+
+def _aliases(key: str, config: Config) -> list[str]:
+    """Returns the aliases in a list, each once: duplicates are a separate error."""
+    given = (config.get(key) or "").strip()
+    return list(dict.fromkeys(re.split(r"\s*,\s*", given))) if given else []
+
+
+def _negation_error(member: Member, config: Config) -> str:
+    negate, predicate = f"{member.prefix}negate", f"{member.prefix}predicate"
+    if member.chain.kind != "transformation" or negate not in config or predicate in config:
+        return ""
+    return (
+        f"Config '{negate}' was provided but there is no config '{predicate}' defining a predicate "
+        "to be negated."
+    )
+
+
+def _add_class(keys: Keys, member: Member, version: str | None) -> None:
+    title, alias, group = member.chain.title, member.alias, _group(member)
+    kind = member.chain.kind
+    keys.add(
+        f"{member.prefix}type",
+        ConfigType.CLASS,
+        NO_DEFAULT,
+        f"Class of the {kind} '{alias}'",
+        group=group,
+        display=f"{title} type for {alias}",
+        importance=HIGH,
+        width=LONG,
+        order=0,
+        recommender=Recommended(tuple(each.class_name for each in all_plugins(kind))),
+    )
+    keys.add(
+        f"{member.prefix}{_VERSION}",
+        ConfigType.STRING,
+        None if version == "undefined" else version,
+        f"Version of the {kind} '{alias}'",
+        group=group,
+        display=f"{title} version for {alias}",
+        importance=HIGH,
+        width=LONG,
+        order=1,
+        recommender=versions(version),
+    )
+
+
+def _group(member: Member) -> str:
+    return f"{member.chain.key.capitalize()}: {member.alias}"
+
+
+def _options(member: Member, own: ConfigDef) -> list[ConfigKey]:
+    """Returns its options in Connect's order: required ones first, then by importance and name."""
+    shared = _CONDITIONS if member.chain.kind == "transformation" else ConfigDef()
+    hidden = {*shared.keys, "type", _VERSION}
+    found = ConfigDef().embed(shared).embed(key for key in own if key.name not in hidden)
+    groups = found.groups
+
+    def place(key: ConfigKey) -> tuple[Any, ...]:
+        group = -1 if key.group is None else groups.index(key.group)
+        return group, key.order, not key.required, _IMPORTANCES.index(key.importance), key.name
+
+    return sorted(found, key=place)
+
+
+def _embedded(member: Member, options: list[ConfigKey], order: int) -> Iterator[ConfigKey]:
+    prefix = member.prefix
+    for number, key in enumerate(options, order):
+        yield replace(
+            key,
+            name=f"{prefix}{key.name}",
+            validator=key.validator and _unprefixed(prefix, key.validator),
+            group=_group(member) + (f": {key.group}" if key.group else ""),
+            order=number,
+            dependents=tuple(f"{prefix}{each}" for each in key.dependents),
+            recommender=key.recommender and _OwnRecommender(prefix, key),
+        )
+
+
+def _unprefixed(prefix: str, validator: Validator) -> Validator:
+    """Tells a validator the option's own name, which its texts then hold, as in Connect."""
+    return Described(
+        lambda name, value: validator(name.removeprefix(prefix), value), str(validator)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnRecommender:
+    """Recommends values for an option, given the options beside it."""
+
+    prefix: str
+    key: ConfigKey
+
+    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> list[Any]:
+        assert self.key.recommender is not None
+        return list(self.key.recommender.valid_values(self.key.name, self._own(parsed)))
+
+    def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
+        assert self.key.recommender is not None
+        return self.key.recommender.visible(self.key.name, self._own(parsed))
+
+    def _own(self, parsed: Mapping[str, Any]) -> dict[str, Any]:
+        given = parsed.items()
+        return {k.removeprefix(self.prefix): v for k, v in given if k.startswith(self.prefix)}

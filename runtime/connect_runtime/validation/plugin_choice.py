@@ -1,0 +1,119 @@
+"""Finds the plugin that a config names, of the kind and in the version that it must have.
+
+Error texts are Connect's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from connect_runtime import plugins
+from connect_runtime.api import ConnectorError
+from connect_runtime.plugins import Kind, Plugin
+from connect_runtime.validation.version_ranges import InvalidVersionRange, required_versions
+
+_INTERFACES: Final[Mapping[Kind, str]] = {
+    "converter": "Converter",
+    "header_converter": "HeaderConverter",
+    "transformation": "Transformation",
+    "predicate": "Predicate",
+}
+_FIND: Final[Mapping[Kind, Callable[[str, str], Plugin]]] = {
+    "converter": plugins.converter,
+    "header_converter": plugins.header_converter,
+    "transformation": plugins.transformation,
+    "predicate": plugins.predicate,
+}
+_ALL: Final[Mapping[Kind, Callable[[], tuple[Plugin, ...]]]] = {
+    "converter": plugins.converters,
+    "header_converter": plugins.header_converters,
+    "transformation": plugins.transformations,
+    "predicate": plugins.predicates,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a config's class name stands for.
+
+    `plugin` is None if there is none of the kind; `class_name` None if there is no such class at
+    all. `error` is of the key that names the class, `version_error` of the one with its version.
+    """
+
+    plugin: Plugin | None = None
+    class_name: str | None = None
+    error: str = ""
+    version_error: str = ""
+
+    @property
+    def usable(self) -> Plugin | None:
+        """The plugin, if nothing is wrong with it."""
+        return None if self.error or self.version_error else self.plugin
+
+
+def choose(kind: Kind, key: str, name: str, version: str | None = None) -> Choice:
+    """Returns the plugin of `kind` for `<key>=<name>`, in a version that `version` allows."""
+    name = name.strip()
+    try:
+        plugin = _FIND[kind](key, name)
+    except ConnectorError as error:
+        return _not_of_kind(kind, key, name) or Choice(error=str(error))
+    return Choice(plugin, plugin.class_name, *version_errors(plugin, version))
+
+
+def version_errors(plugin: Plugin, version: str | None) -> tuple[str, str]:
+    """Returns the errors of the key that names the class, and of the one with its version; both
+    empty if the installed version is one that `version` allows."""
+    try:
+        wanted = required_versions(version)
+    except InvalidVersionRange as error:
+        return "", str(error)
+    if wanted is None or plugin.version in wanted:
+        return "", ""
+    there = ", ".join(_versions(plugin))
+    text = (
+        f"Plugin {plugin.class_name} not found that matches the version range {wanted}, available "
+        f"versions: [{there}]"
+    )
+    return text, text
+
+
+def all_plugins(kind: Kind) -> tuple[Plugin, ...]:
+    """Returns all installed plugins of a kind other than connectors, sorted by name."""
+    return _ALL[kind]()
+
+
+def _not_of_kind(kind: Kind, key: str, name: str) -> Choice | None:
+    """Tells of a class that is something else, or that others extend."""
+    variants = [p.class_name for p in all_plugins(kind) if p.class_name.startswith(f"{name}$")]
+    if variants:
+        text = "This class is abstract and cannot be created. Did you mean "
+        return Choice(class_name=name, error=f"{text}{', '.join(variants)}?")
+    found = _of_any_kind(key, name)
+    if found is None:
+        return None
+    text = f"Class class {found} does not implement the {_INTERFACES[kind]} interface"
+    return Choice(class_name=found, error=text)
+
+
+def _of_any_kind(key: str, name: str) -> str | None:
+    finds: list[Callable[[str], Plugin]] = [plugins.connector]
+    finds += [partial(find, key) for find in _FIND.values()]
+    for find in finds:
+        try:
+            return find(name).class_name
+        except ConnectorError:
+            continue
+    return None
+
+
+def _versions(plugin: Plugin) -> Iterator[str]:
+    """Yields a class's version for each kind of plugin that it is, as Connect lists them."""
+    if plugin.kind in ("source", "sink"):
+        yield plugin.version
+    for kind in _ALL:
+        if any(each.class_name == plugin.class_name for each in all_plugins(kind)):
+            yield plugin.version

@@ -1,0 +1,152 @@
+"""Reads the versions that configs ask of plugins (KIP-891), as ranges in Maven's notation.
+
+`1.2` and `[1.2]` are exactly that version, `[1.0,2.0)` is a range, `latest` any version.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import total_ordering
+from typing import Final
+
+LATEST: Final = "latest"
+_QUALIFIERS: Final = ("alpha", "beta", "milestone", "rc", "snapshot", "", "sp")
+_SAME: Final = {"a": "alpha", "b": "beta", "m": "milestone", "cr": "rc"} | dict.fromkeys(
+    ("final", "ga", "release"), ""
+)
+
+
+class InvalidVersionRange(ValueError):
+    """The text is no version and no range, in Maven's words."""
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Version:
+    """A version, ordered as Maven orders versions: `1.0-rc1 < 1.0 = 1 < 1.0.1`."""
+
+    text: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Version) and _items(self) == _items(other)
+
+    def __hash__(self) -> int:
+        return hash(_items(self))
+
+    def __lt__(self, other: Version) -> bool:
+        one, two = _items(self), _items(other)
+        size = max(len(one), len(two))
+        return _padded(one, size) < _padded(two, size)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+# rank of its kind, number, text: a qualifier is less than no item, a number more
+_Item = tuple[int, int, str]
+_NOTHING: Final[_Item] = (0, _QUALIFIERS.index(""), "")
+
+
+def _items(version: Version) -> tuple[_Item, ...]:
+    found = [_item(token) for token in re.findall(r"[0-9]+|[^0-9.-]+", version.text.lower())]
+    while found and found[-1] == _NOTHING:
+        found.pop()
+    return tuple(found)
+
+
+def _item(token: str) -> _Item:
+    if token.isdecimal():
+        return (1, int(token), "") if int(token) else _NOTHING
+    name = _SAME.get(token, token)
+    if name in _QUALIFIERS:
+        return (0, _QUALIFIERS.index(name), "")
+    return (0, len(_QUALIFIERS), name)
+
+
+def _padded(items: tuple[_Item, ...], size: int) -> tuple[_Item, ...]:
+    return (*items, *[_NOTHING] * (size - len(items)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One range; None is an open end."""
+
+    low: Version | None
+    high: Version | None
+    with_low: bool
+    with_high: bool
+
+    def __contains__(self, version: Version) -> bool:
+        if self.low is not None and (
+            version < self.low or (version == self.low and not self.with_low)
+        ):
+            return False
+        return self.high is None or (
+            version < self.high or (version == self.high and self.with_high)
+        )
+
+    def __str__(self) -> str:
+        ends = f"{'' if self.low is None else self.low},{'' if self.high is None else self.high}"
+        return f"{'[' if self.with_low else '('}{ends}{']' if self.with_high else ')'}"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """The versions that a config allows: those in any of the parts."""
+
+    parts: tuple[_Part, ...]
+
+    def __contains__(self, version: str) -> bool:
+        return any(Version(version) in part for part in self.parts)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.parts))
+
+
+def required_versions(text: str | None) -> VersionRange | None:
+    """Returns the range that `text` asks for, None if any version will do. Raises
+    InvalidVersionRange."""
+    if text is None or text == LATEST:
+        return None
+    text = text.strip()
+    parts = _parts(text)
+    return VersionRange(parts or _parts(f"[{text}]"))
+
+
+def _parts(text: str) -> tuple[_Part, ...]:
+    """Returns the ranges in `text`; none if it is a single version."""
+    found: list[_Part] = []
+    rest = text
+    while rest.startswith(("[", "(")):
+        end = min((at for at in map(rest.find, ")]") if at >= 0), default=-1)
+        if end < 0:
+            raise InvalidVersionRange(f"Unbounded range: {text}")
+        part = _part(rest[: end + 1])
+        if found:
+            before = found[-1].high
+            if before is not None and (part.low is None or part.low < before):
+                raise InvalidVersionRange(f"Ranges overlap: {text}")
+        found.append(part)
+        rest = rest[end + 1 :].strip().removeprefix(",").strip()
+    if rest and found:
+        raise InvalidVersionRange(
+            f"Only fully-qualified sets allowed in multiple set scenario: {text}"
+        )
+    return tuple(found)
+
+
+def _part(text: str) -> _Part:
+    with_low, with_high = text[0] == "[", text[-1] == "]"
+    low, comma, high = (each.strip() for each in text[1:-1].partition(","))
+    if not comma:
+        if not (with_low and with_high):
+            raise InvalidVersionRange(f"Single version must be surrounded by []: {text}")
+        return _Part(Version(low), Version(low), with_low, with_high)
+    ends = [Version(each) if each else None for each in (low, high)]
+    part = _Part(ends[0], ends[1], with_low, with_high)
+    if part.low is not None and part.high is not None:
+        empty = part.high == part.low and not (with_low and with_high)
+        if part.high < part.low or empty:
+            raise InvalidVersionRange(f"Range defies version ordering: {text}")
+    return part
