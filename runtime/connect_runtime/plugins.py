@@ -32,6 +32,7 @@ from connect_runtime.api import (
     SourceTask,
     Transformation,
 )
+from connect_runtime.connectors.built_in import VERSION
 
 _log = logging.getLogger(__name__)
 
@@ -278,7 +279,7 @@ def load_built_in() -> None:
 def _built_in(name: str, paths: Mapping[str, str], kind: _KindOf) -> tuple[Plugin, ...]:
     """Finds a built-in by its full name, without looking at other installed plugins."""
     path = paths.get(name)
-    return () if path is None else (_plugin(_load(path), name, kind),)
+    return () if path is None else (_plugin(_load(path), name, kind, VERSION),)
 
 
 def _match(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
@@ -308,7 +309,7 @@ def _named(name: str, base: type[Any], kind: _KindOf) -> tuple[Plugin, ...]:
 
 
 def _installed(built_in: Mapping[str, str], group: str, kind: _KindOf) -> tuple[Plugin, ...]:
-    found = [_plugin(_load(path), java, kind) for java, path in built_in.items()]
+    found = [_plugin(_load(path), java, kind, VERSION) for java, path in built_in.items()]
     for entry in entry_points(group=group):
         try:
             cls = entry.load()
@@ -319,11 +320,16 @@ def _installed(built_in: Mapping[str, str], group: str, kind: _KindOf) -> tuple[
     return tuple(found)
 
 
-def _plugin(cls: type[Any], class_name: str, kind_of: _KindOf) -> Plugin:
+def _plugin(
+    cls: type[Any], class_name: str, kind_of: _KindOf, version: str | None = None
+) -> Plugin:
+    """Returns the class as a plugin; without `version`, of the one that the class itself tells."""
     kind = kind_of(cls)
     if kind is None:
         raise ConnectorError(f"{class_name} is no plugin of the kind that is wanted")
-    return Plugin(cls=cls, class_name=class_name, kind=kind, version=str(cls().version()))
+    return Plugin(
+        cls=cls, class_name=class_name, kind=kind, version=version or str(cls().version())
+    )
 
 
 def _connector_kind(cls: object) -> Kind | None:
