@@ -241,6 +241,14 @@ def _one(group: _Group, key: str, name: str) -> Plugin:
     return found[0]
 
 
+def class_name_of(plugin: object) -> str:
+    """Returns the name of an object's class: the Java name of a built-in, its own of any other."""
+    cls = type(plugin)
+    path = f"{cls.__module__}:{cls.__qualname__}"
+    names = ((java, ours) for group in _GROUPS for java, ours in group.built_in.items())
+    return next((java for java, ours in names if ours == path), _path(cls))
+
+
 @cache
 def task(name: str) -> type[SourceTask] | type[SinkTask]:
     """Returns the class for a task config's `task.class`. Raises `ConnectorError`."""

@@ -7,7 +7,7 @@ A batch is the fast way: `SourceTask.poll` may return a `SourceBatch`, and `Sink
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from connect_runtime.api.headers import Headers
@@ -113,7 +113,11 @@ class SourceBatch:
 
 @dataclass(frozen=True, slots=True)
 class SinkRecord:
-    """One record from Kafka. `timestamp` is in epoch milliseconds, None if it has none."""
+    """One record from Kafka. `timestamp` is in epoch milliseconds, None if it has none.
+
+    `consumed` is the message that the record was made from, as the runtime read it, and None in
+    tests of a task. Transformations keep it, so it says where the record came from (KIP-793).
+    """
 
     topic: str
     partition: int
@@ -124,18 +128,35 @@ class SinkRecord:
     key_schema: Schema | None = None
     timestamp: int | None = None
     headers: Headers = ()
+    consumed: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def original_topic(self) -> str:
+        """The topic that the record was read from, before transformations."""
+        return self.topic if self.consumed is None else str(self.consumed.topic())
+
+    @property
+    def original_partition(self) -> int:
+        """The partition that the record was read from, before transformations."""
+        return self.partition if self.consumed is None else int(self.consumed.partition())
+
+    @property
+    def original_offset(self) -> int:
+        """The offset of the record in the partition that it was read from."""
+        return self.offset if self.consumed is None else int(self.consumed.offset())
 
 
 class SinkBatch:
     """Records from Kafka in the order to write them, as columns.
 
     Columns are made when first asked for: a connector that writes values alone never pays for
-    keys. Iterating yields `SinkRecord`s. Within a topic partition, offsets grow.
+    keys. Iterating yields `SinkRecord`s. Within a topic partition, offsets grow; with
+    transformations that change topics, this is true of the original ones.
 
     Each argument is a sequence, or a function without arguments that returns one.
     """
 
-    __slots__ = ("_columns", "_size")
+    __slots__ = ("_columns", "_records", "_size")
 
     def __init__(
         self,
@@ -149,6 +170,7 @@ class SinkBatch:
         headers: Lazy[Headers] | None = None,
         value_schemas: Lazy[Schema | None] | None = None,
         key_schemas: Lazy[Schema | None] | None = None,
+        consumed: Sequence[Any] | None = None,
         size: int | None = None,
     ) -> None:
         self._columns: dict[str, Any] = {
@@ -161,8 +183,32 @@ class SinkBatch:
             "headers": headers,
             "value_schemas": value_schemas,
             "key_schemas": key_schemas,
+            "consumed": consumed,
         }
+        self._records: Sequence[SinkRecord] | None = None
         self._size = len(self.values) if size is None else size
+
+    @classmethod
+    def of(cls, records: Sequence[SinkRecord]) -> SinkBatch:
+        """Returns a batch of these records. Iterating yields them themselves."""
+
+        def column(name: str) -> Callable[[], list[Any]]:
+            return lambda: [getattr(record, name) for record in records]
+
+        batch = cls(
+            column("value"),
+            topics=column("topic"),
+            partitions=column("partition"),
+            offsets=column("offset"),
+            keys=column("key"),
+            timestamps=column("timestamp"),
+            headers=column("headers"),
+            value_schemas=column("value_schema"),
+            key_schemas=column("key_schema"),
+            size=len(records),
+        )
+        batch._records = records
+        return batch
 
     def _column(self, name: str, empty: Any = None) -> Any:
         column = self._columns[name]
@@ -230,6 +276,9 @@ class SinkBatch:
         return self._size
 
     def __iter__(self) -> Iterator[SinkRecord]:
+        if self._records is not None:
+            yield from self._records
+            return
         columns = (
             self.topics,
             self.partitions,
@@ -240,6 +289,7 @@ class SinkBatch:
             self.key_schemas,
             self.timestamps,
             self.headers,
+            self._column("consumed"),
         )
         for row in zip(*columns, strict=True):
             yield SinkRecord(*row)

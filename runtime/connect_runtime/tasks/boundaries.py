@@ -26,8 +26,9 @@ _LONGEST_SHARED_S: Final = 0.25  # a long poll does not delay earlier records
 class Boundary(Protocol):
     """Decides after each poll, and during long polls, whether to commit."""
 
-    def due(self, writer: SourceWriter, poll_s: float, *, empty: bool) -> bool:
-        """Whether to commit now, after a poll that took `poll_s`; `empty` if it found nothing."""
+    def due(self, writer: SourceWriter, since: float, poll_s: float, *, empty: bool) -> bool:
+        """Whether to commit now what waits since `since` (monotonic seconds), after a poll that
+        took `poll_s`; `empty` if it found nothing."""
         ...
 
     def commit_at(self, writer: SourceWriter) -> float | None:
@@ -46,12 +47,12 @@ class PollBoundary:
     def __init__(self, *, shared: bool) -> None:
         self._shared_s = _SHARED_S if shared else 0.0
 
-    def due(self, writer: SourceWriter, poll_s: float, *, empty: bool) -> bool:
+    def due(self, writer: SourceWriter, since: float, poll_s: float, *, empty: bool) -> bool:
         return (
             empty
             or poll_s > _QUICK_POLL_S
             or writer.bytes >= _SHARED_BYTES
-            or time.monotonic() - writer.opened_at >= self._shared_s
+            or time.monotonic() - since >= self._shared_s
         )
 
     def commit_at(self, writer: SourceWriter) -> float | None:
@@ -70,7 +71,7 @@ class IntervalBoundary:
         self._always = always
         self._last = time.monotonic()
 
-    def due(self, writer: SourceWriter, poll_s: float, *, empty: bool) -> bool:
+    def due(self, writer: SourceWriter, since: float, poll_s: float, *, empty: bool) -> bool:
         return time.monotonic() >= self._last + self._interval_s
 
     def commit_at(self, writer: SourceWriter) -> float | None:
@@ -133,7 +134,7 @@ class ConnectorBoundary:
         ending, self._batch = self._batch, None
         return ending
 
-    def due(self, writer: SourceWriter, poll_s: float, *, empty: bool) -> bool:
+    def due(self, writer: SourceWriter, since: float, poll_s: float, *, empty: bool) -> bool:
         return False
 
     def commit_at(self, writer: SourceWriter) -> float | None:

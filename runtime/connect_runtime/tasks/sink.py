@@ -15,15 +15,20 @@ from confluent_kafka import KafkaError
 
 from connect_runtime.api import ConnectorError, RetriableError, SinkTask, TopicPartition
 from connect_runtime.data.converters import converters_of
+from connect_runtime.errors.handler import ErrorHandler, RetriesEnded
+from connect_runtime.errors.policy import ErrorPolicy
 from connect_runtime.kafka.errors import reason
 from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks.control import Control, Orders, Wanted
+from connect_runtime.tasks.delivery import Delivery, PutBatch
 from connect_runtime.tasks.launch import Ended, TaskLaunch
-from connect_runtime.tasks.sink_batches import Decoder, Delivery
+from connect_runtime.tasks.retry_wait import RetryWait
 from connect_runtime.tasks.sink_consumer import SinkConsumer
+from connect_runtime.tasks.sink_decoder import Decoder
 from connect_runtime.tasks.sink_offsets import SinkOffsets
 from connect_runtime.tasks.status import Reporter
 from connect_runtime.tasks.traces import ErrorTexts
+from connect_runtime.transforms.chain import chain_of
 
 _log = logging.getLogger(__name__)
 
@@ -54,11 +59,15 @@ class _Loop:
         self._task = task
         self._reporter = reporter
         self._text = ErrorTexts(launch)
-        self._decoder = Decoder(converters_of(launch.connector_config, launch.worker))
+        self._wait = RetryWait()
+        self._errors = ErrorHandler(ErrorPolicy.of(launch.connector_config), (), self._wait)
+        self._chain = chain_of(launch.connector_config)
+        converters = converters_of(launch.connector_config, launch.worker)
+        self._decoder = Decoder(converters, self._chain, self._errors)
         self._offsets = SinkOffsets()
         self._consumer: SinkConsumer | None = None
         self._state: State | None = None
-        self._pending: Delivery | None = None
+        self._pending: PutBatch | None = None
         self._put_again = 0.0  # when to retry the pending batch
         self._held: set[TopicPartition] = set()  # paused by the task itself
         self._rewinds: dict[TopicPartition, int] = {}
@@ -114,6 +123,7 @@ class _Loop:
         """Puts batches until told to end, then commits, leaves the group and stops the task."""
         ended = Ended.STOPPED
         started = False
+        self._wait.follow(control, orphaned)
         try:
             while True:
                 wanted = control.wanted(0.0 if started else _READ_S)
@@ -182,11 +192,15 @@ class _Loop:
         delivery = self._kafka.read(self._read_s())
         if delivery.messages:
             self._note_topics(delivery)
+        try:
+            ready = PutBatch(self._decoder.batch(delivery.messages), delivery.positions)
+        except RetriesEnded:  # what was read is not delivered, so it will be read again
+            return
         if self._pending is None:
-            self._put(delivery)
+            self._put(ready)
             return
         # everything is paused meanwhile, so nothing should have been read
-        self._pending = self._pending.then(delivery)
+        self._pending = self._pending.then(ready)
         if time.monotonic() >= self._put_again:
             self._put(self._pending)
 
@@ -203,25 +217,24 @@ class _Loop:
             until = min(until, self._next_commit)
         return max(0.0, min(_READ_S, until - now))
 
-    def _put(self, delivery: Delivery) -> None:
-        batch = self._decoder.batch(delivery.messages)
+    def _put(self, ready: PutBatch) -> None:
         try:
-            self._task.put(batch)
+            self._task.put(ready.records)
         except RetriableError as error:
             why = self._text(error)
             _log.warning("Task %s puts the same records again: %s", self._launch.id, why)
             if self._pending is None:
                 self._kafka.pause(self._offsets.assigned)
-            self._pending = delivery
+            self._pending = ready
             wait_s, self._timeout_s = self._timeout_s, None
             self._put_again = time.monotonic() + (_RETRY_S if wait_s is None else wait_s)
             return
-        self._offsets.deliver(delivery.positions)
+        self._offsets.deliver(ready.positions)
         self._set_pending(None)
 
-    def _set_pending(self, delivery: Delivery | None) -> None:
+    def _set_pending(self, batch: PutBatch | None) -> None:
         """Sets the batch to retry; without one, all partitions are read."""
-        before, self._pending = self._pending, delivery if delivery and delivery.messages else None
+        before, self._pending = self._pending, batch if batch and len(batch.records) else None
         if before is not None and self._pending is None:
             self._unpause()
 
@@ -367,6 +380,14 @@ class _Loop:
         finally:
             if started:
                 self._stop_task()
+            self._close_chain()
+
+    def _close_chain(self) -> None:
+        try:
+            self._chain.close()
+        except Exception as error:
+            why = self._text(error)
+            _log.warning("Task %s could not close a transformation: %s", self._launch.id, why)
 
     def _stop_task(self) -> None:
         try:

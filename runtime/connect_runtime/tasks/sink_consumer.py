@@ -25,9 +25,9 @@ from connect_runtime.kafka.errors import (
     reason,
 )
 from connect_runtime.tasks import client_properties
+from connect_runtime.tasks.delivery import Delivery
 from connect_runtime.tasks.interrupted import Interrupted, is_interruption, kafka_may_interrupt
 from connect_runtime.tasks.launch import TaskLaunch
-from connect_runtime.tasks.sink_batches import Delivery
 from connect_runtime.tasks.sink_topics import MatchingTopics, named_topics, topic_pattern
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,11 +19,12 @@ from connect_runtime.api import (
     OffsetStorageReader,
     RetriableError,
     SourceBatch,
-    SourceRecord,
     SourceTask,
     TransactionContext,
 )
 from connect_runtime.data.converters import converters_of
+from connect_runtime.errors.handler import ErrorHandler, RetriesEnded
+from connect_runtime.errors.policy import ErrorPolicy
 from connect_runtime.storage.log import Fenced
 from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks import client_properties
@@ -34,7 +35,8 @@ from connect_runtime.tasks.interrupted import Interrupted, kafka_may_interrupt
 from connect_runtime.tasks.launch import Ended, TaskLaunch, exactly_once
 from connect_runtime.tasks.offset_layers import read_layers
 from connect_runtime.tasks.plain_writer import PlainWriter
-from connect_runtime.tasks.source_batches import Encoder, batches_of
+from connect_runtime.tasks.retry_wait import RetryWait
+from connect_runtime.tasks.source_batches import Outbound, Polled
 from connect_runtime.tasks.source_topics import SourceTopics
 from connect_runtime.tasks.source_writer import SourceWriter
 from connect_runtime.tasks.start_reader import StartReader
@@ -43,6 +45,7 @@ from connect_runtime.tasks.task_offsets import TaskOffsets
 from connect_runtime.tasks.traces import ErrorTexts
 from connect_runtime.tasks.transactions import Transactions
 from connect_runtime.tasks.uncommitted import Uncommitted
+from connect_runtime.transforms.chain import Chain, chain_of
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +76,10 @@ def run_source(
 
     Raises the error that failed the task; `Fenced` if a newer attempt took over; `Interrupted`.
     """
-    encoder = Encoder(converters_of(launch.connector_config, launch.worker))
+    wait = RetryWait()
+    errors = ErrorHandler(ErrorPolicy.of(launch.connector_config), (), wait)
+    converters = converters_of(launch.connector_config, launch.worker)
+    chain = chain_of(launch.connector_config)
     writer = _writer(launch)
     try:
         # If this attempt is late, starting fenced the newest one, so check again.
@@ -87,14 +93,17 @@ def run_source(
         offsets = TaskOffsets(launch.id.connector, layers.topic, layers.merged)
         topics = SourceTopics(launch, clients, layers)
         control = Control(launch, orders)
+        wait.follow(control, orphaned)
         try:
-            loop = _Loop(launch, task, writer, offsets, topics, encoder, reporter)
+            outbound = Outbound(converters, chain, errors)
+            loop = _Loop(launch, task, writer, offsets, topics, outbound, reporter)
             return loop.run(control, orphaned)
         finally:
             control.close()
             topics.close()
     finally:
         _close(writer)
+        _close_chain(chain)
 
 
 def _writer(launch: TaskLaunch) -> SourceWriter:
@@ -117,6 +126,13 @@ def _close(writer: SourceWriter) -> None:
         _log.debug("Closing the producer: %s", error)
 
 
+def _close_chain(chain: Chain) -> None:
+    try:
+        chain.close()
+    except Exception as error:  # committed records stay, whatever a transformation raises
+        _log.warning("Closing a transformation: %s", type(error).__name__)
+
+
 class _Loop:
     """One task between its start and its end."""
 
@@ -127,7 +143,7 @@ class _Loop:
         writer: SourceWriter,
         offsets: TaskOffsets,
         topics: SourceTopics,
-        encoder: Encoder,
+        outbound: Outbound,
         reporter: Reporter,
     ) -> None:
         self._launch = launch
@@ -135,7 +151,7 @@ class _Loop:
         self._writer = writer
         self._offsets = offsets
         self._topics = topics
-        self._encoder = encoder
+        self._outbound = outbound
         self._reporter = reporter
         self._text = ErrorTexts(launch)
         self._uncommitted = Uncommitted(str(launch.id), task, offsets, self._text)
@@ -215,28 +231,34 @@ class _Loop:
             self._say(State.RUNNING)
         polled = self._poll()
         self._uncommitted.tell()  # a commit during the poll calls no hooks
-        batches = batches_of(polled)
-        self._poll_found = bool(batches)
+        self._poll_found = bool(polled)
         boundary = self._boundary
-        if isinstance(boundary, ConnectorBoundary):
-            self._send_until_asked(boundary, polled, batches)
+        try:
+            if isinstance(boundary, ConnectorBoundary):
+                self._send_until_asked(boundary, polled)
+                return
+            self._send(polled)
+        except RetriesEnded:  # what was not sent is polled again by the next attempt
             return
-        for batch in batches:
-            self._send(batch)
-        if self._writer.open:
-            if boundary.due(self._writer, self._poll_s, empty=not batches):
+        if self._writer.open or self._uncommitted.waiting:
+            if boundary.due(self._writer, self._since, self._poll_s, empty=not polled):
                 self._commit()
         elif self._asks and time.monotonic() >= self._next_asking:
             self._commit()
 
-    def _poll(self) -> Sequence[SourceRecord] | SourceBatch | None:
+    @property
+    def _since(self) -> float:
+        """Returns since when (monotonic seconds) something waits for a commit."""
+        return self._writer.opened_at if self._writer.open else self._uncommitted.since
+
+    def _poll(self) -> Polled:
         before = time.monotonic()
         try:
             with self._timer.polling():
-                return self._task.poll()
+                return self._task.poll() or ()
         except RetriableError as error:
             _log.warning("Task %s polls again later: %s", self._launch.id, self._text(error))
-            return None
+            return ()
         finally:
             self._poll_s = time.monotonic() - before
 
@@ -251,30 +273,27 @@ class _Loop:
         self._task.initialize(context)
         self._task.start(self._launch.config)
 
-    def _send(self, batch: SourceBatch) -> None:
-        self._topics.prepare(batch.topic)
-        self._writer.send(batch.topic, self._encoder.messages(batch), batch.partition)
-        self._uncommitted.add(batch)
+    def _send(self, polled: Polled) -> None:
+        """Sends what the chain leaves. What it drops counts like the rest: its offsets are
+        committed, and the task is told of it."""
+        for sending in self._outbound.sendings(polled):
+            self._topics.prepare(sending.topic)
+            self._writer.send(sending.topic, sending.messages, sending.partition)
+            self._uncommitted.topics.add(sending.topic)
+        self._uncommitted.add(polled)
 
-    def _send_until_asked(
-        self,
-        boundary: ConnectorBoundary,
-        polled: Sequence[SourceRecord] | SourceBatch | None,
-        batches: Sequence[SourceBatch],
-    ) -> None:
+    def _send_until_asked(self, boundary: ConnectorBoundary, polled: Polled) -> None:
         """Sends polled records, ending transactions where the task requested it."""
-        if boundary.asks_for_records and polled and not isinstance(polled, SourceBatch):
+        if boundary.asks_for_records and not isinstance(polled, SourceBatch):
             begin = 0
             for end, record in enumerate(polled, start=1):
                 ending = boundary.after(record)
                 if ending is not None:
-                    for batch in batches_of(polled[begin:end]):
-                        self._send(batch)
+                    self._send(polled[begin:end])
                     begin = end
                     self._end(ending)
-            batches = batches_of(polled[begin:])
-        for batch in batches:
-            self._send(batch)
+            polled = polled[begin:]
+        self._send(polled)
         self._end(boundary.after_batch())
 
     def _end(self, ending: Ending | None) -> None:
@@ -298,6 +317,8 @@ class _Loop:
     def _write(self, *, asked: bool, limit_s: float | None = None) -> None:
         records = self._uncommitted.offsets(asked=asked)
         if not self._writer.open and not records:
+            if self._uncommitted.waiting:  # records without offsets that the chain dropped
+                self._uncommitted.committed(())
             return
         self._topics.before_commit(records)
         done = self._writer.commit(records, limit_s)
@@ -324,7 +345,7 @@ class _Loop:
             return
         elif not isinstance(boundary, ConnectorBoundary):
             # the commit before the pause did not succeed
-            if boundary.due(self._writer, 0.0, empty=True):
+            if boundary.due(self._writer, self._since, 0.0, empty=True):
                 self._commit()
         elif self._writer.expires_s is not None:
             # Only the task may end its transaction, and it is not called while paused.

@@ -1,34 +1,85 @@
 """Converts the result of `poll` into columns of bytes for the producer.
 
 A list of records is split into runs that share topic, partition and schemas, so converters and the
-producer always see columns.
+producer always see columns. Transformations run before, on single records: they may change topics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, TypeVar
+from typing import TypeAlias, TypeVar
 
-from connect_runtime.api import ConnectorError, RawHeaders, SourceBatch, SourceRecord, Write
+from connect_runtime.api import SourceBatch, SourceRecord
 from connect_runtime.data.converters import Converters
+from connect_runtime.errors.handler import ErrorHandler, RecordSkipped
+from connect_runtime.tasks.source_encoder import Encoder
 from connect_runtime.tasks.source_writer import Messages
+from connect_runtime.transforms.chain import Chain
 
 T = TypeVar("T")
-
-_NO_TIMESTAMP: Final = -1
-
-
-def batches_of(polled: Sequence[SourceRecord] | SourceBatch | None) -> list[SourceBatch]:
-    """Returns the result of `poll` as batches in the same order. Empty if there is nothing."""
-    if polled is None:
-        return []
-    if isinstance(polled, SourceBatch):
-        return [polled] if len(polled) else []
-    return list(_runs(polled))
+Polled: TypeAlias = Sequence[SourceRecord] | SourceBatch
 
 
-def _runs(records: Sequence[SourceRecord]) -> Iterator[SourceBatch]:
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """Messages for one topic. `partition` None: it follows from the keys."""
+
+    topic: str
+    partition: int | None
+    messages: Messages
+
+
+class Outbound:
+    """What happens to a task's records between `poll` and the producer."""
+
+    def __init__(self, converters: Converters, chain: Chain, errors: ErrorHandler) -> None:
+        self._chain = chain
+        self._errors = errors
+        self._encoder = Encoder(converters, errors)
+
+    def sendings(self, polled: Polled) -> list[Sending]:
+        """Returns what to send, in order. Records that the chain drops, or whose errors are
+        tolerated, are not in it.
+
+        Raises RetriesEnded if the task is to end before all are ready, and what fails the task.
+        """
+        if self._chain:
+            return [self._sending(batch, sources) for batch, sources in self._transformed(polled)]
+        if isinstance(polled, SourceBatch):
+            return [self._sending(polled, polled.records)]
+        return [self._sending(batch, batch.records) for batch in batches_of(polled)]
+
+    def _sending(
+        self, batch: SourceBatch, sources: Callable[[], Iterator[SourceRecord]]
+    ) -> Sending:
+        messages = self._encoder.messages(batch, sources)
+        return Sending(batch.topic, batch.partition, messages)
+
+    def _transformed(
+        self, polled: Polled
+    ) -> Iterator[tuple[SourceBatch, Callable[[], Iterator[SourceRecord]]]]:
+        """Yields the records as the chain made them, in batches, with what they were before."""
+        records = list(polled.records()) if isinstance(polled, SourceBatch) else polled
+        changed, sources = [], []
+        for record in records:
+            try:
+                after = self._chain.apply(record, record, self._errors)
+            except RecordSkipped:
+                continue
+            if after is not None:
+                changed.append(after)
+                sources.append(record)
+        begin = 0
+        for batch in batches_of(changed):
+            run = sources[begin : begin + len(batch)]
+            begin += len(batch)
+            yield batch, run.__iter__
+
+
+def batches_of(records: Sequence[SourceRecord]) -> Iterator[SourceBatch]:
+    """Yields records as batches, in the same order."""
     for _, group in groupby(records, key=_Shared):
         run = list(group)
         first = run[0]
@@ -69,66 +120,3 @@ class _Shared:
             and a.value_schema == b.value_schema
             and a.key_schema == b.key_schema
         )
-
-
-class Encoder:
-    """Turns batches into the producer's messages with a task's converters.
-
-    Connect's order: headers first, so that the converters of key and value see and can add to
-    them, then the key, then the value.
-    """
-
-    def __init__(self, converters: Converters) -> None:
-        self._value: Write = converters.value.writer()
-        self._key: Write = converters.key.writer()
-        self._header = converters.header
-        self._shows_headers = not (
-            converters.key.ignores_context and converters.value.ignores_context
-        )
-
-    def messages(self, batch: SourceBatch) -> Messages:
-        """Returns one dict per record, the only object made for it."""
-        headers = self._headers(batch)
-        keys = None
-        if batch.keys is not None or batch.key_schema is not None:
-            given = batch.keys or [None] * len(batch)
-            keys = self._key(batch.topic, headers, batch.key_schema, given)
-        values = self._value(batch.topic, headers, batch.value_schema, batch.values)
-        if keys is None:
-            messages: list[dict[str, Any]] = [{"value": value} for value in values]
-        else:
-            pairs = zip(keys, values, strict=True)
-            messages = [{"key": key, "value": value} for key, value in pairs]
-        if batch.timestamps is not None:
-            for message, timestamp in zip(messages, batch.timestamps, strict=True):
-                if timestamp is not None and timestamp != _NO_TIMESTAMP:
-                    message["timestamp"] = _checked(timestamp)
-        if headers is not None:
-            for message, each in zip(messages, headers, strict=True):
-                if each:
-                    message["headers"] = each
-        singly = batch.timestamps is not None or (headers is not None and any(headers))
-        return Messages(messages, _bytes(values), singly)
-
-    def _headers(self, batch: SourceBatch) -> list[RawHeaders] | None:
-        """Returns each record's headers as bytes; None if there are none, and nobody adds any."""
-        if batch.headers is None:
-            return [[] for _ in batch.values] if self._shows_headers else None
-        topic, convert = batch.topic, self._header.from_connect
-        return [
-            [(h.key, convert(topic, h.key, h.schema, h.value)) for h in headers]
-            for headers in batch.headers
-        ]
-
-
-def _bytes(values: list[bytes | None]) -> int:
-    try:
-        return sum(map(len, values))  # type: ignore[arg-type]
-    except TypeError:  # there are tombstones
-        return sum(map(len, filter(None, values)))
-
-
-def _checked(timestamp: int) -> int:
-    if timestamp < 0:
-        raise ConnectorError(f"Invalid record timestamp {timestamp}")
-    return timestamp

@@ -1,13 +1,17 @@
 """Tracks what a source task sent since its last commit, and calls the task's commit hooks.
 
 It keeps the offsets after the records, their topics, and the records themselves if the task wants
-to be told of each.
+to be told of each. `waiting`: there is something, since `since` (monotonic seconds).
 """
 
 from __future__ import annotations
 
 import logging
+import time
+from collections import deque
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from connect_runtime.api import SourceBatch, SourceOffset, SourcePartition, SourceRecord, SourceTask
 from connect_runtime.storage.log import NewRecord
@@ -30,15 +34,27 @@ class Uncommitted:
         self._tells_records = type(task).commit_record is not SourceTask.commit_record
         self._untold = False
         self.topics: set[str] = set()
+        self.waiting = False
+        self.since = 0.0
 
-    def add(self, batch: SourceBatch) -> None:
-        """Adds a sent batch."""
-        self.topics.add(batch.topic)
-        if batch.last_offset is not None:
-            place = self._offsets.key(batch.source_partition)
-            self._moved[place] = (batch.source_partition, batch.last_offset)
+    def add(self, polled: Sequence[SourceRecord] | SourceBatch) -> None:
+        """Adds what the task returned, after what of it is to be sent was sent."""
+        if not polled:
+            return
+        if not self.waiting:
+            self.waiting, self.since = True, time.monotonic()
+        if isinstance(polled, SourceBatch):
+            self._move(polled.source_partition, polled.last_offset)
+        else:
+            for partition, run in groupby(polled, attrgetter("source_partition")):
+                (last,) = deque(run, maxlen=1)
+                self._move(partition, last.source_offset)
         if self._tells_records:
-            self._sent.extend(batch.records())
+            self._sent.extend(polled.records() if isinstance(polled, SourceBatch) else polled)
+
+    def _move(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
+        if offset is not None:
+            self._moved[self._offsets.key(partition)] = (partition, offset)
 
     def offsets(self, *, asked: bool) -> list[NewRecord]:
         """Returns the offsets to commit. With `asked` the task may change them first (KIP-910):
@@ -55,6 +71,7 @@ class Uncommitted:
         self._offsets.committed(records)
         self._moved.clear()
         self.topics.clear()
+        self.waiting = False
         self._untold = True
 
     def tell(self) -> None:

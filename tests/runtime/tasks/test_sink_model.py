@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from connect_runtime.api import RetriableError, SinkBatch, SinkTask, TopicPartition
 from connect_runtime.storage.snapshots import State, TaskId
+from connect_runtime.tasks.delivery import Delivery
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.sink import _Loop
-from connect_runtime.tasks.sink_batches import Delivery
 from connect_specs.names import ClusterTopics
 from support.examples import examples
 

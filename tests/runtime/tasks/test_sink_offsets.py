@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Message
 
-from connect_runtime.api import TopicPartition
-from connect_runtime.tasks.sink_batches import Delivery
+from connect_runtime.api import SinkBatch, SinkRecord, TopicPartition
+from connect_runtime.tasks.delivery import PutBatch
 from connect_runtime.tasks.sink_offsets import SinkOffsets
 
 A, B, FOREIGN = (TopicPartition("t", number) for number in range(3))
@@ -90,19 +90,31 @@ def test_going_on_elsewhere_keeps_the_base_of_what_is_not_committed(offsets: Sin
 
 
 def test_pending_records_go_together_with_their_position() -> None:
-    pending = Delivery([_record(A, 1), _record(B, 7)], {A: 2, B: 8})
+    pending = _pending({A: 2, B: 8}, _record(A, 1), _record(B, 7))
     left = pending.without([A])
-    assert [(m.partition(), m.offset()) for m in left.messages] == [(1, 7)]
+    assert [(r.partition, r.offset) for r in left.records] == [(1, 7)]
     assert left.positions == {B: 8}
 
 
+def test_pending_records_go_by_the_partition_that_they_were_read_from() -> None:
+    moved = SinkRecord("elsewhere", 9, 1, "value", consumed=Message(*A, 1, b"key", b"value"))
+
+    left = _pending({A: 2, B: 8}, moved, _record(B, 7)).without([A])
+
+    assert [r.offset for r in left.records] == [7]
+
+
 def test_what_is_read_later_follows_what_is_pending() -> None:
-    pending = Delivery([_record(A, 1)], {A: 2})
-    assert pending.then(Delivery([], {})) is pending
-    both = pending.then(Delivery([_record(A, 2)], {A: 3}))
-    assert [m.offset() for m in both.messages] == [1, 2]
+    pending = _pending({A: 2}, _record(A, 1))
+    assert pending.then(_pending({})) is pending
+    both = pending.then(_pending({A: 3}, _record(A, 2)))
+    assert both.records.offsets == [1, 2]
     assert both.positions == {A: 3}
 
 
-def _record(partition: TopicPartition, offset: int) -> Message:
-    return Message(*partition, offset, b"key", b"value")
+def _pending(positions: dict[TopicPartition, int], *records: SinkRecord) -> PutBatch:
+    return PutBatch(SinkBatch.of(records), positions)
+
+
+def _record(partition: TopicPartition, offset: int) -> SinkRecord:
+    return SinkRecord(*partition, offset, b"value")

@@ -1,0 +1,1 @@
+"""Handles records that fail: retries, tolerance, logging and dead letter queues (`errors.*`)."""

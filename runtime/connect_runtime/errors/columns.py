@@ -1,0 +1,31 @@
+"""Converts columns of which some records may fail, so that a bad record is one error.
+
+The whole column is tried first. If that fails, smaller pieces are, and at last single records: with
+few bad ones, nearly all are still converted together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+Converted = TypeVar("Converted")
+
+_PIECES: Final = 16
+
+
+def pieces_of(
+    begin: int, end: int, convert: Callable[[int, int], Converted]
+) -> Iterator[tuple[int, Converted | None]]:
+    """Yields what `convert(begin, end)` makes of the records in this range, in pieces, with the
+    index of each one's first record. None instead of a single record that cannot be converted."""
+    try:
+        converted: Converted | None = convert(begin, end)
+    except Exception:
+        converted = None
+    if converted is not None or end - begin <= 1:
+        yield begin, converted
+        return
+    size = -(-(end - begin) // _PIECES)
+    for at in range(begin, end, size):
+        yield from pieces_of(at, min(at + size, end), convert)

@@ -1,0 +1,104 @@
+"""Decides about each error of a record: try again, skip the record, or fail the task.
+
+In Connect this is the `RetryWithToleranceOperator`. Failures are reported before the task fails, so
+that a log and a dead letter queue have the record that failed it, too.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from connect_runtime.api import ConnectorError, RetriableError
+from connect_runtime.errors.policy import ErrorPolicy
+from connect_runtime.errors.stages import Failure, Stage
+
+T = TypeVar("T")
+
+_FIRST_DELAY_S: Final = 0.3
+
+
+class RecordSkipped(Exception):
+    """The record failed, and that is tolerated: go on with the next one."""
+
+
+class RetriesEnded(Exception):
+    """The task is to end while a record is tried again: leave the record as not processed."""
+
+
+class Reporter(Protocol):
+    """Keeps failures for users."""
+
+    def report(self, failure: Failure) -> None:
+        """Called once for each failure, before anything else follows from it."""
+        ...
+
+
+class ErrorHandler:
+    """Belongs to one task.
+
+    `wait(seconds)` waits before a retry, and returns False if the task is to end meanwhile.
+    """
+
+    def __init__(
+        self,
+        policy: ErrorPolicy | None = None,
+        reporters: Sequence[Reporter] = (),
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
+        self._policy = policy or ErrorPolicy()
+        self._reporters = reporters
+        self._wait = wait or _sleep
+
+    def run(self, stage: Stage, class_name: str, operation: Callable[[], T], record: Any) -> T:
+        """Returns the operation's result. Raises what `recover` raises."""
+        try:
+            return operation()
+        except Exception as error:
+            return self.recover(Failure(stage, class_name, error, record), operation)
+
+    def recover(self, failure: Failure, again: Callable[[], T]) -> T:
+        """Handles the failure of a first attempt: calls `again` while the error is temporary and
+        there is time. Returns its result.
+
+        Raises RecordSkipped, or RetriesEnded, or ConnectorError, which fails the task.
+        """
+        error, attempt = failure.error, 1
+        begin = time.monotonic()
+        while isinstance(error, RetriableError):
+            left_s = self._policy.retry_timeout_s - (time.monotonic() - begin)
+            if left_s <= 0:
+                break
+            if not self._wait(min(self._delay_s(attempt), left_s)):
+                raise RetriesEnded
+            attempt += 1
+            try:
+                return again()
+            except Exception as next_error:
+                error = next_error
+        self.report(Failure(failure.stage, failure.class_name, error, failure.record))
+        raise RecordSkipped
+
+    def report(self, failure: Failure) -> None:
+        """Handles a failure that is not tried again: returns if it is tolerated. Raises
+        ConnectorError, which fails the task."""
+        if not failure.stage.tolerates_any_error and not isinstance(failure.error, RetriableError):
+            raise ConnectorError("Unhandled exception in error handler") from failure.error
+        for reporter in self._reporters:
+            reporter.report(failure)
+        if not self._policy.tolerates_all:
+            raise ConnectorError("Tolerance exceeded in error handler") from failure.error
+
+    def _delay_s(self, attempt: int) -> float:
+        """Returns how long to wait after so many attempts: twice as long each time. Above the limit
+        it is random, so that tasks do not come back all at once."""
+        most_s = self._policy.retry_delay_max_s
+        delay_s = _FIRST_DELAY_S * 2 ** min(attempt - 1, 32)
+        return delay_s if delay_s <= most_s else random.uniform(0, most_s)
+
+
+def _sleep(seconds: float) -> bool:
+    time.sleep(seconds)
+    return True

@@ -1,0 +1,166 @@
+"""Converts messages of a sink into the batches that its task gets.
+
+Converts at once what can fail, and the rest when it is asked for. If a column cannot be converted,
+each record that cannot be is one error. Transformations run on single records; with them, nothing
+is left for later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import groupby
+from typing import Any, TypeVar
+
+from confluent_kafka import Message
+
+from connect_runtime import plugins
+from connect_runtime.api import Column, Converter, Header, Headers, Read, SinkBatch, SinkRecord
+from connect_runtime.api.records import Lazy
+from connect_runtime.data.converters import Converters
+from connect_runtime.errors.columns import pieces_of
+from connect_runtime.errors.handler import ErrorHandler, RecordSkipped
+from connect_runtime.errors.stages import Stage
+from connect_runtime.transforms.chain import Chain
+
+T = TypeVar("T")
+
+
+class Decoder:
+    """Belongs to one task."""
+
+    def __init__(self, converters: Converters, chain: Chain, errors: ErrorHandler) -> None:
+        self._key = _Part(converters.key, converters.key.reader(), Message.key)
+        self._value = _Part(converters.value, converters.value.reader(), Message.value)
+        self._header = converters.header
+        self._chain = chain
+        self._errors = errors
+
+    def batch(self, messages: Sequence[Any]) -> SinkBatch:
+        """Returns the batch to put: without records that the chain drops, or whose errors are
+        tolerated.
+
+        Raises RetriesEnded if the task is to end before all are ready, and what fails the task.
+        """
+        try:
+            batch = self._together(messages)
+        except Exception:
+            batch = SinkBatch.of(list(self._in_pieces(messages)))
+        return self._transformed(batch) if self._chain else batch
+
+    def _transformed(self, batch: SinkBatch) -> SinkBatch:
+        kept = []
+        for record in batch:
+            try:
+                changed = self._chain.apply(record, record.consumed, self._errors)
+            except RecordSkipped:
+                continue
+            if changed is not None:
+                kept.append(changed)
+        return SinkBatch.of(kept)
+
+    def _together(self, messages: Sequence[Any]) -> SinkBatch:
+        key, value = self._key.column(messages), self._value.column(messages)
+        headers: Lazy[Headers] = partial(self._headers, messages)
+        if not self._header.reads_anything:
+            headers = self._headers(messages)
+        return SinkBatch(
+            lambda: value().values,
+            value_schemas=lambda: value().each_schema(),
+            keys=lambda: key().values,
+            key_schemas=lambda: key().each_schema(),
+            topics=lambda: list(map(Message.topic, messages)),
+            partitions=lambda: list(map(Message.partition, messages)),
+            offsets=lambda: list(map(Message.offset, messages)),
+            timestamps=lambda: list(map(_timestamp, messages)),
+            headers=headers,
+            consumed=messages,
+            size=len(messages),
+        )
+
+    def _headers(self, messages: Sequence[Any]) -> list[Headers]:
+        return [self._headers_of(message) for message in messages]
+
+    def _headers_of(self, message: Any) -> Headers:
+        found = message.headers()
+        if not found:
+            return ()
+        topic, read = message.topic(), self._header.to_connect
+        typed = ((key, *read(topic, key, data)) for key, data in found)
+        return tuple(Header(key, value, schema) for key, schema, value in typed)
+
+    def _in_pieces(self, messages: Sequence[Any]) -> Iterator[SinkRecord]:
+        for begin, piece in pieces_of(
+            0, len(messages), lambda begin, end: self._together(messages[begin:end])
+        ):
+            if piece is not None:
+                yield from piece
+                continue
+            try:
+                yield self._singly(messages[begin])
+            except RecordSkipped:
+                continue
+
+    def _singly(self, message: Any) -> SinkRecord:
+        """Converts one message. Raises what ErrorHandler.run raises."""
+
+        def run(stage: Stage, converter: object, operation: Callable[[], T]) -> T:
+            return self._errors.run(stage, plugins.class_name_of(converter), operation, message)
+
+        one = [message]
+        key = run(Stage.KEY_CONVERTER, self._key.converter, lambda: self._key.read(one))
+        value = run(Stage.VALUE_CONVERTER, self._value.converter, lambda: self._value.read(one))
+        headers = run(Stage.HEADER_CONVERTER, self._header, lambda: self._headers_of(message))
+        return SinkRecord(
+            topic=message.topic(),
+            partition=message.partition(),
+            offset=message.offset(),
+            value=value.values[0],
+            value_schema=value.each_schema()[0],
+            key=key.values[0],
+            key_schema=key.each_schema()[0],
+            timestamp=_timestamp(message),
+            headers=headers,
+            consumed=message,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The keys or the values of messages, and how they are converted."""
+
+    converter: Converter
+    reader: Read
+    field: Callable[[Any], Any]
+
+    def column(self, messages: Sequence[Any]) -> Callable[[], Column]:
+        """Returns the column, which is made when first asked for if that cannot fail."""
+        found = cache(partial(self.read, messages))
+        if not self.converter.reads_anything:
+            found()
+        return found
+
+    def read(self, messages: Sequence[Any]) -> Column:
+        """Converts messages; those of each topic together, if it matters."""
+        if self.converter.ignores_context:
+            topic = messages[0].topic() if messages else ""
+            return self.reader(topic, None, list(map(self.field, messages)))
+        parts = []
+        for topic, run in groupby(messages, Message.topic):
+            group = list(run)
+            headers = [message.headers() or [] for message in group]
+            parts.append(self.reader(topic, headers, list(map(self.field, group))))
+        return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def _joined(parts: Sequence[Column]) -> Column:
+    return Column(
+        [value for part in parts for value in part.values],
+        schemas=[schema for part in parts for schema in part.each_schema()],
+    )
+
+
+def _timestamp(message: Any) -> int | None:
+    type_, milliseconds = message.timestamp()
+    return milliseconds if type_ else None

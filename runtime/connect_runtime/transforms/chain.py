@@ -1,0 +1,126 @@
+"""Runs a connector's chain of transformations, each with its predicate, if it has one.
+
+`transforms` lists aliases in order; `transforms.<alias>.type` names the class, and
+`transforms.<alias>.predicate` an alias of `predicates` (KIP-585). The manual's "Transformations".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from connect_runtime import plugins
+from connect_runtime.api import ConfigError, Predicate, Transformation
+from connect_runtime.api.transforms import R
+from connect_runtime.errors.handler import ErrorHandler
+from connect_runtime.errors.stages import Failure, Stage
+
+_OWN: Final = frozenset({"type", "predicate", "negate", "plugin.version"})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One transformation, for the records that its predicate chooses: those for which it is true,
+    or with `negate` those for which it is false."""
+
+    transformation: Transformation
+    class_name: str
+    predicate: Predicate | None = None
+    negate: bool = False
+
+    def apply(self, record: R) -> R | None:
+        """Returns the record as it is to be, or None to drop it."""
+        if self.predicate is not None and self.predicate.test(record) is self.negate:
+            return record
+        return self.transformation.apply(record)
+
+
+class Chain:
+    """The transformations of one task, in order. False if there are none."""
+
+    def __init__(self, steps: tuple[Step, ...]) -> None:
+        self._steps = steps
+
+    def __bool__(self) -> bool:
+        return bool(self._steps)
+
+    def apply(self, record: R, source: Any, errors: ErrorHandler) -> R | None:
+        """Returns the record as it is to be, or None to drop it; `source` is what `errors` is told
+        of. Raises RecordSkipped, RetriesEnded and ConnectorError, as `errors` does."""
+        for step in self._steps:
+            try:
+                changed = step.apply(record)
+            except Exception as error:
+                failure = Failure(Stage.TRANSFORMATION, step.class_name, error, source)
+                changed = errors.recover(failure, partial(step.apply, record))
+            if changed is None:
+                return None
+            record = changed
+        return record
+
+    def close(self) -> None:
+        """Closes all transformations and predicates. Raises what the first of them raises, after
+        all were closed."""
+        failures: list[Exception] = []
+        for step in self._steps:
+            for part in filter(None, (step.transformation, step.predicate)):
+                try:
+                    part.close()
+                except Exception as error:
+                    failures.append(error)
+        if failures:
+            raise failures[0]
+
+
+def chain_of(config: Mapping[str, str]) -> Chain:
+    """Returns the chain of a connector's config, configured. Raises ConfigError."""
+    predicates = set(_aliases(config, "predicates"))
+    return Chain(
+        tuple(_step(config, alias, predicates) for alias in _aliases(config, "transforms"))
+    )
+
+
+def _step(config: Mapping[str, str], alias: str, predicates: set[str]) -> Step:
+    prefix = f"transforms.{alias}."
+    plugin = plugins.transformation(f"{prefix}type", _type(config, prefix))
+    chosen = config.get(f"{prefix}predicate", "").strip()
+    if chosen and chosen not in predicates:
+        raise ConfigError(f"Predicate '{chosen}' of {prefix}predicate is not listed in predicates")
+    transformation: Transformation = plugin.cls()
+    # `predicate` and `negate` hide options of these names, as in Connect
+    transformation.configure(_options(config, prefix, _OWN))
+    return Step(
+        transformation,
+        plugin.class_name,
+        _predicate(config, chosen) if chosen else None,
+        config.get(f"{prefix}negate", "").strip().lower() == "true",
+    )
+
+
+def _predicate(config: Mapping[str, str], alias: str) -> Predicate:
+    prefix = f"predicates.{alias}."
+    predicate: Predicate = plugins.predicate(f"{prefix}type", _type(config, prefix)).cls()
+    predicate.configure(_options(config, prefix, frozenset({"type", "plugin.version"})))
+    return predicate
+
+
+def _type(config: Mapping[str, str], prefix: str) -> str:
+    name = config.get(f"{prefix}type")
+    if not name:
+        raise ConfigError(
+            f'Missing required configuration "{prefix}type" which has no default value.'
+        )
+    return name
+
+
+def _options(config: Mapping[str, str], prefix: str, without: frozenset[str]) -> dict[str, str]:
+    given = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
+    return {key: value for key, value in given.items() if key not in without}
+
+
+def _aliases(config: Mapping[str, str], key: str) -> list[str]:
+    given = config.get(key, "").strip()
+    return list(dict.fromkeys(re.split(r"\s*,\s*", given))) if given else []

@@ -1,0 +1,165 @@
+"""Chains: the order of transformations, predicates, options, and plugins of users."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from connect_runtime import plugins
+from connect_runtime.api import (
+    ConfigDef,
+    ConfigError,
+    ConnectorError,
+    ConnectRecord,
+    DataError,
+    Predicate,
+    SourceRecord,
+    Transformation,
+)
+from connect_runtime.errors.handler import ErrorHandler, RecordSkipped
+from connect_runtime.errors.policy import ErrorPolicy
+from connect_runtime.transforms.chain import chain_of
+
+
+class Configured:
+    """What both kinds of plugins need; `closed` counts."""
+
+    closed = 0
+
+    def config(self) -> ConfigDef:
+        return ConfigDef()
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        self.options = dict(options)
+
+    def close(self) -> None:
+        type(self).closed += 1
+
+
+class Append(Configured, Transformation):
+    """Appends the option `text`."""
+
+    def apply(self, record: Any) -> Any:
+        return replace(record, value=record.value + self.options["text"])
+
+
+class Drop(Configured, Transformation):
+    """Drops each record."""
+
+    def apply(self, record: Any) -> Any:
+        return None
+
+
+class Fail(Configured, Transformation):
+    """Refuses each record."""
+
+    def apply(self, record: Any) -> Any:
+        raise DataError("refused")
+
+
+class Starts(Configured, Predicate):
+    """True for values that start with the option `with`."""
+
+    def test(self, record: ConnectRecord) -> bool:
+        return str(record.value).startswith(self.options["with"])
+
+
+@pytest.fixture(autouse=True)
+def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(plugins, "_allowed", plugins._allowed)
+    for cls in (Append, Drop, Fail, Starts):
+        monkeypatch.setattr(cls, "closed", 0)
+    found = SimpleNamespace(Append=Append, Drop=Drop, Fail=Fail, Starts=Starts)
+    monkeypatch.setitem(sys.modules, "acme_chain", found)  # type: ignore[arg-type]
+    plugins.allow_modules({plugins.PLUGIN_MODULES: "acme_chain"})
+    yield
+    plugins._one.cache_clear()
+
+
+def config(names: str, **more: str) -> dict[str, str]:
+    return {"transforms": names} | {k.replace("__", "."): v for k, v in more.items()}
+
+
+def applied(config: Mapping[str, str], value: str, policy: ErrorPolicy | None = None) -> Any:
+    record = SourceRecord({}, None, "t", value)
+    changed = chain_of(config).apply(record, record, ErrorHandler(policy))
+    return None if changed is None else changed.value
+
+
+AB = config(
+    "a , b",
+    transforms__a__type="acme_chain:Append",
+    transforms__a__text="1",
+    transforms__b__type="acme_chain.Append",
+    transforms__b__text="2",
+)
+PREDICATES = {
+    "predicates": "p",
+    "predicates.p.type": "acme_chain:Starts",
+    "predicates.p.with": "x",
+}
+
+
+def test_without_transformations_there_is_no_chain() -> None:
+    assert not chain_of({"transforms": " "})
+    assert applied({}, "v") == "v"
+
+
+def test_transformations_run_in_order_each_with_its_options() -> None:
+    assert applied(AB, "v") == "v12"
+    assert applied(AB | {"transforms": "b,a"}, "v") == "v21"
+
+
+@pytest.mark.parametrize(
+    ("negate", "value", "changed"),
+    [
+        ("", "x", "x12"), ("", "v", "v2"), ("true", "x", "x2"), ("true", "v", "v12"),
+        ("false", "x", "x12"),
+    ],
+)  # fmt: skip
+def test_a_predicate_chooses_records(negate: str, value: str, changed: str) -> None:
+    more = {"transforms.a.predicate": "p"} | ({"transforms.a.negate": negate} if negate else {})
+
+    assert applied(AB | PREDICATES | more, value) == changed
+
+
+def test_after_a_drop_nothing_runs() -> None:
+    dropped = config(
+        "d,f", transforms__d__type="acme_chain:Drop", transforms__f__type="acme_chain:Fail"
+    )
+
+    assert applied(dropped, "v") is None
+
+
+def test_an_error_is_one_of_its_stage_and_class() -> None:
+    failing = config("f", transforms__f__type="acme_chain:Fail")
+    with pytest.raises(ConnectorError, match="Tolerance exceeded in error handler") as raised:
+        applied(failing, "v")
+    assert str(raised.value.__cause__) == "refused"
+    with pytest.raises(RecordSkipped):
+        applied(failing, "v", ErrorPolicy(tolerates_all=True))
+
+
+def test_close_reaches_all() -> None:
+    chain_of(AB | PREDICATES | {"transforms.a.predicate": "p"}).close()
+
+    assert (Append.closed, Starts.closed) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"transforms": "c"}, 'Missing required configuration "transforms.c.type"'),
+        ({"transforms.a.type": "Nope"}, "Class Nope could not be found"),
+        ({"transforms.a.type": "acme_chain:Starts"}, "could not be found"),
+        ({"transforms.a.predicate": "q"}, "Predicate 'q' of transforms.a.predicate is not listed"),
+    ],
+)
+def test_configs_that_give_no_chain(more: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        chain_of(AB | more)
