@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from connect_runtime.api import ConnectorError, RetriableError
+from connect_runtime.api import ConnectorError, RetriableError, SourceRecord
 from connect_runtime.errors.policy import ErrorPolicy
 from connect_runtime.errors.stages import Failure, Stage
+from connect_runtime.errors.texts import where_text
 
 T = TypeVar("T")
 
@@ -85,11 +86,11 @@ class ErrorHandler:
         """Handles a failure that is not tried again: returns if it is tolerated. Raises
         ConnectorError, which fails the task."""
         if not failure.stage.tolerates_any_error and not isinstance(failure.error, RetriableError):
-            raise ConnectorError("Unhandled exception in error handler") from failure.error
+            raise _fatal("Unhandled exception in error handler", failure) from failure.error
         for reporter in self._reporters:
             reporter.report(failure)
         if not self._policy.tolerates_all:
-            raise ConnectorError("Tolerance exceeded in error handler") from failure.error
+            raise _fatal("Tolerance exceeded in error handler", failure) from failure.error
 
     def _delay_s(self, attempt: int) -> float:
         """Returns how long to wait after so many attempts: twice as long each time. Above the limit
@@ -97,6 +98,14 @@ class ErrorHandler:
         most_s = self._policy.retry_delay_max_s
         delay_s = _FIRST_DELAY_S * 2 ** min(attempt - 1, 32)
         return delay_s if delay_s <= most_s else random.uniform(0, most_s)
+
+
+def _fatal(text: str, failure: Failure) -> ConnectorError:
+    error = ConnectorError(text)
+    # a source's record has values, which do not belong into a status
+    is_message = not isinstance(failure.record, SourceRecord)
+    error.add_note(where_text(failure, with_record=is_message))
+    return error
 
 
 def _sleep(seconds: float) -> bool:

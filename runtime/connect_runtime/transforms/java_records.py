@@ -25,8 +25,9 @@ def record_text(record: ConnectRecord) -> str:
         kind = "NoTimestampType" if record.timestamp is None else "CreateTime"
         return (
             f"SinkRecord{{kafkaOffset={record.offset}, timestampType={kind},"
-            f" originalTopic={record.topic}, originalKafkaPartition={record.partition},"
-            f" originalKafkaOffset={record.offset}}} {common}"
+            f" originalTopic={record.original_topic},"
+            f" originalKafkaPartition={record.original_partition},"
+            f" originalKafkaOffset={record.original_offset}}} {common}"
         )
     partition, offset = java_text(record.source_partition), java_text(record.source_offset)
     return f"SourceRecord{{sourcePartition={partition}, sourceOffset={offset}}} {common}"

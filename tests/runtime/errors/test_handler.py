@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import Message
 
 from connect_runtime.api import ConnectorError, DataError, RetriableError
 from connect_runtime.errors.columns import pieces_of
@@ -10,6 +11,7 @@ from connect_runtime.errors.handler import ErrorHandler, RecordSkipped, RetriesE
 from connect_runtime.errors.policy import DeadLetters, ErrorPolicy
 from connect_runtime.errors.stages import Failure, Stage
 
+RAW = Message("t", 0, 5, value=b"v")
 ALL = ErrorPolicy(tolerates_all=True)
 
 
@@ -38,18 +40,18 @@ def failing(*errors: Exception) -> Callable[[], str]:
 def test_the_first_error_fails_the_task_after_it_was_reported() -> None:
     noted = Noted()
     error = DataError("bad")
-    with pytest.raises(ConnectorError, match=r"^Tolerance exceeded in error handler$") as raised:
-        ErrorHandler(None, [noted]).run(Stage.VALUE_CONVERTER, "p.C", failing(error), "raw")
+    with pytest.raises(ConnectorError, match="Tolerance exceeded in error handler") as raised:
+        ErrorHandler(None, [noted]).run(Stage.VALUE_CONVERTER, "p.C", failing(error), RAW)
 
     assert raised.value.__cause__ is error
-    assert noted.failures == [Failure(Stage.VALUE_CONVERTER, "p.C", error, "raw")]
+    assert noted.failures == [Failure(Stage.VALUE_CONVERTER, "p.C", error, RAW)]
 
 
 def test_a_tolerated_error_skips_the_record() -> None:
     noted = Noted()
     with pytest.raises(RecordSkipped):
         ErrorHandler(ALL, [noted]).run(
-            Stage.TRANSFORMATION, "p.C", failing(ValueError("any")), "raw"
+            Stage.TRANSFORMATION, "p.C", failing(ValueError("any")), RAW
         )
 
     assert len(noted.failures) == 1
@@ -58,11 +60,11 @@ def test_a_tolerated_error_skips_the_record() -> None:
 def test_in_other_stages_only_temporary_errors_are_tolerated() -> None:
     noted = Noted()
     handler = ErrorHandler(ALL, [noted])
-    with pytest.raises(ConnectorError, match=r"^Unhandled exception in error handler$"):
-        handler.run(Stage.KAFKA_PRODUCE, "p.C", failing(DataError("bad")), "raw")
+    with pytest.raises(ConnectorError, match="Unhandled exception in error handler"):
+        handler.run(Stage.KAFKA_PRODUCE, "p.C", failing(DataError("bad")), RAW)
     assert noted.failures == []
     with pytest.raises(RecordSkipped):
-        handler.run(Stage.KAFKA_PRODUCE, "p.C", failing(RetriableError("busy")), "raw")
+        handler.run(Stage.KAFKA_PRODUCE, "p.C", failing(RetriableError("busy")), RAW)
 
 
 def test_a_temporary_error_is_tried_again_with_growing_delays() -> None:
@@ -75,7 +77,7 @@ def test_a_temporary_error_is_tried_again_with_growing_delays() -> None:
     errors = [RetriableError(str(n)) for n in range(4)]
     handler = ErrorHandler(ErrorPolicy(retry_timeout_s=3600, retry_delay_max_s=2), (), wait)
 
-    assert handler.run(Stage.KEY_CONVERTER, "p.C", failing(*errors), "raw") == "done"
+    assert handler.run(Stage.KEY_CONVERTER, "p.C", failing(*errors), RAW) == "done"
     assert waits[:3] == [0.3, 0.6, 1.2]
     assert 0 <= waits[3] < 2  # 2.4 s would be above the limit
 
@@ -87,7 +89,7 @@ def test_a_retry_ends_with_another_error() -> None:
     )
     bad = DataError("bad")
     with pytest.raises(RecordSkipped):
-        handler.run(Stage.KEY_CONVERTER, "p.C", failing(RetriableError("busy"), bad), "raw")
+        handler.run(Stage.KEY_CONVERTER, "p.C", failing(RetriableError("busy"), bad), RAW)
 
     assert [failure.error for failure in noted.failures] == [bad]
 
@@ -99,7 +101,7 @@ def test_retries_end_with_their_time() -> None:
         raise RetriableError("busy")
 
     with pytest.raises(ConnectorError, match="Tolerance exceeded") as raised:
-        handler.run(Stage.KEY_CONVERTER, "p.C", busy, "raw")
+        handler.run(Stage.KEY_CONVERTER, "p.C", busy, RAW)
     assert isinstance(raised.value.__cause__, RetriableError)
 
 
@@ -109,7 +111,7 @@ def test_a_stop_ends_retries_without_a_report() -> None:
         ErrorPolicy(tolerates_all=True, retry_timeout_s=9), [noted], lambda _: False
     )
     with pytest.raises(RetriesEnded):
-        handler.run(Stage.KEY_CONVERTER, "p.C", failing(RetriableError("busy")), "raw")
+        handler.run(Stage.KEY_CONVERTER, "p.C", failing(RetriableError("busy")), RAW)
     assert noted.failures == []
 
 

@@ -612,7 +612,7 @@ def test_a_record_that_cannot_be_read_is_named(cluster: Any, topic: Any, install
     outcome = run(cluster, install(noted()), **options).outcome()
 
     assert outcome.ended is Ended.FAILED
-    place = f"Error converting message value in topic '{cluster.data}' partition 1 at offset 2 "
+    place = f"consumed record is {{topic='{cluster.data}', partition=1, offset=2, timestamp="
     assert place in (outcome.trace or "")
     assert "serialization error" in (outcome.trace or "")
     assert "secret-value" not in (outcome.trace or "")

@@ -199,7 +199,8 @@ boundaries._SHARED_S = 0  # each poll is a transaction
 real, done = transactions.Transactions._call, []
 
 def call(self, function, deadline):
-    if getattr(function, "__name__", "") == "commit_transaction":
+    code = getattr(function, "__code__", None)
+    if code is not None and "commit_transaction" in code.co_names:
         if len(done) == 2:
             self._producer.flush()  # everything is in the log, and nothing of it is committed
             print("before commit", flush=True)
