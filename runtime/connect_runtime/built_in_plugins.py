@@ -64,6 +64,9 @@ TRANSFORMATIONS: Final[Mapping[str, str]] = {
         for half in ("Key", "Value")
     },
     **{f"{_JAVA}.transforms.{name}": f"{_OURS}.{module}:{name}" for name, module in _OF_RECORDS},
+    "io.debezium.transforms.ExtractNewRecordState": (
+        f"{_OURS}.extract_new_record_state:ExtractNewRecordState"
+    ),
 }
 PREDICATES: Final[Mapping[str, str]] = {
     f"{_JAVA}.transforms.predicates.{name}": f"{_OURS}.predicates:{name}"
