@@ -13,7 +13,7 @@ from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.worker_config import from_properties
 from oracle.comparing import ask, comparable, differences
 from oracle.exchanges import Exchange
-from oracle.plugin_exchanges import CONVERTERS, ERRORS, LISTED
+from oracle.plugin_exchanges import CONVERTERS, ERRORS, LISTED, PREDICATES, TRANSFORMS
 from runtime.rest.serving import served
 from support.oracle import Oracle
 
@@ -44,7 +44,9 @@ def theirs(oracle: Oracle) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.mark.parametrize("exchange", (*LISTED, *ERRORS, *CONVERTERS), ids=str)
+@pytest.mark.parametrize(
+    "exchange", (*LISTED, *TRANSFORMS, *PREDICATES, *ERRORS, *CONVERTERS), ids=str
+)
 def test_both_answer_alike(ours: httpx.Client, theirs: httpx.Client, exchange: Exchange) -> None:
     found, expected = (comparable(ask(client, exchange, NAMES), NAMES) for client in (ours, theirs))
     assert found["status"] == expected["status"], (found, expected)

@@ -11,6 +11,7 @@ from connect_reconciler.backend.observe.plugin_facts import passwords
 from connect_reconciler.backend.plugins import KeyProblem, Validation
 from connect_reconciler.backend.rest.refusals import class_not_found, follows_from_another
 from connect_reconciler.model.secrets import ConfigRedactor, redact
+from connect_reconciler.validation.chains import mistyped_options, undefined_predicates
 from connect_reconciler.validation.judges import (
     ClusterAnswers,
     first_verdict,
@@ -54,9 +55,12 @@ class Written:
         return cls(spec, config, redactor)
 
     def place(self, key: str) -> Location:
-        """Where the spec has the key; of a missing one, where it names the class."""
+        """Where the spec has the key; of a missing one, where it names the class of which it is an
+        option."""
         places = self.spec.key_locations
-        return places.get(key) or places.get(CLASS_KEY) or self.spec.where
+        owners = [part.key for part in parts_of(self.config) if key.startswith(part.prefix)]
+        found = (places[each] for each in (key, *owners, CLASS_KEY) if each in places)
+        return next(found, self.spec.where)
 
 
 def findings(
@@ -82,8 +86,10 @@ def findings(
         # Our runtime's leader runs the connector, so a reference that it cannot resolve is an error
         resolved = ours and answered
         errors += _refusals(each, verdict, plugins, resolved=resolved)
+        broken = tuple(_broken_chains(each, plugins))
+        errors += broken
         slipped = tuple(_slips(each, verdict, plugins))
-        told = {slip.where for slip in slipped}
+        told = {slip.where for slip in (*broken, *slipped)}
         warnings += slipped
         warnings += [warn for warn in _unread(each, verdict, plugins) if warn.where not in told]
         if ours:
@@ -158,6 +164,16 @@ def _unread(each: Written, verdict: Validation, plugins: Definitions) -> Iterato
     for found in () if keys is None else unknown_keys(each.config, keys):
         what = f"{each.spec.name}: {found.what}"
         yield _warning("config.unknown-key", what, each.place(found.key), hint=found.hint)
+
+
+def _broken_chains(each: Written, plugins: Definitions) -> Iterator[Diagnostic]:
+    """What Connect accepts of transformations, and nobody can have meant."""
+    for code, found in (
+        *(("config.undefined-predicate", found) for found in undefined_predicates(each.config)),
+        *(("config.unknown-option", found) for found in mistyped_options(each.config, plugins)),
+    ):
+        what = f"{each.spec.name}: {found.what}"
+        yield Diagnostic(code, what, each.place(found.key), hint=found.hint)
 
 
 def _slips(each: Written, verdict: Validation, plugins: Definitions) -> Iterator[Diagnostic]:

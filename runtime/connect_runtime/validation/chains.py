@@ -123,9 +123,6 @@ def check_members(config: Config, members: tuple[Member, ...], findings: Finding
             findings.error(key, negated)
         elif choice.class_name is not None and (choice.error or choice.version_error):
             findings.error(key, choice.error or choice.version_error)
-        elif choice.usable is not None:
-            # refused, not ignored: ignoring it would change the records
-            findings.error(key, f"{choice.class_name} cannot be run here yet")
         if choice.version_error:
             findings.error(f"{member.prefix}{_VERSION}", choice.version_error)
 

@@ -5,7 +5,7 @@ Error texts are Connect's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -110,10 +110,7 @@ def _of_any_kind(key: str, name: str) -> str | None:
     return None
 
 
-def _versions(plugin: Plugin) -> Iterator[str]:
-    """Yields a class's version for each kind of plugin that it is, as Connect lists them."""
-    if plugin.kind in ("source", "sink"):
-        yield plugin.version
-    for kind in _ALL:
-        if any(each.class_name == plugin.class_name for each in all_plugins(kind)):
-            yield plugin.version
+def _versions(plugin: Plugin) -> list[str]:
+    """Returns a class's version once for each kind of plugin that it is, as Connect lists them."""
+    kinds = sum(any(p.class_name == plugin.class_name for p in all_plugins(kind)) for kind in _ALL)
+    return [plugin.version] * max(kinds, 1)

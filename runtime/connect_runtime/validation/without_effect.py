@@ -15,11 +15,9 @@ from connect_specs.secret_values import is_reference
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
     "errors.deadletterqueue.topic.name": frozenset({""}),
     "errors.log.enable": frozenset({"false"}),
-    "errors.retry.timeout": frozenset({"0"}),
-    "errors.tolerance": frozenset({"none"}),
 }
 # All keys, as globs, that have no effect in this runtime, whatever their values
-UNHEEDED: Final = ("errors.*",)
+UNHEEDED: Final = ("errors.deadletterqueue.*", "errors.log.*")
 
 
 def without_effect(config: Mapping[str, str], worker: Mapping[str, str]) -> tuple[str, ...]:

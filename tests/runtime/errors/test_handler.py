@@ -50,9 +50,7 @@ def test_the_first_error_fails_the_task_after_it_was_reported() -> None:
 def test_a_tolerated_error_skips_the_record() -> None:
     noted = Noted()
     with pytest.raises(RecordSkipped):
-        ErrorHandler(ALL, [noted]).run(
-            Stage.TRANSFORMATION, "p.C", failing(ValueError("any")), RAW
-        )
+        ErrorHandler(ALL, [noted]).run(Stage.TRANSFORMATION, "p.C", failing(ValueError("any")), RAW)
 
     assert len(noted.failures) == 1
 

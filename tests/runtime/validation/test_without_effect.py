@@ -8,10 +8,9 @@ from connect_runtime.validation.without_effect import without_effect
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
-        ("errors.tolerance", "all", "has no effect"),
-        ("errors.tolerance", "none", None),
-        ("errors.retry.timeout", "-1", "has no effect"),
-        ("errors.retry.timeout", "0", None),
+        ("errors.tolerance", "all", None),
+        ("errors.retry.timeout", "-1", None),
+        ("transforms", "a", None),
         ("errors.log.enable", "TRUE", "has no effect"),
         ("errors.deadletterqueue.topic.name", "dead", "has no effect"),
         ("offsets.storage.topic", "mine", None),

@@ -224,8 +224,6 @@ def test_what_a_new_group_delivers_again_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("errors.tolerance", "all"),
-        ("errors.retry.timeout", "9"),
         ("errors.log.enable", "true"),
         ("errors.deadletterqueue.topic.name", "q"),
     ],
