@@ -170,7 +170,7 @@ class SinkBatch:
         headers: Lazy[Headers] | None = None,
         value_schemas: Lazy[Schema | None] | None = None,
         key_schemas: Lazy[Schema | None] | None = None,
-        consumed: Sequence[Any] | None = None,
+        consumed: Lazy[Any] | None = None,
         size: int | None = None,
     ) -> None:
         self._columns: dict[str, Any] = {
@@ -205,6 +205,7 @@ class SinkBatch:
             headers=column("headers"),
             value_schemas=column("value_schema"),
             key_schemas=column("key_schema"),
+            consumed=column("consumed"),
             size=len(records),
         )
         batch._records = records
@@ -270,6 +271,12 @@ class SinkBatch:
     def key_schemas(self) -> Sequence[Schema | None]:
         """The schema of each key."""
         column: Sequence[Schema | None] = self._column("key_schemas")
+        return column
+
+    @property
+    def consumed(self) -> Sequence[Any]:
+        """What each record was read from; None for records that were not read from Kafka."""
+        column: Sequence[Any] = self._column("consumed")
         return column
 
     def __len__(self) -> int:

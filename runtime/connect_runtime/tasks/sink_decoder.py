@@ -1,8 +1,8 @@
 """Converts messages of a sink into the batches that its task gets.
 
 Converts at once what can fail, and the rest when it is asked for. If a column cannot be converted,
-each record that cannot be is one error. Transformations run on single records; with them, nothing
-is left for later.
+each record that cannot be is one error. Transformations run on columns if all of them can and no
+record is an error, else on single records.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from connect_runtime.errors.columns import pieces_of
 from connect_runtime.errors.handler import ErrorHandler, RecordSkipped
 from connect_runtime.errors.stages import Stage
 from connect_runtime.transforms.chain import Chain
+from connect_runtime.transforms.columns import Columns
 
 T = TypeVar("T")
 
@@ -50,6 +51,22 @@ class Decoder:
         return self._transformed(batch) if self._chain else batch
 
     def _transformed(self, batch: SinkBatch) -> SinkBatch:
+        columns = Columns(
+            len(batch),
+            {
+                "topics": lambda: batch.topics,
+                "partitions": lambda: batch.partitions,
+                "offsets": lambda: batch.offsets,
+                "timestamps": lambda: batch.timestamps,
+                "headers": lambda: batch.headers,
+                "keys": lambda: batch.keys,
+                "key_schemas": lambda: batch.key_schemas,
+                "values": lambda: batch.values,
+                "value_schemas": lambda: batch.value_schemas,
+            },
+        )
+        if self._chain.apply_columns(columns):
+            return _batch_of(columns, batch.consumed)
         kept = []
         for record in batch:
             try:
@@ -124,6 +141,22 @@ class Decoder:
             headers=headers,
             consumed=message,
         )
+
+
+def _batch_of(columns: Columns, consumed: Sequence[Any]) -> SinkBatch:
+    return SinkBatch(
+        columns.lazy("values"),
+        value_schemas=columns.lazy("value_schemas"),
+        keys=columns.lazy("keys"),
+        key_schemas=columns.lazy("key_schemas"),
+        topics=columns.lazy("topics"),
+        partitions=columns.lazy("partitions"),
+        offsets=columns.lazy("offsets"),
+        timestamps=columns.lazy("timestamps"),
+        headers=columns.lazy("headers"),
+        consumed=[consumed[row] for row in columns.rows],
+        size=len(columns),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ from connect_runtime.api.java_numbers import (
 from connect_runtime.api.java_text import java_float, java_text
 from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME, validate_value
 from connect_runtime.api.schema_builder import copy_basics
-from connect_runtime.api.transforms import ConnectRecord
 from connect_runtime.data.literal_text import literal_text
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
@@ -38,13 +37,14 @@ from connect_runtime.transforms.copying import (
     read_field,
     struct_fields,
 )
+from connect_runtime.transforms.errors import WrongClass
 from connect_runtime.transforms.java_strings import split
 from connect_runtime.transforms.java_types import class_of
 from connect_runtime.transforms.key_or_value import (
     Half,
-    KeyOrValue,
     OfKey,
     OfValue,
+    OneHalf,
     require_map,
     require_struct,
 )
@@ -139,7 +139,7 @@ _CONFIG: Final = define_replace_null(
 )
 
 
-class Cast(KeyOrValue):
+class Cast(OneHalf):
     """Changes types. Numbers are narrowed as Java does, without an error."""
 
     def config(self) -> ConfigDef:
@@ -155,7 +155,7 @@ class Cast(KeyOrValue):
         self._with_default: bool = parsed[REPLACE_NULL]
         self._schemas = SchemaCache(self._made)
 
-    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+    def change(self, schema: Schema | None, value: Any) -> Half:
         """Casts the value or its fields; null stays null."""
         if value is None:
             return schema, None
@@ -221,6 +221,12 @@ def cast(schema: Schema | None, value: Any, type: Type) -> Any:
         )
     if schema is not None:
         if schema.name in _LOGICAL_DATES and type is not Type.STRING:
+            if not isinstance(value, dt.date | dt.time):
+                found_class = class_of(value, schema)
+                raise WrongClass(
+                    f"class {found_class} cannot be cast to class java.util.Date ({found_class} and"
+                    " java.util.Date are in module java.base of loader 'bootstrap')"
+                )
             millis = to_millis(value)
             value = millis // MILLIS_PER_DAY if schema.name == DATE_NAME else millis
         elif found is Type.FLOAT32 and isinstance(value, float):

@@ -17,6 +17,8 @@ from connect_runtime.api import ConfigError, Predicate, Transformation
 from connect_runtime.api.transforms import R
 from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.errors.stages import Failure, Stage
+from connect_runtime.transforms.columns import ColumnPredicate, Columns, ColumnTransformation
+from connect_runtime.transforms.filter import Filter
 
 _OWN: Final = frozenset({"type", "predicate", "negate", "plugin.version"})
 
@@ -37,12 +39,40 @@ class Step:
             return record
         return self.transformation.apply(record)
 
+    @property
+    def in_columns(self) -> bool:
+        """Whether it can work on columns."""
+        return isinstance(self.transformation, ColumnTransformation) and (
+            self.predicate is None or isinstance(self.predicate, ColumnPredicate)
+        )
+
+    def apply_columns(self, columns: Columns) -> None:
+        """Changes the chosen records. Raises what `apply` would raise for one of them."""
+        assert isinstance(self.transformation, ColumnTransformation)
+        if self.predicate is None:
+            self.transformation.apply_columns(columns)
+            return
+        assert isinstance(self.predicate, ColumnPredicate)
+        found = self.predicate.test_columns(columns)
+        chosen = [each is not self.negate for each in found]
+        if not any(chosen):
+            return
+        if all(chosen):
+            self.transformation.apply_columns(columns)
+        elif isinstance(self.transformation, Filter):
+            columns.keep([not each for each in chosen])
+        else:
+            part = columns.part(chosen)
+            self.transformation.apply_columns(part)
+            columns.put_back(chosen, part)
+
 
 class Chain:
     """The transformations of one task, in order. False if there are none."""
 
     def __init__(self, steps: tuple[Step, ...]) -> None:
         self._steps = steps
+        self._in_columns = all(step.in_columns for step in steps)
 
     def __bool__(self) -> bool:
         return bool(self._steps)
@@ -60,6 +90,18 @@ class Chain:
                 return None
             record = changed
         return record
+
+    def apply_columns(self, columns: Columns) -> bool:
+        """Transforms all records at once. False if that is not possible, or one of them is an
+        error: then `columns` is of no use, and the records are still as they were."""
+        if not self._in_columns:
+            return False
+        try:
+            for step in self._steps:
+                step.apply_columns(columns)
+        except Exception:
+            return False
+        return True
 
     def close(self) -> None:
         """Closes all transformations and predicates. Raises what the first of them raises, after

@@ -14,6 +14,12 @@ class InvalidArgument(DataError):
     java_class = "java.lang.IllegalArgumentException"
 
 
+class WrongClass(DataError):
+    """Java's ClassCastException."""
+
+    java_class = "java.lang.ClassCastException"
+
+
 class MissingField(DataError):
     """Java's NullPointerException, for a field that a schema lacks."""
 

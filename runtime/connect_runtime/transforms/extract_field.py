@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from connect_runtime.api import ConfigDef, ConfigType, DataError, Importance, Schema, Type
-from connect_runtime.api.transforms import ConnectRecord
 from connect_runtime.transforms.copying import REPLACE_NULL, define_replace_null
 from connect_runtime.transforms.errors import InvalidArgument
 from connect_runtime.transforms.field_path import (
@@ -16,9 +15,9 @@ from connect_runtime.transforms.field_path import (
 )
 from connect_runtime.transforms.key_or_value import (
     Half,
-    KeyOrValue,
     OfKey,
     OfValue,
+    OneHalf,
     require_map,
     require_struct,
 )
@@ -37,7 +36,7 @@ _CONFIG: Final = define_field_syntax(
 )
 
 
-class ExtractField(KeyOrValue):
+class ExtractField(OneHalf):
     """Extracts a field, also one within others if the syntax is V2."""
 
     def config(self) -> ConfigDef:
@@ -51,7 +50,7 @@ class ExtractField(KeyOrValue):
         self._path = field_path(self._text, parsed[FIELD_SYNTAX_VERSION])
         self._with_default: bool = parsed[REPLACE_NULL]
 
-    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+    def change(self, schema: Schema | None, value: Any) -> Half:
         """Returns the field's schema and value; null for a field of null."""
         if schema is None:
             return None, self._from_map(value)

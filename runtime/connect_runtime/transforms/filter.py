@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from connect_runtime.api import ConfigDef
-from connect_runtime.api.transforms import R, Transformation
+from connect_runtime.api.transforms import R
+from connect_runtime.transforms.columns import Columns, ColumnTransformation
 
 _CONFIG: Final = ConfigDef()
 
 
-class Filter(Transformation):
+class Filter(ColumnTransformation):
     """Drops every record that it gets."""
 
     def config(self) -> ConfigDef:
@@ -24,3 +25,7 @@ class Filter(Transformation):
     def apply(self, record: R) -> R | None:
         """Drops the record."""
         return None
+
+    def apply_columns(self, columns: Columns) -> None:
+        """Drops all records."""
+        columns.keep([False] * len(columns))

@@ -18,12 +18,11 @@ from connect_runtime.api import (
 from connect_runtime.api.java_types import java_class
 from connect_runtime.api.schema import validate_value
 from connect_runtime.api.schema_builder import copy_basics
-from connect_runtime.api.transforms import ConnectRecord
 from connect_runtime.transforms.key_or_value import (
     Half,
-    KeyOrValue,
     OfKey,
     OfValue,
+    OneHalf,
     require_map,
     require_struct,
 )
@@ -41,7 +40,7 @@ _CONFIG: Final = ConfigDef().define(
 )
 
 
-class Flatten(KeyOrValue):
+class Flatten(OneHalf):
     """Flattens structs and maps. Arrays stay as they are.
 
     Depth is followed with a stack of iterators, so that it is not limited by Python's.
@@ -56,7 +55,7 @@ class Flatten(KeyOrValue):
         self._delimiter: str = _CONFIG.parse(options)["delimiter"]
         self._schemas = SchemaCache(self._made)
 
-    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+    def change(self, schema: Schema | None, value: Any) -> Half:
         """Flattens the value; null stays null, with its schema."""
         if value is None:
             return schema, None

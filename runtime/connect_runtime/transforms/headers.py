@@ -21,8 +21,9 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.headers import Header, Headers
 from connect_runtime.api.schema_builder import copy_basics
-from connect_runtime.api.transforms import ConnectRecord, R, Transformation
+from connect_runtime.api.transforms import R
 from connect_runtime.data.literals import parse_literal
+from connect_runtime.transforms.columns import SCHEMAS, Columns, ColumnTransformation
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
     CopiedField,
@@ -34,9 +35,9 @@ from connect_runtime.transforms.copying import (
 from connect_runtime.transforms.errors import MissingField
 from connect_runtime.transforms.key_or_value import (
     Half,
-    KeyOrValue,
     OfKey,
     OfValue,
+    OneHalf,
     require_map,
     require_struct,
 )
@@ -95,7 +96,7 @@ _FROM: Final = define_replace_null(
 )
 
 
-class DropHeaders(Transformation):
+class DropHeaders(ColumnTransformation):
     """Removes all headers with the listed names."""
 
     def config(self) -> ConfigDef:
@@ -108,13 +109,18 @@ class DropHeaders(Transformation):
 
     def apply(self, record: R) -> R | None:
         """Removes the headers."""
-        dropped = self._dropped
-        if not any(header.key in dropped for header in record.headers):
-            return record
-        return replace(record, headers=tuple(h for h in record.headers if h.key not in dropped))
+        kept = self._kept(record.headers)
+        return record if len(kept) == len(record.headers) else replace(record, headers=kept)
+
+    def apply_columns(self, columns: Columns) -> None:
+        """Removes the headers."""
+        columns["headers"] = [each and self._kept(each) for each in columns["headers"]]
+
+    def _kept(self, headers: Headers) -> Headers:
+        return tuple(header for header in headers if header.key not in self._dropped)
 
 
-class InsertHeader(Transformation):
+class InsertHeader(ColumnTransformation):
     """Adds the same header to every record. Its type is inferred from the text."""
 
     def config(self) -> ConfigDef:
@@ -131,8 +137,12 @@ class InsertHeader(Transformation):
         """Adds the header behind the others."""
         return replace(record, headers=(*record.headers, self._header))
 
+    def apply_columns(self, columns: Columns) -> None:
+        """Adds the header behind the others."""
+        columns["headers"] = [(*each, self._header) for each in columns["headers"]]
 
-class HeaderFrom(KeyOrValue):
+
+class HeaderFrom(OneHalf):
     """Moves or copies fields to headers."""
 
     def config(self) -> ConfigDef:
@@ -157,10 +167,18 @@ class HeaderFrom(KeyOrValue):
         """Adds the headers behind the others; a move removes the fields."""
         schema, value = self.half(record)
         headers = record.headers + self._added(schema, value)
-        new_schema, new_value = self.change(schema, value, record)
+        new_schema, new_value = self.change(schema, value)
         return self.with_half(record, new_schema, new_value, headers=headers)
 
-    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+    def apply_columns(self, columns: Columns) -> None:
+        """Adds the headers behind the others; a move removes the fields."""
+        halves = zip(columns[SCHEMAS[self.part]], columns[self.part], strict=True)
+        added = [self._added(schema, value) for schema, value in halves]
+        pairs = zip(columns["headers"], added, strict=True)
+        columns["headers"] = [headers + more for headers, more in pairs]
+        super().apply_columns(columns)
+
+    def change(self, schema: Schema | None, value: Any) -> Half:
         """Removes the fields from the value if they are moved."""
         if not self._moves:
             return schema, value

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from connect_runtime.api import ConfigDef, ConfigType, Importance, Schema, Struct, Type
 from connect_runtime.api.schema_builder import SchemaBuilder
-from connect_runtime.api.transforms import ConnectRecord
-from connect_runtime.transforms.key_or_value import Half, KeyOrValue, OfKey, OfValue
+from connect_runtime.transforms.columns import SCHEMAS, Columns
+from connect_runtime.transforms.key_or_value import Half, OfKey, OfValue, OneHalf
 from connect_runtime.transforms.schema_cache import SchemaCache
 
 _CONFIG: Final = ConfigDef().define(
@@ -19,7 +19,7 @@ _CONFIG: Final = ConfigDef().define(
 )
 
 
-class HoistField(KeyOrValue):
+class HoistField(OneHalf):
     """Wraps the key or value."""
 
     def config(self) -> ConfigDef:
@@ -33,12 +33,19 @@ class HoistField(KeyOrValue):
             lambda schema: SchemaBuilder(Type.STRUCT).field(self._field, schema).build()
         )
 
-    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+    def change(self, schema: Schema | None, value: Any) -> Half:
         """Wraps the value, null included."""
         if schema is None:
             return None, {self._field: value}
         made = self._schemas(schema)
         return made, Struct(made, {self._field: value})
+
+    def apply_columns(self, columns: Columns) -> None:
+        """Wraps the values."""
+        if any(columns[SCHEMAS[self.part]]):
+            super().apply_columns(columns)
+        else:
+            columns.set_maps(self.part, [{self._field: value} for value in columns[self.part]])
 
 
 class HoistFieldKey(OfKey, HoistField):

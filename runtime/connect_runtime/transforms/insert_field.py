@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from connect_runtime.api import (
     INT32,
@@ -22,7 +23,8 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.schema import TIMESTAMP_NAME
 from connect_runtime.api.schema_builder import copy_basics
-from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.api.transforms import ConnectRecord, R
+from connect_runtime.transforms.columns import SCHEMAS, Columns
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
     CopiedField,
@@ -40,6 +42,9 @@ from connect_runtime.transforms.key_or_value import (
 )
 from connect_runtime.transforms.schema_cache import SchemaCache
 from connect_runtime.transforms.timestamps import from_millis
+
+_Read: TypeAlias = Callable[[ConnectRecord], Any]
+_ReadColumn: TypeAlias = Callable[[Columns], Sequence[Any]]
 
 _PURPOSE: Final = "field insertion"
 _OPTIONALITY: Final = (
@@ -70,11 +75,12 @@ _CONFIG: Final = _defined()
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """One field to add. `read` returns its value, None if the record has none."""
+    """One field to add. `read` returns its value in a record, `column` in all; None is no value."""
 
     name: str
     schema: Schema
-    read: Callable[[ConnectRecord], Any]
+    read: _Read
+    column: _ReadColumn
 
 
 def _offset(record: ConnectRecord) -> int:
@@ -97,16 +103,16 @@ class InsertField(KeyOrValue):
         """Reads the options. Raises `ConfigError` if they name no field."""
         parsed = _CONFIG.parse(options)
         static = parsed["static.value"]
-        sources: dict[str, tuple[Schema, Callable[[ConnectRecord], Any]]] = {
-            "topic.field": (STRING, lambda record: record.topic),
-            "partition.field": (INT32, lambda record: record.partition),
-            "offset.field": (INT64, _offset),
-            "timestamp.field": (TIMESTAMP, lambda record: record.timestamp),
-            "static.field": (STRING, lambda record: static),
-        }
+        sources: tuple[tuple[str, Schema, _Read, _ReadColumn], ...] = (
+            ("topic.field", STRING, lambda record: record.topic, lambda c: c["topics"]),
+            ("partition.field", INT32, lambda record: record.partition, lambda c: c["partitions"]),
+            ("offset.field", INT64, _offset, lambda c: c["offsets"]),
+            ("timestamp.field", TIMESTAMP, lambda r: r.timestamp, lambda c: c["timestamps"]),
+            ("static.field", STRING, lambda record: static, lambda c: [static] * len(c)),
+        )
         self._insertions = [
-            _insertion(parsed[key], schema, read)
-            for key, (schema, read) in sources.items()
+            _insertion(parsed[key], schema, read, column)
+            for key, schema, read, column in sources
             if parsed[key] is not None
         ]
         if not self._insertions:
@@ -117,22 +123,52 @@ class InsertField(KeyOrValue):
         self._with_default: bool = parsed[REPLACE_NULL]
         self._schemas = SchemaCache(self._made)
 
-    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+    def apply(self, record: R) -> R | None:
         """Adds the fields; null stays null."""
+        schema, value = self.half(record)
+        if value is None:
+            return record
+        read = partial(self._read, record)
+        return self.with_half(record, *self._inserted(schema, value, read))
+
+    def apply_columns(self, columns: Columns) -> None:
+        """Adds the fields; null stays null."""
+        found = [each.column(columns) for each in self._insertions]
+        maps = columns.maps(self.part)
+        if maps is None:
+            schemas = columns[SCHEMAS[self.part]]
+            rows = zip(schemas, columns[self.part], zip(*found, strict=True), strict=True)
+            halves = [self._inserted(schema, value, row.__iter__) for schema, value, row in rows]
+            self.set_halves(columns, halves)
+            return
+        for insertion, column in zip(self._insertions, found, strict=True):
+            name = insertion.name
+            if None not in maps and None not in column:
+                for each, value in zip(maps, column, strict=True):
+                    each[name] = value  # type: ignore[index]
+                continue
+            for each, value in zip(maps, column, strict=True):
+                if each is not None and value is not None:
+                    each[name] = value
+
+    def _read(self, record: ConnectRecord) -> Sequence[Any]:
+        return [each.read(record) for each in self._insertions]
+
+    def _inserted(
+        self, schema: Schema | None, value: Any, read: Callable[[], Iterable[Any]]
+    ) -> Half:
         if value is None:
             return schema, None
         if schema is None:
             changed = dict(require_map(value, _PURPOSE))
-            for each in self._insertions:
-                found = each.read(record)
+            for each, found in zip(self._insertions, read(), strict=True):
                 if found is not None:
                     changed[each.name] = found
             return None, changed
         struct = require_struct(value, _PURPOSE, schema)
         made, copied = self._schemas(struct.schema)
         values = copy_values(copied, struct, with_default=self._with_default)
-        for each in self._insertions:
-            found = each.read(record)
+        for each, found in zip(self._insertions, read(), strict=True):
             if found is not None:
                 is_timestamp = each.schema.name == TIMESTAMP_NAME
                 values[each.name] = from_millis(found) if is_timestamp else found
@@ -147,10 +183,10 @@ class InsertField(KeyOrValue):
         return builder.build(), copied_fields(schema)
 
 
-def _insertion(text: str, schema: Schema, read: Callable[[ConnectRecord], Any]) -> _Insertion:
+def _insertion(text: str, schema: Schema, read: _Read, column: _ReadColumn) -> _Insertion:
     if text.endswith("!"):
-        return _Insertion(text[:-1], schema, read)
-    return _Insertion(text.removesuffix("?"), schema.as_optional(), read)
+        return _Insertion(text[:-1], schema, read, column)
+    return _Insertion(text.removesuffix("?"), schema.as_optional(), read, column)
 
 
 class InsertFieldKey(OfKey, InsertField):

@@ -7,34 +7,28 @@ say with which.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeAlias
 
 from connect_runtime.api import DataError, Schema, Struct
 from connect_runtime.api.java_types import java_class
-from connect_runtime.api.transforms import ConnectRecord, R, Transformation
+from connect_runtime.api.transforms import ConnectRecord, R
+from connect_runtime.transforms.columns import SCHEMAS, Columns, ColumnTransformation, Part
 from connect_runtime.transforms.java_types import class_of
 
 Half: TypeAlias = tuple[Schema | None, Any]
 
 
-class KeyOrValue(Transformation):
+class KeyOrValue(ColumnTransformation):
     """A transformation of keys or of values."""
 
     is_key: ClassVar[bool]
 
-    def apply(self, record: R) -> R | None:
-        """Changes the key or the value; a record that stays as it is is returned itself."""
-        schema, value = self.half(record)
-        new_schema, new_value = self.change(schema, value, record)
-        if new_value is value and new_schema is schema:
-            return record
-        return self.with_half(record, new_schema, new_value)
-
-    @abstractmethod
-    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
-        """Returns the new schema and value. `record` is the whole record, as it was."""
+    @property
+    def part(self) -> Part:
+        """The column that is changed."""
+        return "keys" if self.is_key else "values"
 
     def half(self, record: ConnectRecord) -> Half:
         """Returns schema and value of the half that is changed."""
@@ -47,6 +41,32 @@ class KeyOrValue(Transformation):
         if self.is_key:
             return replace(record, key_schema=schema, key=value, **more)
         return replace(record, value_schema=schema, value=value, **more)
+
+    def set_halves(self, columns: Columns, halves: Sequence[Half]) -> None:
+        """Replaces this half of all records."""
+        columns[SCHEMAS[self.part]] = [schema for schema, _ in halves]
+        columns[self.part] = [value for _, value in halves]
+
+
+class OneHalf(KeyOrValue):
+    """A transformation that needs nothing of a record but its key or value."""
+
+    def apply(self, record: R) -> R | None:
+        """Changes the key or the value; a record that stays as it is is returned itself."""
+        schema, value = self.half(record)
+        new_schema, new_value = self.change(schema, value)
+        if new_value is value and new_schema is schema:
+            return record
+        return self.with_half(record, new_schema, new_value)
+
+    def apply_columns(self, columns: Columns) -> None:
+        """Changes the keys or the values."""
+        halves = zip(columns[SCHEMAS[self.part]], columns[self.part], strict=True)
+        self.set_halves(columns, [self.change(schema, value) for schema, value in halves])
+
+    @abstractmethod
+    def change(self, schema: Schema | None, value: Any) -> Half:
+        """Returns the new schema and value."""
 
 
 class OfKey:

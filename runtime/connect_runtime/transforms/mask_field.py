@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from decimal import Decimal
+from types import NoneType
 from typing import Any, Final
 
 from connect_runtime.api import (
@@ -19,7 +20,7 @@ from connect_runtime.api import (
     Type,
 )
 from connect_runtime.api.java_numbers import parse_decimal, to_double, to_float, to_integer
-from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.transforms.columns import Columns
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
     copied_fields,
@@ -29,9 +30,9 @@ from connect_runtime.transforms.copying import (
 from connect_runtime.transforms.java_types import class_of
 from connect_runtime.transforms.key_or_value import (
     Half,
-    KeyOrValue,
     OfKey,
     OfValue,
+    OneHalf,
     require_map,
     require_struct,
 )
@@ -40,6 +41,7 @@ from connect_runtime.transforms.timestamps import date_of, from_millis, time_of
 
 _PURPOSE: Final = "mask fields"
 _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32}
+_SHARED: Final = (NoneType, bool, int, float, str)
 _CONFIG: Final = define_replace_null(
     ConfigDef()
     .define(
@@ -61,7 +63,7 @@ _CONFIG: Final = define_replace_null(
 )
 
 
-class MaskField(KeyOrValue):
+class MaskField(OneHalf):
     """Masks fields; null stays null."""
 
     def config(self) -> ConfigDef:
@@ -76,7 +78,7 @@ class MaskField(KeyOrValue):
         self._with_default: bool = parsed[REPLACE_NULL]
         self._copied = SchemaCache(copied_fields)
 
-    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+    def change(self, schema: Schema | None, value: Any) -> Half:
         """Masks the fields. A map gets those that it lacks, as null."""
         if schema is None:
             changed = dict(require_map(value, _PURPOSE))
@@ -90,6 +92,28 @@ class MaskField(KeyOrValue):
             if name in self._fields:
                 values[name] = self._masked(value, struct.schema.field(name))
         return schema, Struct.unchecked(struct.schema, values)
+
+    def apply_columns(self, columns: Columns) -> None:
+        """Masks the fields."""
+        maps = columns.maps(self.part)
+        if maps is None:
+            super().apply_columns(columns)
+            return
+        for name in self._fields:
+            # by type; not for lists and maps, which records must not share
+            masks: dict[type, Any] = {}
+            for each in maps:
+                if each is None:
+                    require_map(each, _PURPOSE)
+                    continue
+                value = each.get(name)
+                kind = type(value)
+                if kind in masks:
+                    each[name] = masks[kind]
+                    continue
+                masked = each[name] = self._masked(value, None)
+                if kind in _SHARED:
+                    masks[kind] = masked
 
     def _masked(self, value: Any, schema: Schema | None) -> Any:
         if value is None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from connect_runtime.api import (
     AllOf,
     ConfigDef,
     ConfigType,
+    Headers,
     Importance,
     NonEmptyString,
     ValidRegex,
     java_regex,
 )
-from connect_runtime.api.transforms import ConnectRecord, Predicate
+from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.transforms.columns import ColumnPredicate, Columns
 
 _NAME: Final = ConfigDef().define(
     "name",
@@ -33,7 +35,7 @@ _PATTERN: Final = ConfigDef().define(
 )
 
 
-class HasHeaderKey(Predicate):
+class HasHeaderKey(ColumnPredicate):
     """True of records with at least one header of the name."""
 
     def config(self) -> ConfigDef:
@@ -46,10 +48,17 @@ class HasHeaderKey(Predicate):
 
     def test(self, record: ConnectRecord) -> bool:
         """Looks for the header."""
-        return any(header.key == self._name for header in record.headers)
+        return self._is_in(record.headers)
+
+    def test_columns(self, columns: Columns) -> Sequence[bool]:
+        """Looks for the header."""
+        return list(map(self._is_in, columns["headers"]))
+
+    def _is_in(self, headers: Headers) -> bool:
+        return any(header.key == self._name for header in headers)
 
 
-class RecordIsTombstone(Predicate):
+class RecordIsTombstone(ColumnPredicate):
     """True of records whose value is null."""
 
     def config(self) -> ConfigDef:
@@ -63,8 +72,12 @@ class RecordIsTombstone(Predicate):
         """Looks at the value."""
         return record.value is None
 
+    def test_columns(self, columns: Columns) -> Sequence[bool]:
+        """Looks at the values."""
+        return [value is None for value in columns["values"]]
 
-class TopicNameMatches(Predicate):
+
+class TopicNameMatches(ColumnPredicate):
     """True of records whose topic matches the expression from beginning to end."""
 
     def config(self) -> ConfigDef:
@@ -78,7 +91,14 @@ class TopicNameMatches(Predicate):
 
     def test(self, record: ConnectRecord) -> bool:
         """Matches the topic, once for each topic."""
-        found = self._known.get(record.topic)
+        return self._matches(record.topic)
+
+    def test_columns(self, columns: Columns) -> Sequence[bool]:
+        """Matches the topics."""
+        return list(map(self._matches, columns["topics"]))
+
+    def _matches(self, topic: str) -> bool:
+        found = self._known.get(topic)
         if found is None:
-            found = self._known[record.topic] = self._pattern.fullmatch(record.topic) is not None
+            found = self._known[topic] = self._pattern.fullmatch(topic) is not None
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import compress
 from typing import Any, Final
 
 from connect_runtime.api import (
@@ -17,7 +18,7 @@ from connect_runtime.api import (
     Type,
 )
 from connect_runtime.api.schema_builder import copy_basics
-from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.transforms.columns import Columns
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
     CopiedField,
@@ -27,14 +28,15 @@ from connect_runtime.transforms.copying import (
 from connect_runtime.transforms.java_strings import split
 from connect_runtime.transforms.key_or_value import (
     Half,
-    KeyOrValue,
     OfKey,
     OfValue,
+    OneHalf,
     require_map,
     require_struct,
 )
 from connect_runtime.transforms.schema_cache import SchemaCache
 
+_MOST_SHAPES: Final = 256
 _PURPOSE: Final = "field replacement"
 
 
@@ -82,7 +84,7 @@ _CONFIG: Final = define_replace_null(
 )
 
 
-class ReplaceField(KeyOrValue):
+class ReplaceField(OneHalf):
     """Drops and renames fields."""
 
     def config(self) -> ConfigDef:
@@ -99,19 +101,46 @@ class ReplaceField(KeyOrValue):
         self._sources = {new: old for old, new in self._renames.items()}
         self._with_default: bool = parsed[REPLACE_NULL]
         self._schemas = SchemaCache(self._made)
+        # by the names of a map's fields: the names of those that are kept, and which they are
+        self._shapes: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[bool, ...] | None]] = {}
 
-    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+    def change(self, schema: Schema | None, value: Any) -> Half:
         """Drops and renames the fields; null stays null."""
         if value is None:
             return schema, None
         if schema is None:
             given = require_map(value, _PURPOSE)
-            renames = self._renames
-            return None, {renames.get(k, k): v for k, v in given.items() if self._keeps(k)}
+            return None, self._replaced(given)
         struct = require_struct(value, _PURPOSE, schema)
         made, copied = self._schemas(struct.schema)
         values = copy_values(copied, struct, with_default=self._with_default)
         return made, Struct.unchecked(made, values)
+
+    def apply_columns(self, columns: Columns) -> None:
+        """Drops and renames the fields."""
+        maps = columns.maps(self.part)
+        if maps is None:
+            super().apply_columns(columns)
+        elif self._include or self._renames:
+            columns.set_maps(self.part, [each and self._replaced(each) for each in maps])
+        else:
+            for each in filter(None, maps):
+                for name in self._exclude:
+                    each.pop(name, None)
+
+    def _replaced(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        shape = tuple(given)
+        found = self._shapes.get(shape)
+        if found is None:
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            kept = tuple(map(self._keeps, shape))
+            names = tuple(self._renames.get(name, name) for name in compress(shape, kept))
+            found = self._shapes[shape] = names, None if all(kept) else kept
+        names, selected = found
+        values = given.values()
+        left = values if selected is None else compress(values, selected)
+        return dict(zip(names, left, strict=True))
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)

@@ -17,6 +17,7 @@ from connect_runtime.api import (
     java_regex,
 )
 from connect_runtime.api.transforms import R, Transformation
+from connect_runtime.transforms.columns import Columns, ColumnTransformation
 from connect_runtime.transforms.errors import InvalidArgument, NoSuchGroup
 from connect_runtime.transforms.java_records import record_text
 from connect_runtime.transforms.simple_date_format import InvalidDateFormat, SimpleDateFormat
@@ -53,7 +54,7 @@ _TIMESTAMP: Final = (
 )
 
 
-class RegexRouter(Transformation):
+class RegexRouter(ColumnTransformation):
     """Replaces a topic that matches the expression from beginning to end."""
 
     def config(self) -> ConfigDef:
@@ -71,6 +72,10 @@ class RegexRouter(Transformation):
         """Routes the record."""
         topic = self.routed(record.topic)
         return record if topic == record.topic else replace(record, topic=topic)
+
+    def apply_columns(self, columns: Columns) -> None:
+        """Routes the records."""
+        columns["topics"] = list(map(self.routed, columns["topics"]))
 
     def routed(self, topic: str) -> str:
         """Returns the topic that replaces this one, which is computed once. Raises `DataError`."""

@@ -15,7 +15,6 @@ from connect_runtime.api import (
     Schema,
     Struct,
 )
-from connect_runtime.api.transforms import ConnectRecord
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
     CopiedField,
@@ -24,7 +23,7 @@ from connect_runtime.transforms.copying import (
     define_replace_null,
     struct_fields,
 )
-from connect_runtime.transforms.key_or_value import Half, KeyOrValue, OfKey, OfValue
+from connect_runtime.transforms.key_or_value import Half, OfKey, OfValue, OneHalf
 from connect_runtime.transforms.schema_cache import SchemaCache
 
 _CONFIG: Final = define_replace_null(
@@ -46,7 +45,7 @@ _CONFIG: Final = define_replace_null(
 )
 
 
-class SetSchemaMetadata(KeyOrValue):
+class SetSchemaMetadata(OneHalf):
     """Sets the name, the version or both."""
 
     def config(self) -> ConfigDef:
@@ -63,7 +62,7 @@ class SetSchemaMetadata(KeyOrValue):
         self._with_default: bool = parsed[REPLACE_NULL]
         self._schemas = SchemaCache(self._made)
 
-    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+    def change(self, schema: Schema | None, value: Any) -> Half:
         """Replaces the schema, also that of a struct."""
         if schema is None:
             if value is None:

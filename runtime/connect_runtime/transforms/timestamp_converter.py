@@ -24,7 +24,6 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME, validate_value
 from connect_runtime.api.schema_builder import copy_basics
-from connect_runtime.api.transforms import ConnectRecord
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
     define_replace_null,
@@ -35,9 +34,9 @@ from connect_runtime.transforms.errors import MissingField, UnknownTimestampType
 from connect_runtime.transforms.java_types import class_of
 from connect_runtime.transforms.key_or_value import (
     Half,
-    KeyOrValue,
     OfKey,
     OfValue,
+    OneHalf,
     require_map,
     require_struct,
 )
@@ -94,7 +93,7 @@ _CONFIG: Final = define_replace_null(
 )
 
 
-class TimestampConverter(KeyOrValue):
+class TimestampConverter(OneHalf):
     """Converts a field, or the whole key or value. Texts are in UTC."""
 
     def config(self) -> ConfigDef:
@@ -112,7 +111,7 @@ class TimestampConverter(KeyOrValue):
         self._write = self._writer()
         self._schemas = SchemaCache(self._made)
 
-    def change(self, schema: Schema | None, value: Any, record: ConnectRecord) -> Half:
+    def change(self, schema: Schema | None, value: Any) -> Half:
         """Converts the time; null stays null."""
         if schema is None:
             return None, self._without_schema(value)

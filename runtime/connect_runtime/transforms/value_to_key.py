@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from connect_runtime.api import (
     ConfigDef,
@@ -17,7 +17,8 @@ from connect_runtime.api import (
     Type,
 )
 from connect_runtime.api.schema_builder import SchemaBuilder
-from connect_runtime.api.transforms import R, Transformation
+from connect_runtime.api.transforms import R
+from connect_runtime.transforms.columns import Columns, ColumnTransformation
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
     CopiedField,
@@ -25,7 +26,7 @@ from connect_runtime.transforms.copying import (
     copy_values,
     define_replace_null,
 )
-from connect_runtime.transforms.key_or_value import require_map, require_struct
+from connect_runtime.transforms.key_or_value import Half, require_map, require_struct
 from connect_runtime.transforms.schema_cache import SchemaCache
 
 _PURPOSE: Final = "copying fields from value to key"
@@ -40,7 +41,7 @@ _CONFIG: Final = define_replace_null(
 )
 
 
-class ValueToKey(Transformation):
+class ValueToKey(ColumnTransformation):
     """Replaces the key by a struct or map of the fields."""
 
     def config(self) -> ConfigDef:
@@ -56,14 +57,24 @@ class ValueToKey(Transformation):
 
     def apply(self, record: R) -> R | None:
         """Replaces the key."""
-        if record.value_schema is None:
-            given = require_map(record.value, _PURPOSE)
-            key = {field: given.get(field) for field in self._fields}
-            return replace(record, key_schema=None, key=key)
-        struct = require_struct(record.value, _PURPOSE, record.value_schema)
+        schema, key = self._key(record.value_schema, record.value)
+        return replace(record, key_schema=schema, key=key)
+
+    def apply_columns(self, columns: Columns) -> None:
+        """Replaces the keys."""
+        values = zip(columns["value_schemas"], columns["values"], strict=True)
+        made = [self._key(schema, value) for schema, value in values]
+        columns["key_schemas"] = [schema for schema, _ in made]
+        columns["keys"] = [key for _, key in made]
+
+    def _key(self, schema: Schema | None, value: Any) -> Half:
+        if schema is None:
+            given = require_map(value, _PURPOSE)
+            return None, {field: given.get(field) for field in self._fields}
+        struct = require_struct(value, _PURPOSE, schema)
         made, copied = self._schemas(struct.schema)
         values = copy_values(copied, struct, with_default=self._with_default)
-        return replace(record, key_schema=made, key=Struct.unchecked(made, values))
+        return made, Struct.unchecked(made, values)
 
     def _made(self, schema: Schema) -> tuple[Schema, tuple[CopiedField, ...]]:
         builder = SchemaBuilder(Type.STRUCT)

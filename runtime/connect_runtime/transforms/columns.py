@@ -1,0 +1,126 @@
+"""Records as columns, which a chain of transformations changes without making each record.
+
+A transformation or predicate that can work on columns does to all records what it does to each. If
+any of them is an error, the columns are given up and the records are transformed one by one, from
+what they were: so columns and values are replaced, never changed, unless they were made here.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
+from types import NoneType
+from typing import Any, Final, Literal, TypeAlias
+
+from connect_runtime.api import Predicate, Transformation
+
+Name: TypeAlias = Literal[
+    "topics",
+    "partitions",
+    "offsets",
+    "timestamps",
+    "headers",
+    "keys",
+    "key_schemas",
+    "values",
+    "value_schemas",
+]
+Part: TypeAlias = Literal["keys", "values"]
+Lazy: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
+
+SCHEMAS: Final[Mapping[Part, Name]] = {"keys": "key_schemas", "values": "value_schemas"}
+
+
+class Columns:
+    """Columns of equal length; those that nobody reads are never made. Of a source, `offsets` is
+    missing. `rows` are the places of the records among those that were given."""
+
+    def __init__(self, size: int, columns: Mapping[Name, Lazy]) -> None:
+        self.rows: Sequence[int] = range(size)
+        self._columns = dict(columns)
+        self._changed: set[Name] = set()
+        # columns of maps that were made here
+        self._own: set[Name] = set()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __contains__(self, name: Name) -> bool:
+        return name in self._columns
+
+    def __getitem__(self, name: Name) -> Sequence[Any]:
+        column = self._columns[name]
+        if callable(column):
+            column = self._columns[name] = column()
+        return column
+
+    def __setitem__(self, name: Name, column: Sequence[Any]) -> None:
+        self._columns[name] = column
+        self._changed.add(name)
+        self._own.discard(name)
+
+    def lazy(self, name: Name) -> Callable[[], Sequence[Any]]:
+        """Returns a function that returns the column."""
+        return lambda: self[name]
+
+    def maps(self, part: Part) -> Sequence[dict[str, Any] | None] | None:
+        """Returns maps that may be changed, if all keys or values are maps without schema, or null.
+        None if any is not."""
+        if part in self._own:
+            return self[part]
+        column = self[part]
+        types = set(map(type, column))
+        if any(self[SCHEMAS[part]]) or not types <= {dict, NoneType}:
+            return None
+        if NoneType in types:
+            self.set_maps(part, [None if each is None else each.copy() for each in column])
+        else:
+            self.set_maps(part, list(map(dict.copy, column)))
+        return self[part]
+
+    def set_maps(self, part: Part, maps: Sequence[dict[str, Any] | None]) -> None:
+        """Replaces keys or values by maps without schema that nobody else has."""
+        self[part] = maps
+        self._own.add(part)
+
+    def keep(self, chosen: Sequence[bool]) -> None:
+        """Drops the records that are not chosen."""
+        for name, column in self._columns.items():
+            self._columns[name] = _compressed(column, chosen)
+        self.rows = list(compress(self.rows, chosen))
+
+    def part(self, chosen: Sequence[bool]) -> Columns:
+        """Returns columns of the chosen records."""
+        found = Columns(0, {n: _compressed(c, chosen) for n, c in self._columns.items()})
+        found.rows = list(compress(self.rows, chosen))
+        return found
+
+    def put_back(self, chosen: Sequence[bool], part: Columns) -> None:
+        """Replaces the chosen records by those of `part`, none of which was dropped."""
+        for name in part._changed:
+            new = iter(part[name])
+            pairs = zip(chosen, self[name], strict=True)
+            self[name] = [next(new) if is_chosen else old for is_chosen, old in pairs]
+
+
+def _compressed(column: Lazy, chosen: Sequence[bool]) -> Lazy:
+    if callable(column):
+        return lambda: list(compress(column(), chosen))
+    return list(compress(column, chosen))
+
+
+class ColumnTransformation(Transformation):
+    """A transformation that can work on columns."""
+
+    @abstractmethod
+    def apply_columns(self, columns: Columns) -> None:
+        """Changes all records. Raises what `apply` would raise for one of them."""
+
+
+class ColumnPredicate(Predicate):
+    """A predicate that can work on columns."""
+
+    @abstractmethod
+    def test_columns(self, columns: Columns) -> Sequence[bool]:
+        """Returns for each record whether the predicate is true of it."""

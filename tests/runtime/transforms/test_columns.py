@@ -1,0 +1,130 @@
+"""Transformations do to columns what they do to each record, and leave the records as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import yaml
+
+from connect_runtime import plugins
+from connect_runtime.api import ConnectorError, Predicate, SinkRecord
+from connect_runtime.errors.handler import ErrorHandler
+from connect_runtime.transforms.chain import Chain, Step
+from connect_runtime.transforms.columns import ColumnPredicate, Columns, ColumnTransformation
+from connect_runtime.transforms.filter import Filter
+from connect_runtime.transforms.insert_field import InsertFieldValue
+from connect_runtime.transforms.predicates import TopicNameMatches
+from support.applying_transforms import TABLES, Configuration, configurations
+from support.connect_json import Json, record_json
+from support.record_tables import record_of
+
+RECORDS = [
+    record
+    for record in map(record_of, yaml.safe_load((TABLES / "records.yaml").read_text()).values())
+    if isinstance(record, SinkRecord)
+]
+MAPS = [record for record in RECORDS if record.value_schema is None and type(record.value) is dict]
+FIELDS = {
+    "topics": "topic", "partitions": "partition", "offsets": "offset", "timestamps": "timestamp",
+    "headers": "headers", "keys": "key", "key_schemas": "key_schema", "values": "value",
+    "value_schemas": "value_schema",
+}  # fmt: skip
+
+
+def columns_of(records: Sequence[SinkRecord]) -> Columns:
+    return Columns(
+        len(records),
+        {
+            name: (lambda field=field: [getattr(record, field) for record in records])
+            for name, field in FIELDS.items()
+        },
+    )
+
+
+def records_in(columns: Columns) -> list[Json]:
+    rows = zip(*(columns[name] for name in FIELDS), strict=True)
+    return [record_json(SinkRecord(**dict(zip(FIELDS.values(), row, strict=True)))) for row in rows]
+
+
+def ready(case: Configuration) -> ColumnTransformation | ColumnPredicate | None:
+    find = plugins.predicate if ".predicates." in case.name else plugins.transformation
+    plugin = find("type", case.name).cls()
+    try:
+        plugin.configure(case.config)
+    except ConnectorError:
+        return None
+    return plugin
+
+
+@pytest.mark.parametrize("records", [RECORDS, MAPS], ids=["all", "maps"])
+@pytest.mark.parametrize("case", [c for c in configurations() if ready(c)], ids=str)
+def test_columns_are_as_records(case: Configuration, records: list[SinkRecord]) -> None:
+    plugin = ready(case)
+    assert plugin is not None
+    if isinstance(plugin, Predicate):
+        expected = [plugin.test(record) for record in records]
+        assert isinstance(plugin, ColumnPredicate)
+        assert list(plugin.test_columns(columns_of(records))) == expected
+        return
+    if not isinstance(plugin, ColumnTransformation):
+        pytest.skip("works on records alone")
+    good, changed = [], []
+    for record in records:
+        try:
+            after = plugin.apply(record)
+        except ConnectorError:
+            continue
+        good.append(record)
+        changed += [] if after is None else [record_json(after)]
+    before = list(map(record_json, good))
+
+    columns = columns_of(good)
+    plugin.apply_columns(columns)
+
+    assert records_in(columns) == changed
+    assert list(map(record_json, good)) == before
+    # twice: what the first made may be changed in place, but not what it was made from
+    plugin = ready(case)
+    assert isinstance(plugin, ColumnTransformation)
+    singly = [plugin.apply(record) for record in good]
+    try:
+        again = [record_json(r) for r in (plugin.apply(s) for s in singly if s) if r]
+    except ConnectorError:
+        return
+    columns = columns_of(good)
+    plugin.apply_columns(columns)
+    plugin.apply_columns(columns)
+    assert records_in(columns) == again
+    assert list(map(record_json, good)) == before
+
+
+def inserting(predicate: TopicNameMatches | None = None, *, negate: bool = False) -> Step:
+    insert = InsertFieldValue()
+    insert.configure({"static.field": "s", "static.value": "x"})
+    return Step(insert, "InsertField", predicate, negate)
+
+
+@pytest.mark.parametrize("negate", [False, True])
+@pytest.mark.parametrize("topics", ["orders", "nothing", ".*"])
+def test_predicates_choose_records(topics: str, negate: bool) -> None:
+    records = [SinkRecord(t, 0, i, {"a": i}) for i, t in enumerate(["orders", "p", "orders", "q"])]
+    predicate = TopicNameMatches()
+    predicate.configure({"pattern": topics})
+    for chain in (
+        Chain((inserting(predicate, negate=negate), inserting())),
+        Chain((Step(Filter(), "Filter", predicate, negate), inserting())),
+    ):
+        columns = columns_of(records)
+        assert chain.apply_columns(columns)
+        singly = [chain.apply(record, record, ErrorHandler) for record in records]  # type: ignore[arg-type]
+        assert records_in(columns) == [record_json(r) for r in singly if r is not None]
+        assert list(columns.rows) == [i for i, r in enumerate(singly) if r is not None]
+    assert [record.value for record in records] == [{"a": i} for i in range(4)]
+
+
+def test_an_error_gives_the_columns_up() -> None:
+    records = [SinkRecord("t", 0, 0, {"a": 1}), SinkRecord("t", 0, 1, 5)]
+
+    assert not Chain((inserting(),)).apply_columns(columns_of(records))
+    assert records[0].value == {"a": 1}
