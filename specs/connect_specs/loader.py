@@ -15,6 +15,7 @@ from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
 from connect_specs.json_documents import parse_json
 from connect_specs.nodes import Map, Node
 from connect_specs.properties_documents import parse_properties
+from connect_specs.record_tests import specs_named_as_tests
 from connect_specs.renames import check_renames
 from connect_specs.sources import Parse, Source, rendered_source
 from connect_specs.spec_document import Format, read_document
@@ -59,6 +60,7 @@ def read_specs(project: Project) -> tuple[Desired, tuple[Diagnostic, ...]]:
         found.warnings.append(_none(project))
     for path in files:
         found.read(path, relative_name(path, project.folder))
+    problems.extend(specs_named_as_tests(project))
     check_renames(found.connectors, problems)
     consequences = read_consequences(project.folder, problems)
     whole = {name: each for name, each in found.connectors.items() if name not in found.wrong}

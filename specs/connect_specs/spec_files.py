@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from connect_specs.consequence_rules import CONSEQUENCES_FILE
 from connect_specs.desired import Project
@@ -29,14 +30,38 @@ class _Kind:
 
 _SPECS = _Kind("specs", (".yaml", ".yml", ".json", ".properties"))
 _POLICIES = _Kind("policies", (".yaml", ".yml"))
+# Files that hold records to test a spec with, beside the spec
+TEST_ENDINGS: Final = (".test.yaml", ".test.yml")
 
 
 def find_spec_files(project: Project, problems: list[Diagnostic]) -> tuple[Path, ...]:
     """Returns all spec files; an entry that names nothing is added to `problems`.
 
-    connect.yaml, consequences.yaml, policies and values files are never specs, whatever folder they
-    are in.
+    connect.yaml, consequences.yaml, policies, values files and tests are never specs, whatever
+    folder they are in.
     """
+    return tuple(path for path in _specs_and_tests(project, problems) if not _holds_tests(path))
+
+
+def find_test_files(project: Project, problems: list[Diagnostic]) -> tuple[Path, ...]:
+    """Returns the test files among the spec files and beside them; problems as `find_spec_files`
+    reports them."""
+    found = dict.fromkeys(_specs_and_tests(project, problems))
+    beside = [
+        path.with_name(path.stem + ending)
+        for path in found
+        if not _holds_tests(path)
+        for ending in TEST_ENDINGS
+    ]
+    found |= dict.fromkeys(path for path in beside if path not in found and path.is_file())
+    return _sorted(filter(_holds_tests, found), project.folder)
+
+
+def _holds_tests(path: Path) -> bool:
+    return path.name.lower().endswith(TEST_ENDINGS)
+
+
+def _specs_and_tests(project: Project, problems: list[Diagnostic]) -> tuple[Path, ...]:
     values = real_path(project.folder / VALUES_FOLDER)
     found = _find(project, project.specs, project.specs_locations, _SPECS, problems)
     known = [real_path(path) for path in find_policy_files(project, [])]

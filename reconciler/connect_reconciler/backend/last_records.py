@@ -1,0 +1,119 @@
+"""Reads the newest records of topics: read-only, without a group, and for a limited time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from confluent_kafka import KafkaError
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from connect_reconciler.model.live import LogRange
+from connect_reconciler.model.offsets import TopicPartition
+from connect_runtime.kafka.calls import logged
+from connect_runtime.kafka.clients import consumer
+from connect_runtime.kafka.errors import as_failure
+
+WITHIN_S: Final = 30.0
+_SLICE_S: Final = 0.2
+_AT_ONCE: Final = 500
+_SETTINGS: Final = {
+    "group.id": "connect-test",
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "enable.partition.eof": True,
+}
+
+# First offset, and the one after the last
+Ranges: TypeAlias = Mapping[TopicPartition, LogRange]
+
+
+@dataclass(frozen=True, slots=True)
+class LastRecords:
+    """Messages, the oldest first. `complete` False: the time was over before all were read."""
+
+    messages: tuple[Any, ...]
+    complete: bool
+
+
+@logged("read the last records of", "ranges")
+def last_records(
+    properties: Mapping[str, str],
+    ranges: Ranges,
+    number: int,
+    within_s: float = WITHIN_S,
+    clock: Callable[[], float] = time.monotonic,
+) -> LastRecords:
+    """Returns the newest records of these partitions together, by timestamp.
+
+    `properties` are a consumer's, in Java's names. Offsets are not records: markers of transactions
+    and compaction leave gaps, so it reads further back until there are enough.
+    """
+    deadline = clock() + within_s
+    reader = consumer(properties, _SETTINGS)
+    found: list[Any] = []
+    starts = {at: each.latest for at, each in ranges.items()}
+    window, complete = number, True
+    try:
+        while len(found) < number and complete:
+            earlier = first_offsets(ranges, window)
+            parts = {
+                at: LogRange(earlier[at], starts[at]) for at in ranges if earlier[at] < starts[at]
+            }
+            if not parts:
+                break
+            complete = _read(reader, parts, found, deadline, clock)
+            starts, window = earlier, window * 2
+    finally:
+        reader.close()
+    newest = sorted(found, key=_age)[-number:] if number else []
+    return LastRecords(tuple(newest), complete)
+
+
+def first_offsets(ranges: Ranges, number: int) -> dict[TopicPartition, int]:
+    """Returns where to start in each partition to read so many offsets in all: equally many of
+    each, and more where others have fewer."""
+    found: dict[TopicPartition, int] = {}
+    left = number
+    by_size = sorted(ranges.items(), key=lambda each: each[1].latest - each[1].earliest)
+    for at, (partition, each) in enumerate(by_size):
+        share = -(-left // (len(by_size) - at))
+        taken = min(each.latest - each.earliest, share)
+        found[partition] = each.latest - taken
+        left -= taken
+    return found
+
+
+def _read(
+    reader: Any,
+    parts: dict[TopicPartition, LogRange],
+    found: list[Any],
+    deadline: float,
+    clock: Callable[[], float],
+) -> bool:
+    """Adds all records in these ranges to `found`. Returns whether there was time for all."""
+    left = dict(parts)
+    reader.assign([KafkaPartition(*at, each.earliest) for at, each in parts.items()])
+    while left:
+        if clock() > deadline:
+            return False
+        for message in reader.consume(_AT_ONCE, _SLICE_S):
+            at = (message.topic(), message.partition())
+            error = message.error()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+                raise as_failure(error, "The records cannot be read", f"{at[0]}-{at[1]}")
+            if at not in left:
+                continue
+            end = left[at].latest
+            if error is None and message.offset() < end:
+                found.append(message)
+            if error is not None or message.offset() >= end - 1:
+                del left[at]
+                reader.pause([KafkaPartition(*at)])
+    return True
+
+
+def _age(message: Any) -> tuple[int, str, int, int]:
+    return message.timestamp()[1], message.topic(), message.partition(), message.offset()

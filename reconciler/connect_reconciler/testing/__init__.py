@@ -1,0 +1,1 @@
+"""Runs converters and transformations over records, compares two configs, and checks tests."""

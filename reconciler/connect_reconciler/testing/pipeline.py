@@ -1,0 +1,183 @@
+"""Runs a connector's converters and transformations over single records, as a task of our runtime
+does: with the same classes, and without a cluster.
+
+Nothing is tried again and every failure is tolerated here, whatever `errors.*` says: the question
+is what becomes of each record.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from connect_reconciler.model.live import Kind
+from connect_reconciler.testing.inputs import timestamp_of
+from connect_reconciler.testing.outcomes import (
+    Delivered,
+    Dropped,
+    Failed,
+    Outcome,
+    Run,
+    ShownRecord,
+)
+from connect_reconciler.testing.shown import kafka_record, shown_record
+from connect_runtime.api import ConnectorError, SinkRecord, SourceRecord
+from connect_runtime.api.transforms import R
+from connect_runtime.data.converters import Converters, converters_of
+from connect_runtime.errors.handler import ErrorHandler
+from connect_runtime.errors.policy import ErrorPolicy
+from connect_runtime.errors.stages import Failure
+from connect_runtime.tasks.sink_decoder import Decoder
+from connect_runtime.tasks.source_batches import Outbound, Sending
+from connect_runtime.transforms.chain import Chain, chain_of
+
+
+class Pipeline(ABC):
+    """What one config does to records. Close it after use."""
+
+    def __init__(self, converters: Converters, chain: Chain) -> None:
+        self._chain = _WatchedChain(chain)
+        self._failures = _Failures()
+        self._errors = ErrorHandler(ErrorPolicy(tolerates_all=True), (self._failures,))
+
+    def run(self, record: Any) -> Run:
+        """Runs one record: a message of Kafka for a sink, a SourceRecord for a source."""
+        self._chain.forget()
+        self._failures.forget()
+        try:
+            outcome = self._outcome(record)
+        except ConnectorError as error:
+            # Such as an invalid timestamp, which fails the task
+            outcome = _failed("KAFKA_PRODUCE", "", error)
+        failure = self._failures.last
+        if failure is not None:
+            outcome = _failed(failure.stage.name, failure.class_name, failure.error)
+        before = self._chain.before
+        shown = None if before is None else shown_record(before)
+        return Run(outcome, shown, self._given(record))
+
+    def close(self) -> None:
+        """Closes transformations. Raises what they raise."""
+        self._chain.close()
+
+    @abstractmethod
+    def _outcome(self, record: Any) -> Outcome:
+        """What becomes of the record, if it does not fail."""
+
+    @abstractmethod
+    def _given(self, record: Any) -> ShownRecord | None:
+        """The record in Kafka, if it comes from there."""
+
+
+class SinkPipeline(Pipeline):
+    """From Kafka's bytes to the records that a sink's task gets."""
+
+    def __init__(self, converters: Converters, chain: Chain) -> None:
+        super().__init__(converters, chain)
+        self._decoder = Decoder(converters, self._chain, self._errors)
+
+    def _outcome(self, record: Any) -> Outcome:
+        for changed in self._decoder.batch([record]):
+            return Delivered(shown_record(changed))
+        return Dropped()
+
+    def _given(self, record: Any) -> ShownRecord | None:
+        return kafka_record(
+            record.topic(),
+            record.partition(),
+            record.offset(),
+            timestamp_of(record),
+            record.key(),
+            record.value(),
+            record.headers() or [],
+        )
+
+
+class SourcePipeline(Pipeline):
+    """From the records that a source's task returns to Kafka's bytes."""
+
+    def __init__(self, converters: Converters, chain: Chain) -> None:
+        super().__init__(converters, chain)
+        self._outbound = Outbound(converters, self._chain, self._errors)
+
+    def _outcome(self, record: Any) -> Outcome:
+        sendings = self._outbound.sendings([record])
+        after = self._chain.after
+        if after is None:
+            return Dropped()
+        for sending in sendings:
+            for message in sending.messages.each:
+                return Delivered(shown_record(after), _written(sending, message))
+        return Dropped()
+
+    def _given(self, record: Any) -> ShownRecord | None:
+        return None
+
+
+def pipeline_of(config: Mapping[str, str], worker: Mapping[str, str], kind: Kind) -> Pipeline:
+    """Returns the pipeline of a config whose references are resolved. Raises ConnectorError."""
+    converters, chain = converters_of(config, worker), chain_of(config)
+    return (SinkPipeline if kind == "sink" else SourcePipeline)(converters, chain)
+
+
+class _WatchedChain(Chain):
+    """A chain that keeps the newest record from before and after it."""
+
+    def __init__(self, chain: Chain) -> None:
+        super().__init__(())
+        self._watched = chain
+        self.before: SinkRecord | SourceRecord | None = None
+        self.after: SinkRecord | SourceRecord | None = None
+
+    def forget(self) -> None:
+        self.before = self.after = None
+
+    def __bool__(self) -> bool:
+        return True
+
+    def apply(self, record: R, source: Any, errors: ErrorHandler) -> R | None:
+        self.before = record
+        changed = self._watched.apply(record, source, errors)
+        self.after = changed
+        return changed
+
+    def close(self) -> None:
+        self._watched.close()
+
+
+class _Failures:
+    """Implements `Reporter`: keeps the newest."""
+
+    def __init__(self) -> None:
+        self.last: Failure | None = None
+
+    def forget(self) -> None:
+        self.last = None
+
+    def report(self, failure: Failure) -> None:
+        self.last = failure
+
+
+def _failed(stage: str, class_name: str, error: BaseException) -> Failed:
+    texts = []
+    cause: BaseException | None = error
+    while cause is not None:
+        text = str(cause).strip()
+        if text and text not in texts:
+            texts.append(text)
+        cause = cause.__cause__
+    name = error.java_class if isinstance(error, ConnectorError) else type(error).__name__
+    return Failed(stage, class_name, name, ": ".join(text.rstrip(": ") for text in texts))
+
+
+def _written(sending: Sending, message: Mapping[str, Any]) -> ShownRecord:
+    return kafka_record(
+        sending.topic,
+        sending.partition,
+        None,
+        message.get("timestamp"),
+        message.get("key"),
+        message.get("value"),
+        message.get("headers") or [],
+    )

@@ -1,0 +1,126 @@
+"""Shows records as JSON: values of Connect, and bytes of Kafka.
+
+Bytes that are not UTF-8 are `base64:` and their base64. Decimals, dates and times are texts, so
+that nothing is rounded. A JSON object or array in Kafka is shown as such, all else as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final
+
+from connect_reconciler.testing.outcomes import Part, ShownRecord
+from connect_runtime.api import Header, RawHeaders, Schema, SinkRecord, SourceRecord, Struct
+from connect_runtime.api.java_text import java_text
+from connect_runtime.data.json_schema import schema_json
+from connect_runtime.data.json_text import Options
+from connect_specs.record_input import Json
+
+BASE64: Final = "base64:"
+_OPTIONS: Final = Options(decimal_numeric=True)
+
+
+def shown_record(record: SinkRecord | SourceRecord) -> ShownRecord:
+    """Returns a record of Connect."""
+    return ShownRecord(
+        record.topic,
+        record.partition,
+        record.offset if isinstance(record, SinkRecord) else None,
+        record.timestamp,
+        connect_part(record.key, record.key_schema),
+        connect_part(record.value, record.value_schema),
+        tuple(map(_header, record.headers)),
+    )
+
+
+def kafka_record(
+    topic: str,
+    partition: int | None,
+    offset: int | None,
+    timestamp: int | None,
+    key: bytes | None,
+    value: bytes | None,
+    headers: RawHeaders,
+) -> ShownRecord:
+    """Returns a record of Kafka."""
+    shown = tuple((name, kafka_part(data)) for name, data in headers)
+    return ShownRecord(
+        topic, partition, offset, timestamp, kafka_part(key), kafka_part(value), shown
+    )
+
+
+def kafka_part(data: bytes | None) -> Part:
+    """Returns bytes of Kafka as JSON, as text, or as base64."""
+    if data is None:
+        return Part()
+    text = kafka_text(data)
+    if text[:1] in ("{", "["):
+        parsed = parsed_json(data)
+        if isinstance(parsed, dict | list):
+            return Part(parsed, raw=data)
+    return Part(text, raw=data)
+
+
+def kafka_text(data: bytes) -> str:
+    """Returns bytes as text, or as base64 if they are none, or could be mistaken for base64."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = BASE64
+    return _base64(data) if text.startswith(BASE64) else text
+
+
+def parsed_json(data: bytes) -> Json:
+    """Returns parsed JSON; an `Ellipsis` if the bytes are none."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return ...
+
+
+def connect_part(value: Any, schema: Schema | None) -> Part:
+    """Returns a value of Connect."""
+    return Part(_json(value), None if schema is None else schema_of_part(schema))
+
+
+@lru_cache(maxsize=256)
+def schema_of_part(schema: Schema) -> Json:
+    """Returns a schema as JsonConverter writes it, parsed."""
+    return json.loads(schema_json(schema, _OPTIONS))
+
+
+def _header(header: Header) -> tuple[str, Part]:
+    return header.key, connect_part(header.value, header.schema)
+
+
+def _json(value: Any) -> Json:
+    match value:
+        case Struct():
+            return {name: _json(value[name]) for name in value}
+        case bytes() | bytearray() | memoryview():
+            return _base64(bytes(value))
+        case float() if not math.isfinite(value):
+            return java_text(value)
+        case None | bool() | int() | float() | str():
+            return value
+        case Decimal():
+            return f"{value:f}"
+        case dt.datetime() | dt.date() | dt.time():
+            return value.isoformat()
+        case Mapping():
+            keys = (key if isinstance(key, str) else java_text(key) for key in value)
+            return {key: _json(each) for key, each in zip(keys, value.values(), strict=True)}
+        case Sequence():
+            return [_json(each) for each in value]
+        case _:
+            return java_text(value)
+
+
+def _base64(data: bytes) -> str:
+    return BASE64 + base64.b64encode(data).decode()

@@ -1,0 +1,171 @@
+"""Test files: which files they are, whose they are, and what is wrong in them, with places."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connect_specs.desired import Project
+from connect_specs.diagnostics import Diagnostic, Invalid
+from connect_specs.loader import load_specs
+from connect_specs.names import ClusterTopics
+from connect_specs.record_input import RecordInput, read_lines
+from connect_specs.record_tests import (
+    ExpectedDrop,
+    ExpectedError,
+    ExpectedRecord,
+    RecordTest,
+    load_tests,
+)
+
+SPEC = "name: {}\nconfig: {{connector.class: X}}\n"
+TESTS = """\
+records:
+  - name: the amount is a number
+    input: {key: "1", value: {id: 1, amount: "10.00"}, headers: {trace: abc}}
+    expect: {topic: orders, value: {id: 1, amount: 10.0}}
+  - name: tombstones are dropped
+    input: {value: null}
+    dropped: true
+  - name: broken JSON fails
+    input: {value: "{", partition: 1, offset: 2, timestamp: 3}
+    error: {stage: VALUE_CONVERTER, message: broken}
+"""
+
+
+def project(folder: Path, *specs: str) -> Project:
+    file = folder / "connect.yaml"
+    return Project("p", file, "p", ClusterTopics.of("p"), None, None, {}, specs or ("connectors",))
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def loaded(folder: Path, *specs: str) -> tuple[RecordTest, ...]:
+    found = project(folder, *specs)
+    return load_tests(found, load_specs(found).connectors)
+
+
+def problems_of(folder: Path, text: str) -> list[str]:
+    write(folder, "connectors/a.yaml", SPEC.format("a"))
+    write(folder, "connectors/a.test.yaml", text)
+    with pytest.raises(Invalid) as caught:
+        loaded(folder)
+    return [f"{each.code} {each.where}" for each in caught.value.diagnostics]
+
+
+def test_a_test_file_beside_a_spec_is_read_and_is_no_spec(tmp_path: Path) -> None:
+    write(tmp_path, "connectors/orders.json", '{"name": "o", "config": {"connector.class": "X"}}')
+    write(tmp_path, "connectors/orders.test.yaml", TESTS)
+    found = loaded(tmp_path)
+    assert [(each.name, each.connector) for each in found] == [
+        ("the amount is a number", "o"),
+        ("tombstones are dropped", "o"),
+        ("broken JSON fails", "o"),
+    ]
+    assert [each.expected for each in found] == [
+        ExpectedRecord({"topic": "orders", "value": {"id": 1, "amount": 10.0}}),
+        ExpectedDrop(),
+        ExpectedError("VALUE_CONVERTER", "broken"),
+    ]
+    assert found[0].input == RecordInput(
+        found[0].input.where,
+        key="1",
+        value={"id": 1, "amount": "10.00"},
+        headers=(("trace", "abc"),),
+    )
+    last = found[2].input
+    assert (last.partition, last.offset, last.timestamp) == (1, 2, 3)
+
+
+def test_tests_are_found_beside_specs_that_are_named_one_by_one(tmp_path: Path) -> None:
+    write(tmp_path, "here/a.yaml", SPEC.format("a"))
+    write(tmp_path, "here/a.test.yml", TESTS)
+    write(tmp_path, "here/b.test.yml", TESTS)
+    assert {each.where.file for each in loaded(tmp_path, "here/a.yaml")} == {"here/a.test.yml"}
+
+
+def test_a_file_of_several_connectors_needs_a_name(tmp_path: Path) -> None:
+    both = SPEC.format("a") + "---\n" + SPEC.format("b")
+    write(tmp_path, "connectors/both.yaml", both)
+    write(tmp_path, "connectors/both.test.yaml", f"connector: b\n{TESTS}")
+    assert {each.connector for each in loaded(tmp_path)} == {"b"}
+    for text in (TESTS, f"connector: c\n{TESTS}"):
+        write(tmp_path, "connectors/both.test.yaml", text)
+        with pytest.raises(Invalid) as caught:
+            loaded(tmp_path)
+        assert [each.code for each in caught.value.diagnostics] == ["test.which-connector"]
+
+
+def test_a_spec_named_like_a_test_is_never_ignored(tmp_path: Path) -> None:
+    """The trap: a spec of the environment test, in orders.test.yaml, would count as deleted."""
+    write(tmp_path, "connectors/orders.test.yaml", "# a comment\n" + SPEC.format("orders"))
+    with pytest.raises(Invalid) as caught:
+        load_specs(project(tmp_path))
+    (problem,) = caught.value.diagnostics
+    assert (problem.code, str(problem.where)) == (
+        "spec.named-as-test",
+        "connectors/orders.test.yaml:3:1",
+    )
+
+
+def test_every_mistake_has_its_place(tmp_path: Path) -> None:
+    assert problems_of(tmp_path, "record: []\n") == [
+        "test.unknown-field connectors/a.test.yaml:1:1",
+        "test.missing-field connectors/a.test.yaml:1:1",
+    ]
+    text = """\
+records:
+  - name: twice
+    input: {valeu: 1}
+    dropped: true
+  - name: twice
+    input: {partition: -1, headers: x}
+    dropped: true
+    expect: {}
+  - name: twice
+    input: {}
+    dropped: true
+  - name: a wrong stage
+    input: {value: 123456789012345678901234567890}
+    error: {stage: CONVERTER}
+  - input: {}
+    dropped: false
+  - name: without
+"""
+    assert problems_of(tmp_path, text) == [
+        "test.unknown-field connectors/a.test.yaml:3:13",
+        "test.bad-value connectors/a.test.yaml:6:24",
+        "test.bad-value connectors/a.test.yaml:6:37",
+        "test.outcome connectors/a.test.yaml:7:5",
+        "test.duplicate-name connectors/a.test.yaml:9:5",
+        "test.bad-value connectors/a.test.yaml:13:20",
+        "test.bad-value connectors/a.test.yaml:14:20",
+        "test.missing-field connectors/a.test.yaml:15:5",
+        "test.bad-value connectors/a.test.yaml:16:14",
+        "test.missing-field connectors/a.test.yaml:17:5",
+        "test.outcome connectors/a.test.yaml:17:5",
+    ]
+
+
+def test_tests_without_a_spec_are_an_error(tmp_path: Path) -> None:
+    write(tmp_path, "connectors/a.yaml", SPEC.format("a"))
+    write(tmp_path, "connectors/b.test.yaml", TESTS)
+    with pytest.raises(Invalid) as caught:
+        loaded(tmp_path)
+    assert [each.code for each in caught.value.diagnostics] == ["test.no-spec"]
+
+
+def test_lines_of_a_file_of_records() -> None:
+    problems: list[Diagnostic] = []
+    text = '{"key": "a", "value": {"x": 1.0}}\n\n{"value": null, "headers": [{"h": 1}, {"h": 2}]}\n'
+    first, second = read_lines(text, "r.jsonl", problems)
+    assert problems == []
+    assert (first.key, first.value, str(first.where)) == ("a", {"x": 1.0}, "r.jsonl:1:1")
+    assert (second.value, second.headers, second.where.line) == (None, (("h", 1), ("h", 2)), 3)
+    read_lines('{}\n{"value": tru}\n[1]\n', "r.jsonl", problems)
+    assert [str(each.where) for each in problems] == ["r.jsonl:2:11", "r.jsonl:3:1"]
