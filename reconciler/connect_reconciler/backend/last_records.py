@@ -95,7 +95,10 @@ def _read(
 ) -> bool:
     """Adds all records in these ranges to `found`. Returns whether there was time for all."""
     left = dict(parts)
-    reader.assign([KafkaPartition(*at, each.earliest) for at, each in parts.items()])
+    places = [KafkaPartition(*at, each.earliest) for at, each in parts.items()]
+    reader.assign(places)
+    # Partitions that were paused stay so when they are assigned anew
+    reader.resume(places)
     while left:
         if clock() > deadline:
             return False
