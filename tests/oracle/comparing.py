@@ -18,7 +18,7 @@ from support.wait import wait_until
 
 _JACKSON_PLACE = re.compile(r"\n at \[Source.*", re.DOTALL)
 _PLUGINS = re.compile(r"available connectors are: .*")
-_VERSION = r"\d+\.\d+\.\d+"
+_VERSION = r"\d+\.\d+\.\d+(\.Final)?"
 _MAY_BE_VERSIONS = ("version", "default_value", "value", "recommended_values")
 _AVAILABLE = re.compile(r"available versions: \[.*\]")
 _WORKER = re.compile(r"127\.0\.0\.1:\d+")

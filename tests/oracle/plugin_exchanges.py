@@ -320,3 +320,22 @@ CONVERTERS = (
     ),
     _sink({"connector.plugin.version": "[["}),
 )
+
+_UNWRAP = "io.debezium.transforms.ExtractNewRecordState"
+
+DEBEZIUM = (
+    *map(_keys, (_UNWRAP, "ExtractNewRecordState")),
+    *(
+        _sink(_transform(_UNWRAP, options))
+        for options in (
+            {},
+            {"delete.tombstone.handling.mode": "rewrite"},
+            {"delete.tombstone.handling.mode": "bogus"},
+            {"add.fields": "op,table,source.ts_ms:t", "add.headers": "op"},
+            {"drop.fields.header.name": "x", "drop.fields.from.key": "true"},
+            {"drop.fields.keep.schema.compatible": "maybe"},
+            {"drop.tombstones": "false"},
+            {"plugin.version": "[9,)"},
+        )
+    ),
+)

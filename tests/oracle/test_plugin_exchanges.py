@@ -13,8 +13,10 @@ from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.worker_config import from_properties
 from oracle.comparing import ask, comparable, differences
 from oracle.exchanges import Exchange
-from oracle.plugin_exchanges import CONVERTERS, ERRORS, LISTED, PREDICATES, TRANSFORMS
+from oracle.plugin_exchanges import CONVERTERS, DEBEZIUM, ERRORS, LISTED, PREDICATES, TRANSFORMS
 from runtime.rest.serving import served
+from support.broker import BrokerAddress
+from support.connect_jars import debezium_jars
 from support.oracle import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -44,10 +46,37 @@ def theirs(oracle: Oracle) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def with_debezium(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a worker with Debezium's transformations."""
+    folder = tmp_path_factory.mktemp("with-debezium")
+    plugin = folder / "plugins" / "debezium"
+    plugin.mkdir(parents=True)
+    for jar in debezium_jars():
+        (plugin / jar.name).symlink_to(jar)
+    worker = Oracle.start(folder, broker.bootstrap_servers, group_id=folder.name)
+    try:
+        yield worker.url
+    finally:
+        worker.kill()
+
+
 @pytest.mark.parametrize(
     "exchange", (*LISTED, *TRANSFORMS, *PREDICATES, *ERRORS, *CONVERTERS), ids=str
 )
 def test_both_answer_alike(ours: httpx.Client, theirs: httpx.Client, exchange: Exchange) -> None:
+    _compare(ours, theirs, exchange)
+
+
+@pytest.mark.parametrize("exchange", DEBEZIUM, ids=str)
+def test_debeziums_transformation(
+    ours: httpx.Client, with_debezium: str, exchange: Exchange
+) -> None:
+    with httpx.Client(base_url=with_debezium, timeout=100) as theirs:
+        _compare(ours, theirs, exchange)
+
+
+def _compare(ours: httpx.Client, theirs: httpx.Client, exchange: Exchange) -> None:
     found, expected = (comparable(ask(client, exchange, NAMES), NAMES) for client in (ours, theirs))
     assert found["status"] == expected["status"], (found, expected)
     if not exchange.differs:

@@ -85,7 +85,7 @@ def findings(
         verdict = first_verdict(judges, name, each.config)
         # Our runtime's leader runs the connector, so a reference that it cannot resolve is an error
         resolved = ours and answered
-        errors += _refusals(each, verdict, plugins, resolved=resolved)
+        errors += _refusals(project, each, verdict, plugins, resolved=resolved)
         broken = tuple(_broken_chains(each, plugins))
         errors += broken
         slipped = tuple(_slips(each, verdict, plugins))
@@ -105,7 +105,7 @@ def findings(
 
 
 def _refusals(
-    each: Written, verdict: Validation, plugins: Definitions, *, resolved: bool
+    project: Project, each: Written, verdict: Validation, plugins: Definitions, *, resolved: bool
 ) -> Iterator[Diagnostic]:
     """Each text once. What is wrong with a reference is not known before it is `resolved`."""
     texts: set[str] = set()
@@ -119,8 +119,12 @@ def _refusals(
         texts.add(problem.error)
         keys.add(problem.key)
         what = _hidden(each, verdict, problem.error)
-        hint = _class_meant(each, problem, plugins) or _recommendation(value, problem.recommended)
-        hint = hint or f"correct {problem.key} in the spec's config"
+        hint = (
+            _module_to_list(project, each, problem)
+            or _class_meant(each, problem, plugins)
+            or _recommendation(value, problem.recommended)
+            or f"correct {problem.key} in the spec's config"
+        )
         hint = _hidden(each, verdict, hint)
         place = each.place(problem.key)
         yield Diagnostic("config.refused", f"{each.spec.name}: {what}", place, hint=hint)
@@ -201,11 +205,22 @@ def _unlisted(project: Project, each: Written) -> Diagnostic | None:
     module = unlisted_module(name)
     if module is None:
         return None
-    listed = ",".join([*listed_modules(project.worker.get(PLUGIN_MODULES, "")), module])
     what = f"{each.spec.name}: {name} is in a module that connect.yaml does not list"
     why = "importing a module runs its code, so only listed modules are imported"
-    hint = f'add `{PLUGIN_MODULES}: "{listed}"` to connect.yaml, under cluster: worker:'
+    hint = _listing(project, module)
     return Diagnostic("config.unlisted-module", what, each.place(CLASS_KEY), why, hint)
+
+
+def _module_to_list(project: Project, each: Written, problem: KeyProblem) -> str:
+    """How to allow the class of a converter, transformation or predicate."""
+    keys = {part.key for part in parts_of(each.config)} if project.uses_runtime else ()
+    module = unlisted_module(each.config[problem.key]) if problem.key in keys else None
+    return "" if module is None else _listing(project, module)
+
+
+def _listing(project: Project, module: str) -> str:
+    listed = ",".join([*listed_modules(project.worker.get(PLUGIN_MODULES, "")), module])
+    return f'add `{PLUGIN_MODULES}: "{listed}"` to connect.yaml, under cluster: worker:'
 
 
 def _unknown_class(project: Project, name: str, each: Written, plugins: Definitions) -> Diagnostic:

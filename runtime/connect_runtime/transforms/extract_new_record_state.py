@@ -56,6 +56,7 @@ _CONFIG: Final = (
         "tombstone",
         importance=Importance.MEDIUM,
         width=Width.MEDIUM,
+        order=1,
         display_name="Handle delete and tombstone records",
         doc="How to handle delete records. Options are: drop - Remove the delete event and "
         "tombstone from the stream.tombstone (default) - For each delete event, leave only a "
@@ -70,6 +71,7 @@ _CONFIG: Final = (
         "",
         importance=Importance.LOW,
         width=Width.LONG,
+        order=1,
         display_name="Route by field name",
         doc="The column which determines how the events will be routed, the value will replace the"
         " topic name.",
@@ -80,6 +82,7 @@ _CONFIG: Final = (
         "__",
         importance=Importance.LOW,
         width=Width.SHORT,
+        order=1,
         display_name="Field prefix to be added to each field.",
         doc="Adds this prefix to each field listed.",
     )
@@ -89,6 +92,7 @@ _CONFIG: Final = (
         "",
         importance=Importance.LOW,
         width=Width.LONG,
+        order=1,
         display_name="Adds the specified field(s) to the message if they exist.",
         doc="Adds each field listed, prefixed with __ (or __<struct>_ if the struct is specified)."
         f" {_EXAMPLE}",
@@ -99,6 +103,7 @@ _CONFIG: Final = (
         "__",
         importance=Importance.LOW,
         width=Width.SHORT,
+        order=1,
         display_name="Header prefix to be added to each header.",
         doc="Adds this prefix listed to each header.",
     )
@@ -108,6 +113,7 @@ _CONFIG: Final = (
         "",
         importance=Importance.LOW,
         width=Width.LONG,
+        order=1,
         display_name="Adds the specified fields to the header if they exist.",
         doc="Adds each field listed to the header,  __ (or __<struct>_ if the struct is specified)."
         f" {_EXAMPLE}",
@@ -118,6 +124,7 @@ _CONFIG: Final = (
         None,
         importance=Importance.LOW,
         width=Width.SHORT,
+        order=1,
         display_name="Specifies a header that contains a list of field names to be removed",
         doc="Specifies the name of a header that contains a list of fields to be removed from the"
         " event value.",
@@ -128,6 +135,7 @@ _CONFIG: Final = (
         False,
         importance=Importance.LOW,
         width=Width.SHORT,
+        order=1,
         display_name="Specifies whether the fields to be dropped should also be omitted from the"
         " key",
         doc="Specifies whether to apply the drop fields behavior to the event key as well as the"
@@ -139,6 +147,7 @@ _CONFIG: Final = (
         True,
         importance=Importance.LOW,
         width=Width.SHORT,
+        order=1,
         display_name="Specifies if fields are dropped, will the event's schemas be compatible",
         doc="Controls the output event's schema compatibility when using the drop fields feature."
         " `true`: dropped fields are removed if the schema indicates its optional leaving the"

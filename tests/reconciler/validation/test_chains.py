@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,14 @@ def test_a_missing_option_and_an_unknown_class(tmp_path: Path) -> None:
             "did you mean RegexRouter?",
         ),
     ]
+
+
+def test_a_class_of_an_unlisted_module_is_not_imported(tmp_path: Path) -> None:
+    found = checked(tmp_path, SPEC.replace("type: RegexRouter", "type: this:Router"))
+    (refused,) = [each for each in found if each.code == "config.refused"]
+    assert str(refused.where) == "a.yaml:11:3"
+    assert refused.hint == 'add `plugin.modules: "this"` to connect.yaml, under cluster: worker:'
+    assert "this" not in sys.modules
 
 
 def test_a_lock_holds_the_transformations_and_predicates_that_specs_name(tmp_path: Path) -> None:
