@@ -103,6 +103,12 @@ class ConnectorClients:
         sink's offsets."""
         return self._of("admin.", ADMIN)
 
+    def dead_letters_admin(self) -> dict[str, str]:
+        """Returns properties of the client that creates a sink's dead letter queue, on the cluster
+        that its producer writes to."""
+        own = _prefixed(self.config, ADMIN)
+        return _prefixed(self.worker, "admin.") | _connection(self.producer()) | own
+
     def offsets_consumer(self) -> dict[str, str]:
         """Returns properties for reading a source's offsets: all partitions, without a group."""
         return {k: v for k, v in self.consumer().items() if not k.startswith(_OF_MEMBERS)}

@@ -78,6 +78,7 @@ from connect_runtime.api.schema import (
 from connect_runtime.api.schema_builder import SchemaBuilder, SchemaBuilderError
 from connect_runtime.api.schema_projector import SchemaProjectorError, project_value
 from connect_runtime.api.tasks import (
+    ErrantRecordReporter,
     OffsetStorageReader,
     SinkTask,
     SinkTaskContext,
@@ -140,6 +141,7 @@ __all__ = [
     "Converter",
     "DataError",
     "Described",
+    "ErrantRecordReporter",
     "ExactlyOnceSupport",
     "Field",
     "Header",

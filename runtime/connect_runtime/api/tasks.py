@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Protocol
 
 from connect_runtime.api.records import (
     SinkBatch,
+    SinkRecord,
     SourceBatch,
     SourceOffset,
     SourcePartition,
@@ -64,6 +66,17 @@ class SourceTaskContext(Protocol):
         ...
 
 
+class ErrantRecordReporter(Protocol):
+    """Takes records that the task's target refuses, to log them or to keep them in a dead letter
+    queue (KIP-610)."""
+
+    def report(self, record: SinkRecord, error: Exception) -> Future[None]:
+        """Reports a record that `put` got. Offsets wait for the report, the task need not: the
+        result is done when the report is kept. Raises ConnectorError with `errors.tolerance=none`,
+        and then fails the task after `put`."""
+        ...
+
+
 class SinkTaskContext(Protocol):
     """What a sink task may call on the runtime. All calls come from within the task's methods."""
 
@@ -91,6 +104,11 @@ class SinkTaskContext(Protocol):
         ...
 
     def resume(self, *partitions: TopicPartition) -> None: ...
+
+    @property
+    def errant_record_reporter(self) -> ErrantRecordReporter | None:
+        """None unless the connector has a dead letter queue, or logs errors."""
+        ...
 
     def request_commit(self) -> None:
         """Commits offsets soon instead of waiting for the next regular time."""

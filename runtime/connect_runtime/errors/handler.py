@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
 from connect_runtime.api import ConnectorError, RetriableError, SourceRecord
@@ -32,8 +34,9 @@ class RetriesEnded(Exception):
 class Reporter(Protocol):
     """Keeps failures for users."""
 
-    def report(self, failure: Failure) -> None:
-        """Called once for each failure, before anything else follows from it."""
+    def report(self, failure: Failure) -> Future[None] | None:
+        """Called once for each failure, before anything else follows from it. Returns what is done
+        when the report is kept, if that takes time."""
         ...
 
 
@@ -79,18 +82,20 @@ class ErrorHandler:
                 return again()
             except Exception as next_error:
                 error = next_error
-        self.report(Failure(failure.stage, failure.class_name, error, failure.record))
+        failure = replace(failure, error=error)
+        if not failure.stage.tolerates_any_error and not isinstance(error, RetriableError):
+            raise _fatal("Unhandled exception in error handler", failure) from error
+        self.report(failure)
         raise RecordSkipped
 
-    def report(self, failure: Failure) -> None:
-        """Handles a failure that is not tried again: returns if it is tolerated. Raises
-        ConnectorError, which fails the task."""
-        if not failure.stage.tolerates_any_error and not isinstance(failure.error, RetriableError):
-            raise _fatal("Unhandled exception in error handler", failure) from failure.error
-        for reporter in self._reporters:
-            reporter.report(failure)
+    def report(self, failure: Failure) -> Future[None]:
+        """Reports a failure that is not tried again. Returns, if it is tolerated, what is done when
+        all reporters have kept it; else raises ConnectorError, which fails the task."""
+        pending = [reporter.report(failure) for reporter in self._reporters]
         if not self._policy.tolerates_all:
             raise _fatal("Tolerance exceeded in error handler", failure) from failure.error
+        # of Connect's reporters, only the dead letter queue takes time
+        return next((each for each in pending if each is not None), _done())
 
     def _delay_s(self, attempt: int) -> float:
         """Returns how long to wait after so many attempts: twice as long each time. Above the limit
@@ -98,6 +103,12 @@ class ErrorHandler:
         most_s = self._policy.retry_delay_max_s
         delay_s = _FIRST_DELAY_S * 2 ** min(attempt - 1, 32)
         return delay_s if delay_s <= most_s else random.uniform(0, most_s)
+
+
+def _done() -> Future[None]:
+    done: Future[None] = Future()
+    done.set_result(None)
+    return done
 
 
 def _fatal(text: str, failure: Failure) -> ConnectorError:

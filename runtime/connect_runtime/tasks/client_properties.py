@@ -78,6 +78,19 @@ def plain_source_producer(launch: TaskLaunch) -> dict[str, str]:
     )
 
 
+def dead_letter_producer(launch: TaskLaunch) -> dict[str, str]:
+    """Returns properties of the producer of a sink's dead letter queue. It retries forever unless
+    configured otherwise, as a source's does. Raises ConfigError for an override that the worker
+    forbids."""
+    clients = clients_of(launch, "sink")
+    clients.check()
+    return {
+        "client.id": f"connector-dlq-producer-{launch.id}",
+        "acks": "all",
+        "delivery.timeout.ms": "2147483647",
+    } | clients.producer()
+
+
 def offsets_producer(launch: TaskLaunch) -> dict[str, str]:
     """Returns properties of a source's separate offsets producer, used without transactions: the
     worker's login for the worker's topic, the connector's for its own topic."""

@@ -13,10 +13,15 @@ from typing import Final
 
 from confluent_kafka import KafkaError
 
-from connect_runtime.api import ConnectorError, RetriableError, SinkTask, TopicPartition
+from connect_runtime.api import (
+    ConnectorError,
+    ErrantRecordReporter,
+    RetriableError,
+    SinkTask,
+    TopicPartition,
+)
 from connect_runtime.data.converters import converters_of
-from connect_runtime.errors.handler import ErrorHandler, RetriesEnded
-from connect_runtime.errors.policy import ErrorPolicy
+from connect_runtime.errors.handler import RetriesEnded
 from connect_runtime.kafka.errors import reason
 from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks.control import Control, Orders, Wanted
@@ -25,6 +30,7 @@ from connect_runtime.tasks.launch import Ended, TaskLaunch
 from connect_runtime.tasks.retry_wait import RetryWait
 from connect_runtime.tasks.sink_consumer import SinkConsumer
 from connect_runtime.tasks.sink_decoder import Decoder
+from connect_runtime.tasks.sink_errors import SinkErrors
 from connect_runtime.tasks.sink_offsets import SinkOffsets
 from connect_runtime.tasks.status import Reporter
 from connect_runtime.tasks.traces import ErrorTexts
@@ -34,6 +40,7 @@ _log = logging.getLogger(__name__)
 
 _READ_S: Final = 0.2  # how long to wait for records; also the longest delay of a stop
 _RETRY_S: Final = 1.0
+_REPORTS_WAIT: Final = "Kafka has not taken all reports of failed records yet"
 
 
 def run_sink(
@@ -60,10 +67,10 @@ class _Loop:
         self._reporter = reporter
         self._text = ErrorTexts(launch)
         self._wait = RetryWait()
-        self._errors = ErrorHandler(ErrorPolicy.of(launch.connector_config), (), self._wait)
-        self._chain = chain_of(launch.connector_config)
+        self._errors = SinkErrors(launch, self._wait, self._text)
         converters = converters_of(launch.connector_config, launch.worker)
-        self._decoder = Decoder(converters, self._chain, self._errors)
+        self._chain = chain_of(launch.connector_config)
+        self._decoder = Decoder(converters, self._chain, self._errors.handler)
         self._offsets = SinkOffsets()
         self._consumer: SinkConsumer | None = None
         self._state: State | None = None
@@ -108,6 +115,10 @@ class _Loop:
             raise ConnectorError(
                 f"SinkTasks may not {verb} partitions that are not currently assigned to them."
             )
+
+    @property
+    def errant_record_reporter(self) -> ErrantRecordReporter | None:
+        return self._errors.reporter
 
     def request_commit(self) -> None:
         self._next_commit = 0.0
@@ -220,6 +231,7 @@ class _Loop:
     def _put(self, ready: PutBatch) -> None:
         try:
             self._task.put(ready.records)
+            self._errors.check_put()
         except RetriableError as error:
             why = self._text(error)
             _log.warning("Task %s puts the same records again: %s", self._launch.id, why)
@@ -260,6 +272,9 @@ class _Loop:
         """Lets the task flush, and commits the offsets that it allows."""
         current = self._current(self._offsets.assigned)
         if not current:
+            return
+        if not self._errors.all_kept(self._patience_s):
+            _log.warning("Task %s commits no offsets: %s", self._launch.id, _REPORTS_WAIT)
             return
         try:
             allowed = self._task.pre_commit(current)
@@ -347,7 +362,10 @@ class _Loop:
         allowed: Mapping[TopicPartition, int] = {}
         try:
             if commit and current:
-                allowed = self._task.pre_commit(current)
+                flushed = self._task.pre_commit(current)
+                if not self._errors.all_kept(self._patience_s):
+                    raise ConnectorError(_REPORTS_WAIT)
+                allowed = flushed
         except Exception as error:
             why = self._text(error)
             _log.warning("Task %s could not flush what it gives up: %s", self._launch.id, why)

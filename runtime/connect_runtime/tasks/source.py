@@ -24,6 +24,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.data.converters import converters_of
 from connect_runtime.errors.handler import ErrorHandler, RetriesEnded
+from connect_runtime.errors.log_reporter import LogReporter
 from connect_runtime.errors.policy import ErrorPolicy
 from connect_runtime.storage.log import Fenced
 from connect_runtime.storage.snapshots import State
@@ -77,7 +78,7 @@ def run_source(
     Raises the error that failed the task; `Fenced` if a newer attempt took over; `Interrupted`.
     """
     wait = RetryWait()
-    errors = ErrorHandler(ErrorPolicy.of(launch.connector_config), (), wait)
+    errors = _error_handler(launch, wait)
     converters = converters_of(launch.connector_config, launch.worker)
     chain = chain_of(launch.connector_config)
     writer = _writer(launch)
@@ -104,6 +105,13 @@ def run_source(
     finally:
         _close(writer)
         _close_chain(chain)
+
+
+def _error_handler(launch: TaskLaunch, wait: RetryWait) -> ErrorHandler:
+    policy = ErrorPolicy.of(launch.connector_config)
+    trace = ErrorTexts(launch).trace
+    log = LogReporter(str(launch.id), trace, with_records=policy.logs_messages)
+    return ErrorHandler(policy, [log] if policy.logs else [], wait)
 
 
 def _writer(launch: TaskLaunch) -> SourceWriter:

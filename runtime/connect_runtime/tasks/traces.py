@@ -33,6 +33,10 @@ class ErrorTexts:
         """Returns the error's text with secrets redacted."""
         return self._redactor.redact(str(error))
 
+    def trace(self, error: BaseException) -> str:
+        """Returns the error's traceback with secrets redacted."""
+        return trace_text(error, self._redactor)
+
     @cached_property
     def _redactor(self) -> Redactor:
         return _redactor(self._launch)

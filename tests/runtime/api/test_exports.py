@@ -10,7 +10,7 @@ NAMES = {
     "Recommender", "Width", "Connector", "ConnectorContext", "ExactlyOnceSupport",
     "SinkConnector", "SourceConnector", "SourceConnectorContext", "TransactionBoundaries",
     "Column", "ConfigData", "ConfigProvider", "Converter", "Read", "Write", "ConfigError",
-    "ConnectorError", "DataError",
+    "ConnectorError", "DataError", "ErrantRecordReporter",
     "RetriableError", "Header", "HeaderConverter", "Headers", "RawHeaders", "ConnectRecord",
     "Predicate", "Transformation", "SinkBatch", "SinkRecord", "SourceBatch", "SourceOffset",
     "SourcePartition", "SourceRecord", "TopicPartition", "BOOLEAN", "BYTES", "DATE", "FLOAT32",

@@ -1,0 +1,133 @@
+"""Writes messages that failed to a dead letter queue, as they were read (KIP-298).
+
+With `errors.deadletterqueue.context.headers.enable`, headers tell where and why. They are added to
+those that the message has: a message that fails twice has two sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from connect_runtime.api import ConnectorError
+from connect_runtime.errors.stages import Failure
+from connect_runtime.kafka.errors import reason
+
+_PREFIX: Final = "__connect.errors."
+_ROOM_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the headers say besides the failure itself. `text` and `trace` render an error without
+    secrets."""
+
+    connector: str
+    task: int
+    text: Callable[[BaseException], str]
+    trace: Callable[[BaseException], str]
+
+    def headers(self, failure: Failure) -> list[tuple[str, bytes | None]]:
+        """Returns the headers in Connect's order, all as text in UTF-8."""
+        message, error = failure.record, failure.error
+        texts = {
+            "topic": message.topic(),
+            "partition": str(message.partition()),
+            "offset": str(message.offset()),
+            "connector.name": self.connector,
+            "task.id": str(self.task),
+            "stage": failure.stage.name,
+            "class.name": failure.class_name,
+            "exception.class.name": _class_name(error),
+            "exception.message": self.text(error) if str(error) else None,
+            "exception.stacktrace": self.trace(error),
+        }
+        return [
+            (f"{_PREFIX}{name}", None if text is None else text.encode())
+            for name, text in texts.items()
+        ]
+
+
+def _class_name(error: Exception) -> str:
+    cls = type(error)
+    return str(getattr(cls, "java_class", f"{cls.__module__}.{cls.__qualname__}"))
+
+
+class _Sent(Future[None]):
+    """Is done when Kafka has the message. Waiting for it serves the producer's callbacks: nothing
+    else does while the task waits."""
+
+    def __init__(self, producer: Producer) -> None:
+        super().__init__()
+        self._producer = producer
+
+    def result(self, timeout: float | None = None) -> None:
+        if not self.done():
+            self._producer.flush(-1 if timeout is None else timeout)
+        return super().result(0)
+
+
+class DeadLetterQueue:
+    """The queue of one sink task. Errors of Kafka are kept until `wait`."""
+
+    def __init__(self, topic: str, producer: Producer, context: Context | None) -> None:
+        self._topic = topic
+        self._producer = producer
+        self._context = context
+        self._failed: KafkaError | None = None
+
+    def report(self, failure: Failure) -> Future[None]:
+        """Sends the message. The result is done when Kafka has it, or has refused it."""
+        sent = _Sent(self._producer)
+
+        def delivered(error: KafkaError | None, _: Any) -> None:
+            if error is None:
+                sent.set_result(None)
+                return
+            self._failed = self._failed or error
+            sent.set_exception(_refused(self._topic, error))
+
+        message = failure.record
+        headers = list(message.headers() or ())
+        if self._context is not None:
+            headers += self._context.headers(failure)
+        type_, timestamp = message.timestamp()
+        more = {"timestamp": timestamp} if type_ and timestamp > 0 else {}
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    key=message.key(),
+                    value=message.value(),
+                    headers=headers,
+                    on_delivery=delivered,
+                    **more,
+                )
+                break
+            except BufferError:  # as much as fits waits for Kafka
+                self._producer.poll(_ROOM_S)
+            except KafkaException as error:
+                delivered(error.args[0], None)
+                break
+        self._producer.poll(0)
+        return sent
+
+    def serve(self) -> None:
+        """Completes what Kafka has answered."""
+        self._producer.poll(0)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits until Kafka has everything. Returns whether it has. Raises ConnectorError if it
+        refused a message."""
+        left: int = self._producer.flush(timeout_s)
+        if self._failed is not None:
+            raise _refused(self._topic, self._failed)
+        return left == 0
+
+
+def _refused(topic: str, error: KafkaError) -> ConnectorError:
+    return ConnectorError(f"Could not write to the dead letter queue {topic}: {reason(error)}")

@@ -1,0 +1,68 @@
+"""Sets up what a sink task does about failed records: its policy, reports and dead letter queue."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from connect_runtime.api import ConnectorError
+from connect_runtime.errors.dead_letters import Context, DeadLetterQueue
+from connect_runtime.errors.handler import ErrorHandler, Reporter
+from connect_runtime.errors.log_reporter import LogReporter
+from connect_runtime.errors.policy import DeadLetters, ErrorPolicy
+from connect_runtime.errors.task_reporter import TaskReporter
+from connect_runtime.kafka import clients
+from connect_runtime.kafka.new_topics import NewTopics
+from connect_runtime.tasks import client_properties
+from connect_runtime.tasks.interrupted import kafka_may_interrupt
+from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.retry_wait import RetryWait
+from connect_runtime.tasks.traces import ErrorTexts
+from connect_runtime.topic_creation import NewTopicSettings, TopicCreation
+
+_QUEUE: Final = {"linger.ms": 5}
+
+
+class SinkErrors:
+    """Belongs to one task. Raises ConnectorError, or Interrupted, if the dead letter queue's topic
+    neither exists nor can be created."""
+
+    def __init__(self, launch: TaskLaunch, wait: RetryWait, text: ErrorTexts) -> None:
+        policy = ErrorPolicy.of(launch.connector_config)
+        reporters: list[Reporter] = []
+        self._queue: DeadLetterQueue | None = None
+        if policy.dead_letters is not None:
+            self._queue = _queue(launch, policy.dead_letters, text)
+            reporters.append(self._queue)
+        if policy.logs:
+            name = str(launch.id)
+            reporters.append(LogReporter(name, text.trace, with_records=policy.logs_messages))
+        self.handler = ErrorHandler(policy, reporters, wait)
+        self.reporter = TaskReporter(self.handler) if reporters else None
+
+    def check_put(self) -> None:
+        """Call after each `put`. Raises what a report of the task failed with."""
+        if self.reporter is not None:
+            self.reporter.check()
+        if self._queue is not None:
+            self._queue.serve()
+
+    def all_kept(self, timeout_s: float) -> bool:
+        """Whether all reports are kept, so that offsets may be committed; waits for them. Raises
+        ConnectorError if one cannot be."""
+        return self._queue is None or self._queue.wait(timeout_s)
+
+
+def _queue(launch: TaskLaunch, letters: DeadLetters, text: ErrorTexts) -> DeadLetterQueue:
+    properties = client_properties.dead_letter_producer(launch)
+    settings = NewTopicSettings(1, letters.replication_factor, {})
+    admin = client_properties.clients_of(launch, "sink").dead_letters_admin()
+    try:
+        with kafka_may_interrupt():
+            NewTopics(admin, TopicCreation((), settings)).ensure(letters.topic)
+    except ConnectorError as error:
+        raise ConnectorError(
+            f"Could not initialize dead letter queue with topic={letters.topic}"
+        ) from error
+    context = Context(launch.id.connector, launch.id.task, text, text.trace)
+    producer = clients.producer(properties, _QUEUE)
+    return DeadLetterQueue(letters.topic, producer, context if letters.with_context else None)

@@ -1,0 +1,324 @@
+"""Failed records of tasks on a real broker: dead letters, reports, retries, and both kinds of
+sources. Texts and headers are those of Apache Kafka Connect (KIP-298, KIP-610)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from connect_runtime.api import (
+    ConnectorError,
+    DataError,
+    RetriableError,
+    SinkBatch,
+    SinkTask,
+    SourceRecord,
+    SourceTask,
+)
+from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.tasks.launch import Ended
+from support.broker import produce, read_to_end
+from support.wait import wait_until
+
+TASK = TaskId("c", 0)
+JSON = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}
+TOLERANT = {"errors.tolerance": "all"}
+PREFIX = "__connect.errors."
+
+
+class Collecting(SinkTask):
+    """Keeps the values that it is given; `refuses` are reported."""
+
+    values: list[Any]
+    reports: list[Future[None]]
+    refuses: Sequence[Any] = ()
+
+    def start(self, props: Mapping[str, str]) -> None:
+        pass
+
+    def put(self, records: SinkBatch) -> None:
+        for record in records:
+            if record.value in self.refuses:
+                self.refuse(record)
+            else:
+                self.values.append(record.value)
+        if len(records):
+            self.context.request_commit()
+
+    def refuse(self, record: Any) -> None:
+        reporter = self.context.errant_record_reporter
+        assert reporter is not None
+        self.reports.append(reporter.report(record, DataError("no room")))
+
+    def stop(self) -> None:
+        pass
+
+
+def collecting(**more: Any) -> type[Collecting]:
+    return type("Task", (Collecting,), {"values": [], "reports": []} | more)
+
+
+def started(
+    cluster: Any, install: Callable[[type[Any]], str], task: type[Any], **config: str
+) -> Any:
+    cluster.assign(TASK, 1)
+    config = {"name": "c", "task.class": install(task)} | config
+    return cluster.run(cluster.launch(TASK, config))
+
+
+def sink(cluster: Any, **more: str) -> dict[str, str]:
+    group = {"consumer.override.group.id": f"connect-{cluster.name}"}
+    return {"topics": cluster.data, **group, **JSON, **more}
+
+
+def dead_letters(cluster: Any, **more: str) -> dict[str, str]:
+    return {
+        "errors.deadletterqueue.topic.name": f"{cluster.name}-dead",
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        **more,
+    }
+
+
+def committed(cluster: Any) -> int:
+    group = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": f"connect-{cluster.name}"}
+    consumer = Consumer(group)
+    try:
+        return int(consumer.committed([KafkaPartition(cluster.data, 0)])[0].offset)
+    finally:
+        consumer.close()
+
+
+def stopped(cluster: Any, running: Any) -> Ended:
+    cluster.assign(TASK, None)
+    ended: Ended = running.outcome().ended
+    return ended
+
+
+def test_bad_messages_go_to_the_dead_letter_queue(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    producer.produce(cluster.data, b"1")
+    producer.produce(cluster.data, b"{", b"key", headers=[("own", b"\xff")], timestamp=1234)
+    producer.produce(cluster.data, b"3")
+    producer.flush()
+    task = collecting()
+    more = {"errors.deadletterqueue.context.headers.enable": "true"}
+
+    running = started(
+        cluster, install, task, **sink(cluster), **TOLERANT, **dead_letters(cluster, **more)
+    )
+    wait_until(lambda: committed(cluster) == 3, what="the commit")
+
+    assert stopped(cluster, running) is Ended.STOPPED
+    assert task.values == [1, 3]
+    (dead,) = read_to_end(cluster.bootstrap_servers, f"{cluster.name}-dead")
+    assert (dead.key(), dead.value(), dead.timestamp()[1]) == (b"key", b"{", 1234)
+    own, *context = dead.headers() or []
+    assert own == ("own", b"\xff")
+    assert [name.removeprefix(PREFIX) for name, _ in context] == [
+        "topic", "partition", "offset", "connector.name", "task.id", "stage", "class.name",
+        "exception.class.name", "exception.message", "exception.stacktrace",
+    ]  # fmt: skip
+    values = [(value or b"").decode() for _, value in context]
+    assert values[:8] == [
+        cluster.data, "0", "1", "c", "0", "VALUE_CONVERTER",
+        "org.apache.kafka.connect.json.JsonConverter",
+        "org.apache.kafka.connect.errors.DataException",
+    ]  # fmt: skip
+    assert values[8].startswith("Converting byte[] to Kafka Connect data failed due to")
+    assert values[8] in values[9]
+
+
+def test_the_message_that_fails_the_task_is_a_dead_letter_too(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    topic(1)
+    produce(cluster.bootstrap_servers, cluster.data, [(None, b"1"), (None, b"{")])
+    outcome = started(
+        cluster, install, collecting(), **sink(cluster), **dead_letters(cluster)
+    ).outcome()
+
+    assert outcome.ended is Ended.FAILED
+    assert "Tolerance exceeded in error handler" in (outcome.trace or "")
+    (dead,) = read_to_end(cluster.bootstrap_servers, f"{cluster.name}-dead")
+    assert (dead.value(), dead.headers()) == (b"{", None)
+
+
+def test_a_queue_that_cannot_be_created_fails_the_task(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    topic(1)
+    queue = dead_letters(cluster, **{"errors.deadletterqueue.topic.replication.factor": "3"})
+    outcome = started(cluster, install, collecting(), **sink(cluster), **queue).outcome()
+
+    assert outcome.ended is Ended.FAILED
+    wanted = f"Could not initialize dead letter queue with topic={cluster.name}-dead"
+    assert wanted in (outcome.trace or "")
+
+
+def test_a_task_reports_what_its_target_refuses(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    produce(cluster.bootstrap_servers, cluster.data, [(None, b"%d" % n) for n in range(4)])
+    task = collecting(refuses=(1, 3))
+    more = {"errors.deadletterqueue.context.headers.enable": "true"}
+    # the message is found after a transformation moved the record to another topic
+    more |= {
+        "transforms": "route",
+        "transforms.route.type": "RegexRouter",
+        "transforms.route.regex": ".*",
+        "transforms.route.replacement": "elsewhere",
+    }
+
+    running = started(
+        cluster, install, task, **sink(cluster), **TOLERANT, **dead_letters(cluster, **more)
+    )
+    wait_until(lambda: committed(cluster) == 4, what="the commit")
+
+    assert stopped(cluster, running) is Ended.STOPPED
+    assert [report.result() for report in task.reports] == [None, None]
+    dead = read_to_end(cluster.bootstrap_servers, f"{cluster.name}-dead")
+    assert [m.value() for m in dead] == [b"1", b"3"]
+    headers = dict(dead[1].headers() or [])
+    assert headers[f"{PREFIX}stage"] == b"TASK_PUT"
+    assert headers[f"{PREFIX}class.name"] == b"org.apache.kafka.connect.sink.SinkTask"
+    assert headers[f"{PREFIX}topic"] == cluster.data.encode()
+    assert headers[f"{PREFIX}exception.message"] == b"no room"
+
+
+def test_waiting_for_a_report_within_put(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    produce(cluster.bootstrap_servers, cluster.data, [(None, b"1"), (None, b"2")])
+
+    def refuse(self: Any, record: Any) -> None:
+        Collecting.refuse(self, record)
+        assert self.reports[-1].result(10) is None
+
+    task = collecting(refuses=(1,), refuse=refuse)
+    running = started(cluster, install, task, **sink(cluster), **TOLERANT, **dead_letters(cluster))
+    wait_until(lambda: task.values == [2], what="the other record")
+
+    assert stopped(cluster, running) is Ended.STOPPED
+
+
+def test_a_report_that_is_not_tolerated_fails_the_task_even_if_the_task_catches_it(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    topic(1)
+    produce(cluster.bootstrap_servers, cluster.data, [(None, b"1")])
+
+    def refuse(self: Any, record: Any) -> None:
+        with pytest.raises(ConnectorError, match="Tolerance exceeded"):
+            Collecting.refuse(self, record)
+
+    task = collecting(refuses=(1,), refuse=refuse)
+    outcome = started(
+        cluster, install, task, **sink(cluster), **{"errors.log.enable": "true"}
+    ).outcome()
+
+    assert outcome.ended is Ended.FAILED
+    assert "Tolerance exceeded in error handler" in (outcome.trace or "")
+    assert committed(cluster) < 0
+
+
+def test_without_a_queue_or_log_there_is_no_reporter(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    topic(1)
+    produce(cluster.bootstrap_servers, cluster.data, [(None, b"1")])
+    seen: list[Any] = []
+
+    def refuse(self: Any, record: Any) -> None:
+        seen.append(self.context.errant_record_reporter)
+
+    running = started(
+        cluster, install, collecting(refuses=(1,), refuse=refuse), **sink(cluster), **TOLERANT
+    )
+    wait_until(lambda: seen, what="the record")
+
+    assert stopped(cluster, running) is Ended.STOPPED
+    assert seen == [None]
+
+
+class Scripted(SourceTask):
+    """Polls what the test's script says, once, and notes what it is told of."""
+
+    script: list[Any]
+    events: list[Any]
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.left = list(self.script)
+
+    def poll(self) -> Any:
+        return self.left.pop(0) if self.left else None
+
+    def commit_record(self, record: SourceRecord) -> None:
+        self.events.append(record.value)
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("support", ["enabled", "disabled"])
+def test_a_sources_bad_records_are_skipped_and_logged(
+    cluster: Any,
+    topic: Any,
+    install: Any,
+    caplog: pytest.LogCaptureFixture,
+    support: str,
+) -> None:
+    topic(1)
+    bad = object()
+    records = [
+        SourceRecord({"p": 1}, {"n": n}, cluster.data, value)
+        for n, value in enumerate([1, bad, 2, bad])
+    ]
+    task = type("Task", (Scripted,), {"script": [records], "events": []})
+    cluster.worker["exactly.once.source.support"] = support
+    cluster.worker["offset.flush.interval.ms"] = "100"
+    with caplog.at_level(logging.ERROR):
+        running = started(
+            cluster, install, task, **JSON, **TOLERANT, **{"errors.log.enable": "true"}
+        )
+        wait_until(lambda: len(task.events) == 4, what="all records")
+        assert stopped(cluster, running) is Ended.STOPPED
+
+    assert cluster.values() == ["1", "2"]
+    assert cluster.newest(cluster.topics.offsets) == {'["c",{"p":1}]': {"n": 3}}
+    logged = [r.getMessage() for r in caplog.records if "Error encountered" in r.getMessage()]
+    assert [text.splitlines()[0] for text in logged] == [
+        "Error encountered in task c-0. Executing stage 'VALUE_CONVERTER' with class"
+        " 'org.apache.kafka.connect.json.JsonConverter'."
+    ] * 2
+
+
+def test_a_stop_ends_the_retries_of_a_source(cluster: Any, topic: Any, install: Any) -> None:
+    topic(1)
+    attempts: list[int] = []
+    task = type(
+        "Task", (Scripted,),
+        {"script": [[SourceRecord({"p": 1}, {"n": 1}, cluster.data, Busy(attempts))]],
+         "events": []},
+    )  # fmt: skip
+    running = started(cluster, install, task, **{"errors.retry.timeout": "-1"})
+    wait_until(lambda: len(attempts) >= 2, what="a retry")
+
+    assert stopped(cluster, running) is Ended.STOPPED
+    assert cluster.values() == []
+    assert cluster.newest(cluster.topics.offsets) == {}
+
+
+class Busy:
+    """Cannot be written yet."""
+
+    def __init__(self, attempts: list[int]) -> None:
+        self._attempts = attempts
+
+    def __str__(self) -> str:
+        self._attempts.append(1)
+        raise RetriableError("busy")
