@@ -30,8 +30,8 @@ from connect_runtime.rest.password import ensure_password, read_password
 from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.rest.server import Bound, RestServer
 from connect_runtime.spark.launcher import SparkLauncher
+from connect_runtime.validation.unresolved_references import unresolved_references
 from connect_runtime.validation.validate import check
-from connect_runtime.validation.without_effect import without_effect
 from connect_runtime.worker_config import WorkerConfig
 
 _log = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ class Runtime:
 def _check(
     name: str, given: Mapping[str, str], config: WorkerConfig, providers: ConfigProviders
 ) -> None:
-    """Refuses an invalid config; logs the keys of a valid one that have no effect."""
+    """Refuses an invalid config; logs what a valid one refers to and cannot get."""
     check(given, config, providers)
-    for what in without_effect(given, config.properties):
+    for what in unresolved_references(given, config.properties):
         _log.warning("Connector %s: %s", name, what)

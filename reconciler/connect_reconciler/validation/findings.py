@@ -21,7 +21,7 @@ from connect_reconciler.validation.judges import (
 from connect_reconciler.validation.keys import sensitive_slips, slips, unknown_keys
 from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.plugins import PLUGIN_MODULES, listed_modules, unlisted_module
-from connect_runtime.validation.without_effect import without_effect
+from connect_runtime.validation.unresolved_references import unresolved_references
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, Location, by_place
 from connect_specs.plugin_definitions import (
@@ -93,7 +93,7 @@ def findings(
         warnings += slipped
         warnings += [warn for warn in _unread(each, verdict, plugins) if warn.where not in told]
         if ours:
-            warnings += _without_effect(each, project.worker)
+            warnings += _unresolved(each, project.worker)
         references = [key for key, value in each.config.items() if holds_reference(value)]
         if references and not resolved:
             unchecked.append(f"{name} ({', '.join(sorted(references))})")
@@ -191,9 +191,9 @@ def _slips(each: Written, verdict: Validation, plugins: Definitions) -> Iterator
         yield _warning("config.slip", what, each.spec.where, hint=f"did you mean {near!r}?")
 
 
-def _without_effect(each: Written, worker: Mapping[str, str]) -> Iterator[Diagnostic]:
-    """What our runtime takes, and does not act on."""
-    for what in without_effect(each.config, worker):
+def _unresolved(each: Written, worker: Mapping[str, str]) -> Iterator[Diagnostic]:
+    """References that our runtime does not resolve."""
+    for what in unresolved_references(each.config, worker):
         place = each.place(what.partition(" ")[0])
         what, hint = f"{each.spec.name}: {what}", "remove it, or run where it is followed"
         yield _warning("config.without-effect", what, place, hint=hint)

@@ -21,9 +21,10 @@ from connect_runtime.api import (
     SourceRecord,
     SourceTask,
 )
+from connect_runtime.errors.dead_letters import DeadLetterQueue
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended
-from support.broker import produce, read_to_end
+from support.broker import create_topic, produce, read_to_end
 from support.wait import wait_until
 
 TASK = TaskId("c", 0)
@@ -322,3 +323,44 @@ class Busy:
     def __str__(self) -> str:
         self._attempts.append(1)
         raise RetriableError("busy")
+
+
+def test_offsets_wait_for_reports(
+    cluster: Any, topic: Any, install: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic(1)
+    produce(cluster.bootstrap_servers, cluster.data, [(None, b"1"), (None, b"{")])
+    asked: list[float] = []
+    kept: list[bool] = []
+
+    def wait(self: Any, timeout_s: float) -> bool:
+        asked.append(timeout_s)
+        return bool(kept)
+
+    monkeypatch.setattr(DeadLetterQueue, "wait", wait)
+    cluster.worker["offset.flush.interval.ms"] = "100"
+    task = collecting()
+    running = started(cluster, install, task, **sink(cluster), **TOLERANT, **dead_letters(cluster))
+    wait_until(lambda: len(asked) >= 3, what="some commits")
+    assert committed(cluster) < 0
+    kept.append(True)
+    wait_until(lambda: committed(cluster) == 2, what="the commit")
+
+    assert stopped(cluster, running) is Ended.STOPPED
+
+
+def test_a_report_that_kafka_refuses_fails_the_task(cluster: Any, topic: Any, install: Any) -> None:
+    """The queue takes only small messages."""
+    topic(1)
+    queue = f"{cluster.name}-dead"
+    create_topic(cluster.bootstrap_servers, queue, config={"max.message.bytes": "200"})
+    produce(cluster.bootstrap_servers, cluster.data, [(None, b"{" * 1000), (None, b"1")])
+    task = collecting()
+
+    outcome = started(
+        cluster, install, task, **sink(cluster), **TOLERANT, **dead_letters(cluster)
+    ).outcome()
+
+    assert outcome.ended is Ended.FAILED
+    assert f"Could not write to the dead letter queue {queue}" in (outcome.trace or "")
+    assert committed(cluster) < 0

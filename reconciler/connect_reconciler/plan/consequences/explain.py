@@ -14,7 +14,6 @@ from connect_reconciler.plan.consequences.connect_keys import CONNECT_RULES
 from connect_reconciler.plan.consequences.connector_keys import CONNECTOR_RULES
 from connect_reconciler.plan.consequences.rule import Rule, Setting
 from connect_reconciler.plan.diff import ConnectorDiff
-from connect_runtime.validation.without_effect import UNHEEDED
 from connect_specs.desired import ConsequenceRule
 from connect_specs.states import TargetState
 
@@ -22,7 +21,6 @@ RULES: tuple[Rule, ...] = (*CONNECT_RULES, *CONNECTOR_RULES)
 
 # Connect restarts tasks for any change of a config, also of unknown keys
 _ANY_KEY = Rule("*", "restart")
-_UNHEEDED = Rule(" ".join(UNHEEDED), "restart", "without-effect")
 
 
 def explained(
@@ -33,8 +31,7 @@ def explained(
 ) -> ConnectorDiff:
     """The changed keys with what each does. The first rule that holds decides; `own` come first."""
     setting = Setting.of(changes, live, worker)
-    ours = (_UNHEEDED,) if live.ours else ()
-    rules = (*map(_rule, own), *ours, *RULES, _ANY_KEY)
+    rules = (*map(_rule, own), *RULES, _ANY_KEY)
     idle = _idle(changes)
     config = tuple(_explained(change, setting, rules, idle=idle) for change in changes.config)
     if changes.rename is None:

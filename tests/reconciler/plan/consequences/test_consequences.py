@@ -12,7 +12,6 @@ from connect_reconciler.model.actions import UpdateConfig
 from connect_reconciler.plan.consequences.explain import RULES
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.render.effects import lines_of_effects
-from connect_runtime.validation.without_effect import without_effect
 from connect_specs.desired import Consequence, ConsequenceRule, Desired
 from support.plans import desired_of, live_of
 
@@ -219,20 +218,6 @@ def test_what_a_new_group_delivers_again_is_counted(tmp_path: Path) -> None:
     _, said = changed(tmp_path, both, key, None, "g", offsets=offsets)[key]
     # of orders 100 to 600 and refunds 0 to 7
     assert "507 offsets to deliver, at least 353 of them redelivered, unless" in said
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("errors.log.enable", "true"),
-        ("errors.deadletterqueue.topic.name", "q"),
-    ],
-)
-def test_what_our_runtime_does_not_heed_does_nothing(tmp_path: Path, key: str, value: str) -> None:
-    """The plan and its warning say the same."""
-    assert without_effect({key: value}, {})
-    found = changed(tmp_path, SOURCE, key, None, value, ours=True)
-    assert found == {key: ("restart", "this runtime does not act on it yet")}
 
 
 def test_another_class(tmp_path: Path) -> None:
