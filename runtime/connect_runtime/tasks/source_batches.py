@@ -1,13 +1,15 @@
 """Converts the result of `poll` into columns of bytes for the producer.
 
 A list of records is split into runs that share topic, partition and schemas, so converters and the
-producer always see columns. Transformations run before, on single records: they may change topics.
+producer always see columns. Transformations run before, because they may change topics: on columns
+if they can and the result is one batch, else on single records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import TypeAlias, TypeVar
 
@@ -17,6 +19,7 @@ from connect_runtime.errors.handler import ErrorHandler, RecordSkipped
 from connect_runtime.tasks.source_encoder import Encoder
 from connect_runtime.tasks.source_writer import Messages
 from connect_runtime.transforms.chain import Chain
+from connect_runtime.transforms.columns import Columns, Name
 
 T = TypeVar("T")
 Polled: TypeAlias = Sequence[SourceRecord] | SourceBatch
@@ -61,6 +64,12 @@ class Outbound:
         self, polled: Polled
     ) -> Iterator[tuple[SourceBatch, Callable[[], Iterator[SourceRecord]]]]:
         """Yields the records as the chain made them, in batches, with what they were before."""
+        if isinstance(polled, SourceBatch):
+            batch, rows = self._in_columns(polled)
+            if batch is not None:
+                if rows:
+                    yield batch, partial(_records_in, polled, rows)
+                return
         records = list(polled.records()) if isinstance(polled, SourceBatch) else polled
         changed, sources = [], []
         for record in records:
@@ -76,6 +85,63 @@ class Outbound:
             run = sources[begin : begin + len(batch)]
             begin += len(batch)
             yield batch, run.__iter__
+
+    def _in_columns(self, polled: SourceBatch) -> tuple[SourceBatch | None, Sequence[int]]:
+        """Returns the batch that the chain makes of columns, and which records are left in it.
+        None if the chain needs records, or makes records of several topics or schemas."""
+        columns = _columns_of(polled)
+        if not self._chain.apply_columns(columns):
+            return None, ()
+        shared = [columns[name] for name in ("topics", "key_schemas", "value_schemas")]
+        if any(each is not column[0] for column in shared for each in column):
+            return None, ()
+        if not columns.rows:
+            return polled, ()
+        topic, key_schema, value_schema = (column[0] for column in shared)
+        return (
+            replace(
+                polled,
+                topic=topic,
+                key_schema=key_schema,
+                value_schema=value_schema,
+                values=columns["values"],
+                keys=_column(columns, "keys", polled.keys),
+                timestamps=_column(columns, "timestamps", polled.timestamps),
+                headers=_column(columns, "headers", polled.headers),
+                offsets=None,
+            ),
+            columns.rows,
+        )
+
+
+def _columns_of(polled: SourceBatch) -> Columns:
+    size = len(polled)
+
+    def all_of(value: object) -> Callable[[], Sequence[object]]:
+        return lambda: [value] * size
+
+    return Columns(
+        size,
+        {
+            "topics": all_of(polled.topic),
+            "partitions": all_of(polled.partition),
+            "timestamps": all_of(None) if polled.timestamps is None else polled.timestamps,
+            "headers": all_of(()) if polled.headers is None else polled.headers,
+            "keys": all_of(None) if polled.keys is None else polled.keys,
+            "key_schemas": all_of(polled.key_schema),
+            "values": polled.values,
+            "value_schemas": all_of(polled.value_schema),
+        },
+    )
+
+
+def _column(columns: Columns, name: Name, given: Sequence[T] | None) -> Sequence[T] | None:
+    return None if given is None and not columns.changed(name) else columns[name]
+
+
+def _records_in(polled: SourceBatch, rows: Sequence[int]) -> Iterator[SourceRecord]:
+    records = list(polled.records())
+    return (records[row] for row in rows)
 
 
 def batches_of(records: Sequence[SourceRecord]) -> Iterator[SourceBatch]:

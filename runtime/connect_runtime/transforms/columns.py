@@ -60,6 +60,10 @@ class Columns:
         self._changed.add(name)
         self._own.discard(name)
 
+    def changed(self, name: Name) -> bool:
+        """Whether the column was replaced."""
+        return name in self._changed
+
     def lazy(self, name: Name) -> Callable[[], Sequence[Any]]:
         """Returns a function that returns the column."""
         return lambda: self[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from connect_runtime.api import ConfigDef, ConfigType, Importance, Schema, Struct, Type
@@ -11,6 +11,12 @@ from connect_runtime.transforms.columns import SCHEMAS, Columns
 from connect_runtime.transforms.key_or_value import Half, OfKey, OfValue, OneHalf
 from connect_runtime.transforms.schema_cache import SchemaCache
 
+_PLAIN: Final = {
+    Type.BOOLEAN: bool,
+    Type.FLOAT64: float,
+    Type.STRING: str,
+    Type.BYTES: bytes,
+}
 _CONFIG: Final = ConfigDef().define(
     "field",
     ConfigType.STRING,
@@ -42,10 +48,22 @@ class HoistField(OneHalf):
 
     def apply_columns(self, columns: Columns) -> None:
         """Wraps the values."""
-        if any(columns[SCHEMAS[self.part]]):
-            super().apply_columns(columns)
+        schemas, values = columns[SCHEMAS[self.part]], columns[self.part]
+        if not any(schemas):
+            columns.set_maps(self.part, [{self._field: value} for value in values])
+        elif _all_fit(schemas, values):
+            made, field = self._schemas(schemas[0]), self._field
+            columns[SCHEMAS[self.part]] = [made] * len(schemas)
+            columns[self.part] = [Struct.unchecked(made, {field: value}) for value in values]
         else:
-            columns.set_maps(self.part, [{self._field: value} for value in columns[self.part]])
+            super().apply_columns(columns)
+
+
+def _all_fit(schemas: Sequence[Schema], values: Sequence[Any]) -> bool:
+    """Whether all values are of one schema whose values are those of a Python type."""
+    first = schemas[0]
+    plain = None if first is None or first.name is not None else _PLAIN.get(first.type)
+    return set(map(type, values)) == {plain} and all(schema is first for schema in schemas)
 
 
 class HoistFieldKey(OfKey, HoistField):

@@ -1,0 +1,77 @@
+"""A batch of a source that is transformed as columns is sent as its records would be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect_runtime.api import INT64, STRING, Header, Schema, SourceBatch, Struct
+from connect_runtime.data.converters import Converters
+from connect_runtime.data.json_converter import JsonConverter
+from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
+from connect_runtime.errors.handler import ErrorHandler
+from connect_runtime.tasks.source_batches import Outbound
+from connect_runtime.transforms.chain import chain_of
+
+JAVA = "org.apache.kafka.connect.transforms"
+ROW = Schema.struct({"id": INT64, "name": STRING.as_optional()})
+BATCHES = {
+    "lines": SourceBatch("t", {}, ["a", "b", "a"], value_schema=STRING, source_offset={"n": 3}),
+    "maps": SourceBatch("t", {}, [{"a": 1, "b": "x"}, {"a": 2}], keys=["k", None], partition=2),
+    "nulls": SourceBatch("t", {}, [None, {"a": 2}], timestamps=[5, None]),
+    "structs": SourceBatch(
+        "t",
+        {},
+        [Struct(ROW, {"id": 1}), Struct(ROW, {"id": 2, "name": "x"})],
+        value_schema=ROW,
+        key_schema=INT64,
+        keys=[1, 2],
+        headers=[(Header("h", 1),), ()],
+        offsets=[{"n": 1}, {"n": 2}],
+    ),
+    "empty": SourceBatch("t", {}, []),
+}  # fmt: skip
+CHAINS: dict[str, dict[str, str]] = {
+    "hoist": {"a.type": f"{JAVA}.HoistField$Value", "a.field": "line"},
+    "insert": {"a.type": f"{JAVA}.InsertField$Value", "a.static.field": "s", "a.static.value": "x"},
+    "insert offset": {"a.type": f"{JAVA}.InsertField$Value", "a.offset.field": "o"},
+    "key": {"a.type": "ValueToKey", "a.fields": "a"},
+    "header": {"a.type": "InsertHeader", "a.header": "h", "a.value.literal": "5"},
+    "route": {"a.type": "RegexRouter", "a.regex": "(.)", "a.replacement": "x-$1"},
+    "filter nulls": {"a.type": "Filter", "a.predicate": "p"},
+    "filter all": {"a.type": "Filter"},
+}
+
+
+def _outbound(options: dict[str, str]) -> Outbound:
+    converter = JsonConverter()
+    converter.configure({})
+    config = {"transforms": "a", "predicates": "p", "predicates.p.type": "RecordIsTombstone"}
+    chain = chain_of(config | {f"transforms.{key}": value for key, value in options.items()})
+    return Outbound(
+        Converters(converter, converter, SimpleHeaderConverter()), chain, ErrorHandler()
+    )
+
+
+def _sent(options: dict[str, str], polled: Any) -> Any:
+    try:
+        sendings = _outbound(options).sendings(polled)
+    except Exception as error:
+        return type(error), str(error)
+    return [(s.topic, s.partition, s.messages.each) for s in sendings]
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("batch", BATCHES)
+def test_sent_as_records_are(batch: str, chain: str) -> None:
+    polled = BATCHES[batch]
+    assert _sent(CHAINS[chain], polled) == _sent(CHAINS[chain], list(polled.records()))
+
+
+def test_columns_are_not_made_into_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: SourceBatch) -> Any:
+        raise AssertionError("records were made")
+
+    monkeypatch.setattr(SourceBatch, "records", refuse)
+    assert len(_sent(CHAINS["hoist"], BATCHES["lines"])[0][2]) == 3
