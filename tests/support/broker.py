@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from support.wait import wait_until
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
@@ -34,6 +36,10 @@ def create_topic(
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     topic = NewTopic(name, partitions, 1, config=dict(config or {}))
     admin.create_topics([topic])[name].result(timeout=60)
+    # a broker answers before all of its parts know the topic
+    wait_until(
+        lambda: admin.list_topics(name, timeout=10).topics[name].error is None, what=f"topic {name}"
+    )
 
 
 def produce(

@@ -3,8 +3,11 @@
 A status from before a change looks like one from after it. The connector's status counts only if it
 was written since the first change; so does a task's, if its config was written again since. Tasks
 whose configs are unchanged go on, and report nothing. No clock decides that, only the order in
-which records were read. One order they do not tell: a worker that takes a task over may start it
-with its old config, and say so around the time when the new one is written.
+which records were read.
+
+A task that still runs with its old config may report around the time when the new one is written:
+one that is resumed, or that another worker takes over. So the status of a task that existed before
+is unsure, unless the worker that reports it has stopped it since the first change (UNASSIGNED).
 """
 
 from __future__ import annotations
@@ -28,28 +31,31 @@ class Since:
     """Positions in the status topic from which on statuses count. `first`: from before the first
     change; `last`: from the last read of the task configs, which had that `generation`; `tasks`:
     for tasks, None while their configs are unchanged. `speaks`: the connector will report again.
-    `workers`: which worker had each task before the first change; none once it had no tasks."""
+    `before`: what each task said before the first change, without tasks that were gone since."""
 
     first: Position
     last: Position
     generation: int | None
     tasks: Position | None = None
     speaks: bool = False
-    workers: Mapping[int, str] = field(default_factory=dict)
+    before: Mapping[int, InstanceStatus] = field(default_factory=dict)
 
 
 def noted(
-    since: Since | None, at: Position, generation: int | None, workers: Mapping[int, str]
+    since: Since | None,
+    at: Position,
+    generation: int | None,
+    tasks: Mapping[int, InstanceStatus],
 ) -> Since:
     """The positions after the task configs were read again, with the statuses read up to `at`,
-    which have tasks on these `workers`.
+    which are those of `tasks`.
 
     Tasks whose configs did not exist at the read before had reported nothing by then.
     """
     if since is None:
-        return Since(at, at, generation, workers=workers)
-    had = {task: worker for task, worker in since.workers.items() if task in workers}
-    since = replace(since, workers=had)
+        return Since(at, at, generation, before=tasks)
+    before = {number: part for number, part in since.before.items() if number in tasks}
+    since = replace(since, before=before)
     if generation == since.generation:
         return replace(since, last=at)
     return replace(since, last=at, generation=generation, tasks=since.last)
@@ -59,9 +65,9 @@ def noted(
 class Evidence:
     """What is known of changed connectors. Used by many threads, one for each connector.
 
-    `ours`: our runtime runs the connectors, which writes task configs only once the connector runs
-    with its config, and repeats no status. `tasks_follow`: task configs are written again after
-    each new config."""
+    `ours`: our runtime runs the connectors. It writes task configs only once the connector runs
+    with its config, ends tasks before it starts them with other configs, and repeats no status.
+    `tasks_follow`: task configs are written again after each new config."""
 
     configs: ConfigTopic
     statuses: StatusTopic
@@ -101,14 +107,13 @@ class Evidence:
         outdated = frozenset(self._outdated(name, since, told, later))
         # A task starts again with its new config, however long that takes
         restarting = frozenset() if since.tasks is None else outdated - {CONNECTOR}
-        moved = frozenset() if since.tasks is None else _moved(since.workers, told) - outdated
-        return Observation(status, found.tasks, current, outdated, restarting, moved)
+        unsure = frozenset() if since.tasks is None else self._unsure(name, since, told) - outdated
+        return Observation(status, found.tasks, current, outdated, restarting, unsure)
 
     def _noted(self, name: str, at: Position) -> Since:
         found: Found | None = self.configs.known(name)
-        workers = {task: part.worker_id for task, part in self.statuses.told(name).tasks.items()}
         generation = None if found is None else found.generation
-        return noted(self._since.get(name), at, generation, workers)
+        return noted(self._since.get(name), at, generation, self.statuses.told(name).tasks)
 
     def _outdated(self, name: str, since: Since, told: Reported, later: Reported) -> set[int]:
         """The numbers of tasks, or CONNECTOR, whose status is from before the change."""
@@ -123,13 +128,17 @@ class Evidence:
                 outdated.add(number)
         return outdated
 
-
-def _moved(workers: Mapping[int, str], told: Reported) -> frozenset[int]:
-    """The tasks that another worker has than the one of `workers`."""
-    tasks = told.tasks.items()
-    return frozenset(
-        task for task, part in tasks if workers.get(task, part.worker_id) != part.worker_id
-    )
+    def _unsure(self, name: str, since: Since, told: Reported) -> frozenset[int]:
+        """The tasks whose status may be of their old config."""
+        restarted = self.statuses.restarted_since(name, since.first)
+        return frozenset(
+            number
+            for number, before in since.before.items()
+            if (part := told.tasks.get(number)) is not None
+            and number not in restarted
+            # what had failed was not running any more
+            and not (before.worker_id == part.worker_id and (self.ours or _failed(before)))
+        )
 
 
 def _failed(part: InstanceStatus) -> bool:

@@ -55,15 +55,14 @@ class Observation:
     """A connector's status at one time. `tasks` is the number of its tasks, and `tasks_current`
     says that they were created from its current config. `outdated` holds the numbers of tasks, or
     CONNECTOR, whose status is from before the change; `restarting` those of them that are certain
-    to report again. `moved` holds tasks that another worker took over since: it may have started
-    them before it knew their new configs."""
+    to report again. `unsure` holds tasks whose status may be of their old config."""
 
     status: ConnectorStatus | None
     tasks: int
     tasks_current: bool = True
     outdated: frozenset[int] = field(default_factory=frozenset)
     restarting: frozenset[int] = field(default_factory=frozenset)
-    moved: frozenset[int] = field(default_factory=frozenset)
+    unsure: frozenset[int] = field(default_factory=frozenset)
 
 
 def judge(look: Observation, wanted: Wanted) -> Judged:
@@ -74,12 +73,12 @@ def judge(look: Observation, wanted: Wanted) -> Judged:
     parts = dict(_parts(look, status, wanted.target))
     counting = {number: part for number, part in parts.items() if number not in look.restarting}
     failed = [(number, part) for number, part in counting.items() if part.state is State.FAILED]
-    for number, part in sorted(failed, key=lambda each: each[0] in look.outdated | look.moved):
+    for number, part in sorted(failed, key=lambda each: each[0] in look.outdated | look.unsure):
         old = number in look.outdated
         what = f"{_who(number)} failed{' before' if old else ''}: {last_line(part.trace)}"
         if old:
             return Judged(Verdict.OLD_FAILURE, what)
-        return Judged(Verdict.FAILED, what, unsure=number in look.moved)
+        return Judged(Verdict.FAILED, what, unsure=number in look.unsure)
     for number, part in parts.items():
         state = part.state.value
         if number in look.outdated:
@@ -113,7 +112,7 @@ def _tasks(look: Observation, status: ConnectorStatus, wanted: Wanted) -> Judged
     if silent:
         return Judged(Verdict.UNSETTLED, f"task {silent[0]} has no status yet")
     if look.tasks:
-        return Judged(Verdict.HEALTHY, unsure=bool(look.moved))
+        return Judged(Verdict.HEALTHY, unsure=bool(look.unsure))
     if wanted.zero_tasks:
         return Judged(Verdict.HEALTHY, NO_TASKS)
     return Judged(Verdict.UNSETTLED, f"{NO_TASKS}; {_MAY_HAVE_NONE}")

@@ -183,7 +183,7 @@ def _unfinished(
     """The report of a connector whose verdict was not final when the time was over."""
     detail = state.judged.detail
     if health is Health.TIMED_OUT and state.judged.unsure and not detail:
-        detail = "a task moved to another worker, and may still run with its old config"
+        detail = "a task may still run with its old config"
     if health is Health.TIMED_OUT and state.grew:
         health, detail = Health.FALLS_BEHIND, state.grew
     elif health is Health.TIMED_OUT and state.judged.verdict is Verdict.OLD_FAILURE:

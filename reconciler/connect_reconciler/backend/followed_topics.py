@@ -18,7 +18,7 @@ from connect_reconciler.backend.port import Found
 from connect_runtime.herder.values import InstanceStatus
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import LogReader, LogRecord
-from connect_runtime.storage.snapshots import ConfigSnapshot, Status, StatusSnapshot
+from connect_runtime.storage.snapshots import ConfigSnapshot, State, Status, StatusSnapshot, TaskId
 from connect_specs.diagnostics import ConnectError
 
 # How many records were read before
@@ -121,6 +121,24 @@ class StatusTopic:
         with self._lock:
             later = [record for at, record in self._later.get(name, ()) if at >= position]
         return _reported(name, status_topic.reduce_all(StatusSnapshot(), later))
+
+    def restarted_since(self, name: str, position: Position) -> frozenset[int]:
+        """The tasks that were stopped from that position on, and whose worker reported again."""
+        with self._lock:
+            later = [record for at, record in self._later.get(name, ()) if at >= position]
+        stopped: set[tuple[TaskId, str]] = set()
+        restarted: set[int] = set()
+        for record in later:
+            # each record by itself: the reducer leaves out stops that come late
+            for task, status in status_topic.reduce(StatusSnapshot(), record).tasks.items():
+                by = (task, status.worker_id)
+                if status.state is State.UNASSIGNED:
+                    stopped.add(by)
+                if status.state is not State.UNASSIGNED and by in stopped:
+                    restarted.add(task.task)
+                else:
+                    restarted.discard(task.task)
+        return frozenset(restarted)
 
     def close(self) -> None:
         self._reader.close()

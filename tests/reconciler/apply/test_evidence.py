@@ -172,10 +172,11 @@ def test_task_configs_that_are_new_make_their_tasks_speak_anew() -> None:
     assert noted(since, 12, 5, {}) == Since(5, 12, 5, tasks=9)
 
 
-def test_the_workers_before_a_change_are_those_of_tasks_that_were_never_gone() -> None:
-    since = noted(None, 5, 3, {0: "v", 1: "v"})
-    assert noted(since, 7, 3, {0: "w", 1: "v"}).workers == {0: "v", 1: "v"}
-    assert noted(noted(since, 7, 3, {0: "v"}), 9, 4, {0: "w", 1: "w"}).workers == {0: "v"}
+def test_what_tasks_said_before_a_change_counts_while_they_are_not_gone() -> None:
+    old, new = InstanceStatus(RUNNING, "v"), InstanceStatus(RUNNING, "w")
+    since = noted(None, 5, 3, {0: old, 1: old})
+    assert noted(since, 7, 3, {0: new, 1: old}).before == {0: old, 1: old}
+    assert noted(noted(since, 7, 3, {0: old}), 9, 4, {0: new, 1: new}).before == {0: old}
 
 
 class World:
@@ -250,22 +251,51 @@ def test_a_task_that_moves_while_the_change_is_asked_for_says_nothing_of_it() ->
     assert world.judged() is WELL
 
 
-@pytest.mark.parametrize("ours", [False, True])
 @pytest.mark.parametrize("state", [RUNNING, FAILED])
-def test_a_worker_that_takes_a_task_over_may_speak_of_its_old_config(
-    ours: bool, state: State
+@pytest.mark.parametrize(
+    ("worker", "ours"),
+    [("v", False), ("w", False), ("v", True)],
+    ids=["taken over", "resumed", "taken over by a standby"],
+)
+def test_a_task_that_was_not_stopped_may_speak_of_its_old_config(
+    ours: bool, state: State, worker: str
 ) -> None:
-    """The trap: it starts the task, and then writes its new config, both between two looks."""
+    """The trap: it speaks, and then its new config is written, both between two looks."""
     world = World(ours=ours)
     world.evidence.note("a", speaks=True)
     world.config("2")
     world.evidence.changed("a")
-    world.says(RUNNING, worker="v")
-    world.says(state, 0, worker="v")
+    world.says(RUNNING, worker=worker)
+    world.says(state, 0, worker=worker)
     world.tasks(1)
     assert world.judgement().unsure
-    world.says(FAILED, 0, worker="v")
-    assert world.judged() is Verdict.FAILED
+    world.says(State.UNASSIGNED, 0, worker=worker)
+    assert world.judgement() != Judged(WELL)
+    world.says(state, 0, worker=worker)
+    expected = WELL if state is RUNNING else Verdict.FAILED
+    assert world.judgement() == Judged(expected, "" if state is RUNNING else "task 0 failed: boom")
+
+
+def test_a_task_that_one_worker_stopped_may_be_started_by_another_with_its_old_config() -> None:
+    world = World()
+    world.evidence.note("a", speaks=True)
+    world.config("2")
+    world.says(RUNNING)
+    world.says(State.UNASSIGNED, 0)
+    world.says(RUNNING, 0, worker="v")
+    world.tasks(1)
+    assert world.judgement().unsure
+
+
+def test_a_task_that_had_failed_ran_no_more() -> None:
+    world = World()
+    world.says(FAILED, 0)
+    world.evidence.note("a", speaks=True)
+    world.config("2")
+    world.says(RUNNING)
+    world.tasks(1)
+    world.says(RUNNING, 0)
+    assert world.judgement() == Judged(WELL)
 
 
 def test_a_task_that_was_stopped_before_its_change_may_start_on_any_worker() -> None:
