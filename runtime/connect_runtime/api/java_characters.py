@@ -22,6 +22,10 @@ class InvalidPattern(ValueError):
     """An invalid or unsupported regular expression; the text is like Java's."""
 
 
+class UnsupportedPattern(InvalidPattern):
+    """An expression that Java accepts, and Python has no equal for."""
+
+
 @dataclass(frozen=True, slots=True)
 class CharacterSet:
     """A set of characters: `pieces` for inside brackets, or any expression for one character."""
@@ -90,10 +94,9 @@ class Scanner:
         pieces = property_class(name)
         if pieces is None:
             known = name.startswith(("Is", "In", "java")) or "=" in name
-            text = f"Unknown character property name {{{name}}}"
             if known:
-                text = f"The character property {{{name}}} is not supported here"
-            raise self._error(text, self._at - 1)
+                raise self._unsupported(f"The character property {{{name}}}", self._at - 1)
+            raise self._error(f"Unknown character property name {{{name}}}", self._at - 1)
         return CharacterSet(pieces)
 
     def _coded(self, letter: str) -> str:
@@ -147,7 +150,7 @@ class Scanner:
     def _right_side(self) -> CharacterSet:
         self._at += 2
         if self._peek() in ("]", "&"):
-            raise self._error("&& without a right side is not supported here", self._at)
+            raise self._unsupported("&& without a right side", self._at)
         return self._members()
 
     def _member(self) -> CharacterSet:
@@ -202,3 +205,6 @@ class Scanner:
             if index < len(self._pattern):
                 lines.append(" " * index + "^")
         return InvalidPattern("\n".join(lines))
+
+    def _unsupported(self, what: str, at: int) -> UnsupportedPattern:
+        return UnsupportedPattern(str(self._error(f"{what} is not supported here", at)))

@@ -11,10 +11,17 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from connect_runtime.api.java_characters import ANY, END, CharacterSet, InvalidPattern, Scanner
+from connect_runtime.api.java_characters import (
+    ANY,
+    END,
+    CharacterSet,
+    InvalidPattern,
+    Scanner,
+    UnsupportedPattern,
+)
 from connect_runtime.api.java_classes import LINE_ENDS
 
-__all__ = ["InvalidPattern", "compile"]
+__all__ = ["InvalidPattern", "UnsupportedPattern", "compile"]
 
 _ONE_LINE_END: Final = rf"(?:\r\n|[{LINE_ENDS}])"
 _QUOTED: Final = re.compile(r"\\Q(?P<quoted>.*?)(?:\\E|\Z)|\\.|[^\\]+|\\\Z", re.DOTALL)
@@ -27,9 +34,9 @@ def compile(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(parser.parse(), re.ASCII)
     except (re.error, OverflowError) as error:
-        raise InvalidPattern(f"Not supported here: {error}\n{pattern}") from None
+        raise UnsupportedPattern(f"Not supported here: {error}\n{pattern}") from None
     except RecursionError:
-        raise InvalidPattern(f"Not supported here: nested too deeply\n{pattern}") from None
+        raise UnsupportedPattern(f"Not supported here: nested too deeply\n{pattern}") from None
 
 
 def _without_quotes(pattern: str) -> str:
@@ -121,7 +128,7 @@ class _Parser(Scanner):
             if ch == "-" and on:
                 on = False
             elif ch == "U":
-                raise self._error("The flag U is not supported here", self._at)
+                raise self._unsupported("The flag U", self._at)
             elif ch and ch in "iumsdx":
                 flags = replace(flags, **{ch: on})
             else:
@@ -214,7 +221,7 @@ class _Parser(Scanner):
         if ch == "{":
             # Java takes this for a repetition of nothing, if it is well-formed
             self._quantifier()
-            raise self._error("A repetition of nothing is not supported here", self._at - 1)
+            raise self._unsupported("A repetition of nothing", self._at - 1)
         self._at += 1
         if ch == ".":
             ends = r"\n" if self._flags.d else LINE_ENDS
@@ -248,13 +255,13 @@ class _Parser(Scanner):
         if letter in ("b", "B"):
             self._at += 2
             if self._raw() == "{":
-                raise self._error(r"\b{g} is not supported here", self._at)
+                raise self._unsupported(r"\b{g}", self._at)
             return rf"(?:\{letter})"
         if letter == "R":
             self._at += 2
             return rf"(?>\r\n|[{LINE_ENDS}\x0b\f])"
         if letter in ("G", "X"):
-            raise self._error(rf"\{letter} is not supported here", self._at + 1)
+            raise self._unsupported(rf"\{letter}", self._at + 1)
         if letter == "k":
             return self._named_reference()
         if letter.isdigit() and letter != "0":
@@ -279,7 +286,7 @@ class _Parser(Scanner):
         number = int(self._pattern[self._at + 1])
         self._at += 2
         if number > self._groups:
-            raise self._error(rf"\{number} before its group is not supported here", self._at - 1)
+            raise self._unsupported(rf"\{number} before its group", self._at - 1)
         while (digit := self._raw()).isdigit() and number * 10 + int(digit) <= self._groups:
             number = number * 10 + int(digit)
             self._at += 1

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from connect_runtime.api import java_regex
 from connect_runtime.api.errors import ConfigError
+
+INVALID_REGEX: Final = "Invalid regex"
 
 
 class Validator(Protocol):
@@ -135,7 +137,7 @@ class ValidRegex:
         try:
             java_regex.compile(value or "")
         except java_regex.InvalidPattern as error:
-            raise ConfigError.invalid(name, value, f"Invalid regex: {error}") from error
+            raise ConfigError.invalid(name, value, f"{INVALID_REGEX}: {error}") from error
 
     def __str__(self) -> str:
         return "valid regex"

@@ -28,6 +28,7 @@ from connect_runtime.validation.plugin_choice import Choice, all_plugins, choose
 Config = Mapping[str, str | None]
 
 _VERSION: Final = "plugin.version"
+_CONNECTS: Final = "org.apache.kafka.connect.transforms."
 _IMPORTANCES: Final = tuple(Importance)
 # Connect's options of any transformation
 _CONDITIONS: Final = (
@@ -102,11 +103,16 @@ def member_definitions(members: tuple[Member, ...]) -> ConfigDef:
 
 
 def generic_definitions(members: tuple[Member, ...]) -> ConfigDef:
-    """Returns the keys that each has whatever its class, for classes that are not known here."""
+    """Returns the keys that each has on any cluster: the options of Connect's own classes, and of
+    all others only those that every class has."""
     keys = Keys()
     for member in members:
         _add_class(keys, member, None)
-        keys.definitions.embed(_embedded(member, _options(member, ConfigDef()), order=2))
+        usable = None if member.choice is None else member.choice.usable
+        own = ConfigDef()
+        if usable is not None and usable.class_name.startswith(_CONNECTS):
+            own = usable.cls().config()
+        keys.definitions.embed(_embedded(member, _options(member, own), order=2))
     return keys.definitions
 
 

@@ -16,9 +16,11 @@ from connect_runtime.api import (
     Connector,
     ConnectorError,
     SourceConnector,
+    java_regex,
 )
 from connect_runtime.api.configdef import HIDDEN
 from connect_runtime.api.java_text import java_text
+from connect_runtime.api.validators import INVALID_REGEX
 from connect_runtime.client_overrides import PREFIXES, Kind, forbidden_overrides
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.calls import within
@@ -163,6 +165,7 @@ def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterato
     """Yields the errors of keys that Connect itself defines, whatever the class: key and error.
 
     For connectors that are not installed here; nor need their converters and transformations be.
+    Expressions are refused only if Java does: here they are not used.
     """
     chain = members(config)
     definitions = (sink_definitions if is_sink else source_definitions)("", _NO_DEFAULTS, config)
@@ -172,7 +175,19 @@ def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterato
     if is_sink:
         rules.check_sink(config, findings, worker_group)
     for key, value in findings.values.items():
-        yield from ((key, error) for error in value.errors)
+        for error in value.errors:
+            if not (INVALID_REGEX in error and _is_for_java_only(config.get(key) or "")):
+                yield key, error
+
+
+def _is_for_java_only(pattern: str) -> bool:
+    try:
+        java_regex.compile(pattern.strip())
+    except java_regex.UnsupportedPattern:
+        return True
+    except java_regex.InvalidPattern:
+        pass
+    return False
 
 
 def connector_plugin(config: Config) -> Plugin:

@@ -72,6 +72,7 @@ cluster:
   group.id: g
   kafka: {bootstrap.servers: "localhost:1"}
 """
+TARGET = "  target: {rest: 'http://localhost:8083'}\n"
 SPEC = f"""\
 name: a
 config:
@@ -98,9 +99,9 @@ def checked(folder: Path, spec: str, project: str = PROJECT) -> list[Diagnostic]
     return list(check_specs(load_project(folder / "connect.yaml"), desired))
 
 
-@pytest.mark.parametrize("target", ("", "  target: {rest: 'http://localhost:8083'}\n"))
+@pytest.mark.parametrize("target", ("", TARGET))
 def test_each_error_has_its_place_and_what_was_meant(tmp_path: Path, target: str) -> None:
-    """Of our runtime and of a Connect cluster; only our runtime's rules know the expression."""
+    """Of our runtime and of a Connect cluster, which have the same transformations."""
     found = checked(tmp_path, SPEC, PROJECT + target)
     said = [(each.code, each.severity, str(each.where), each.hint) for each in found]
     expression = "correct transforms.route.regex in the spec's config"
@@ -112,7 +113,7 @@ def test_each_error_has_its_place_and_what_was_meant(tmp_path: Path, target: str
             "did you mean transforms.mask.replacement?",
         ),
         ("config.undefined-predicate", "error", "a.yaml:10:3", "did you mean empty?"),
-        *([] if target else [("config.refused", "error", "a.yaml:12:3", expression)]),
+        ("config.refused", "error", "a.yaml:12:3", expression),
     ]
 
 
@@ -134,6 +135,34 @@ def test_a_missing_option_and_an_unknown_class(tmp_path: Path) -> None:
             "RegexRooter could not be found.",
             "did you mean RegexRouter?",
         ),
+    ]
+
+
+@pytest.mark.parametrize("regex", (r"(?U)\w+", r"\p{IsGreek}", "(?<=a+)b"))
+def test_expressions_that_only_java_has_are_refused_by_our_runtime_alone(
+    tmp_path: Path, regex: str
+) -> None:
+    spec = (
+        "name: a\nconfig:\n  connector.class: FileStreamSink\n  file: /tmp/out\n"
+        f"  topics.regex: '{regex}'\n  transforms: r\n  transforms.r.type: RegexRouter\n"
+        f"  transforms.r.regex: '{regex}'\n  transforms.r.replacement: x\n"
+    )
+    assert [str(each.where) for each in checked(tmp_path, spec)] == ["a.yaml:5:3", "a.yaml:8:3"]
+    assert checked(tmp_path, spec, PROJECT + TARGET) == []
+
+
+def test_values_of_connects_own_classes_are_checked_for_any_cluster(tmp_path: Path) -> None:
+    spec = (
+        "name: a\nconfig:\n  connector.class: com.acme.OrdersSink\n  topics: t\n  transforms: h\n"
+        "  transforms.h.type: org.apache.kafka.connect.transforms.HeaderFrom$Value\n"
+        "  transforms.h.fields: x\n  transforms.h.headers: x\n  transforms.h.operation: shift\n"
+    )
+    found = [each for each in checked(tmp_path, spec, PROJECT + TARGET) if each.severity == "error"]
+    assert [(str(each.where), each.what) for each in found] == [
+        (
+            "a.yaml:9:3",
+            "a: Invalid value shift for configuration operation: String must be one of: move, copy",
+        )
     ]
 
 
