@@ -68,19 +68,21 @@ class Columns:
         """Returns a function that returns the column."""
         return lambda: self[name]
 
-    def maps(self, part: Part) -> Sequence[dict[str, Any] | None] | None:
-        """Returns maps that may be changed, if all keys or values are maps without schema, or null.
-        None if any is not."""
-        if part in self._own:
-            return self[part]
+    def given_maps(self, part: Part) -> Sequence[dict[str, Any] | None] | None:
+        """Returns keys or values if all are maps without schema, or null; else None. They are not
+        to be changed."""
         column = self[part]
-        types = set(map(type, column))
-        if any(self[SCHEMAS[part]]) or not types <= {dict, NoneType}:
-            return None
-        if NoneType in types:
-            self.set_maps(part, [None if each is None else each.copy() for each in column])
-        else:
-            self.set_maps(part, list(map(dict.copy, column)))
+        if part in self._own:
+            return column
+        plain = set(map(type, column)) <= {dict, NoneType} and not any(self[SCHEMAS[part]])
+        return column if plain else None
+
+    def maps(self, part: Part) -> Sequence[dict[str, Any] | None] | None:
+        """Returns what `given_maps` does, as maps that may be changed."""
+        column = self.given_maps(part)
+        if column is None or part in self._own:
+            return column
+        self.set_maps(part, [None if each is None else each.copy() for each in column])
         return self[part]
 
     def set_maps(self, part: Part, maps: Sequence[dict[str, Any] | None]) -> None:

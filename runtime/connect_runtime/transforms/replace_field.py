@@ -118,13 +118,14 @@ class ReplaceField(OneHalf):
 
     def apply_columns(self, columns: Columns) -> None:
         """Drops and renames the fields."""
-        maps = columns.maps(self.part)
-        if maps is None:
+        given = columns.given_maps(self.part)
+        if given is None:
             super().apply_columns(columns)
         elif self._include or self._renames:
-            columns.set_maps(self.part, [each and self._replaced(each) for each in maps])
+            replaced = [None if each is None else self._replaced(each) for each in given]
+            columns.set_maps(self.part, replaced)
         else:
-            for each in filter(None, maps):
+            for each in filter(None, columns.maps(self.part) or ()):
                 for name in self._exclude:
                     each.pop(name, None)
 
@@ -140,7 +141,7 @@ class ReplaceField(OneHalf):
         names, selected = found
         values = given.values()
         left = values if selected is None else compress(values, selected)
-        return dict(zip(names, left, strict=True))
+        return dict(zip(names, left, strict=False))
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
