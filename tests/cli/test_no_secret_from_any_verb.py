@@ -78,6 +78,9 @@ VERBS = (
     ("import", "by-hand", "--json"),
     ("offsets", "reset", "a"),
     ("plugins", "list"),
+    ("test",),
+    ("test", "--against", "live"),
+    ("test", "a", "--against", "live", "--markdown"),
 )
 
 

@@ -177,6 +177,36 @@ def test_values_are_not_printed_unless_they_are_asked_for(project: Command) -> N
     assert "4111" not in done.stdout + done.stderr
 
 
+def test_secrets_of_the_config_are_hidden(project: Command) -> None:
+    added = (
+        "  transforms.source.type: org.apache.kafka.connect.transforms.InsertField$Value\n"
+        "  transforms.source.static.field: token\n"
+        "  transforms.source.static.value: hunter2\n"
+        "sensitive: [transforms.source.static.value]\n"
+    )
+    text = spec().replace("transforms: amount,card", "transforms: amount,card,source")
+    project.write("connectors/orders.yaml", text + added)
+    tests = "records: [{name: a, input: {value: {}}, expect: {value: {token: other}}}]\n"
+    project.write("connectors/orders.test.yaml", tests)
+    failed = project("test", "--junit", "junit.xml")
+    assert 'value.token: expected "other", found "[hidden]"' in failed.stdout
+    told = [
+        failed.stdout,
+        (project.folder / "junit.xml").read_text(),
+        project("test", "--json").stdout,
+    ]
+    for form in ("--table", "--json"):
+        told.append(project("test", "orders", "--records", "records.jsonl", form).stdout)
+        assert "[hidden]" in told[-1]
+    assert "hunter2" not in "".join(told)
+
+
+def test_a_spec_is_named_by_its_file_wherever_the_user_is(project: Command) -> None:
+    inside = Command(project.folder / "connectors")
+    for name in ("orders", "orders.yaml", "./orders.test.yaml", str(inside.folder / "orders.yaml")):
+        assert "2 passed" in inside("test", name).stdout
+
+
 def test_a_record_that_fails_is_a_failure(project: Command) -> None:
     project.write("records.jsonl", '{"value": "{"}\n')
     done = project("test", "orders", "--records", "records.jsonl")

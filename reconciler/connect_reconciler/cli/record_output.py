@@ -24,7 +24,7 @@ from connect_reconciler.render.records import (
 )
 from connect_reconciler.testing.compare import is_different
 from connect_reconciler.testing.outcomes import Failed
-from connect_reconciler.workflow.testing import Compared, Comparisons, Shown
+from connect_reconciler.workflow.record_runs import Compared, Comparisons, Shown
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ExitCode
 from connect_specs.printable import one_line
@@ -57,7 +57,7 @@ def tell_shown(shown: Sequence[Shown], output: Output) -> int:
             {
                 "connector": each.name,
                 "kind": each.kind,
-                "records": runs_json(each.runs, each.redactor),
+                "records": runs_json(each.runs, each.redactor.redact),
             }
             for each in shown
         ]
@@ -67,7 +67,7 @@ def tell_shown(shown: Sequence[Shown], output: Output) -> int:
             if output.shows_values:
                 for number, run in enumerate(each.runs, 1):
                     title = each.redactor.redact(run_title(run, number))
-                    _tell_record(title, HEAD, run_rows(run, each.redactor))
+                    _tell_record(title, HEAD, run_rows(run, each.redactor.redact))
             result(f"{each.name}: {runs_text(each.runs)}")
         if not output.shows_values:
             progress("values of records are shown on a terminal, and with --table or --json")
@@ -112,8 +112,8 @@ def _tell_different(each: Compared) -> None:
         if is_different(old.outcome, new.outcome)
     ]
     for number, old, new in pairs[:_DIFFERENT_MAX]:
-        title = each.redactor.redact(different_title(old, new, number))
-        _tell_record(title, OLD_AND_NEW, different_rows(old, new, each.redactor))
+        title = each.redact(different_title(old, new, number))
+        _tell_record(title, OLD_AND_NEW, different_rows(old, new, each.redact))
 
 
 def _tell_record(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -6,8 +6,8 @@ They hold values of records: they are for the user who asked for them, and nobod
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 from connect_reconciler.testing.fields import Field, fields_of
 from connect_reconciler.testing.outcomes import (
@@ -20,7 +20,9 @@ from connect_reconciler.testing.outcomes import (
     ShownRecord,
 )
 from connect_specs.record_input import Json
-from connect_specs.redaction import Redactor
+
+# Hides secrets in a text
+Redact: TypeAlias = Callable[[str], str]
 
 HEAD: Final = ("", "FIELD", "BEFORE", "AFTER")
 OLD_AND_NEW: Final = ("", "FIELD", "OLD", "NEW")
@@ -57,11 +59,11 @@ def failure_text(failed: Failed) -> str:
     return f"fails in {where}: {message}"
 
 
-def run_rows(run: Run, redactor: Redactor) -> Iterator[tuple[str, str, str, str]]:
+def run_rows(run: Run, redact: Redact) -> Iterator[tuple[str, str, str, str]]:
     """One row for each field; `~` changed, `+` added, `-` removed. A record that is dropped or
     fails has no fields afterwards, and no marks."""
     after = run.outcome.record if isinstance(run.outcome, Delivered) else None
-    yield from _rows(run.before or run.given, after, redactor)
+    yield from _rows(run.before or run.given, after, redact)
 
 
 def different_title(old: Run, new: Run, number: int) -> str:
@@ -78,12 +80,12 @@ def different_title(old: Run, new: Run, number: int) -> str:
     return "; ".join(found)
 
 
-def different_rows(old: Run, new: Run, redactor: Redactor) -> Iterator[tuple[str, str, str, str]]:
+def different_rows(old: Run, new: Run, redact: Redact) -> Iterator[tuple[str, str, str, str]]:
     """One row for each field that differs between what two configs make of a record."""
     a, b = (
         run.outcome.record if isinstance(run.outcome, Delivered) else None for run in (old, new)
     )
-    for row in _rows(a, b, redactor):
+    for row in _rows(a, b, redact):
         if a is None or b is None or row[0] != " ":
             yield row
 
@@ -98,7 +100,7 @@ def runs_text(runs: Sequence[Run]) -> str:
 
 
 def _rows(
-    before: ShownRecord | None, after: ShownRecord | None, redactor: Redactor
+    before: ShownRecord | None, after: ShownRecord | None, redact: Redact
 ) -> Iterator[tuple[str, str, str, str]]:
     old = {} if before is None else fields_of(before)
     new = {} if after is None else fields_of(after)
@@ -108,12 +110,12 @@ def _rows(
         if (a is None or a.json is None) and (b is None or b.json is None) and "." not in path:
             continue
         mark = " " if whole else _mark(a, b)
-        yield mark, path, _cell(a, redactor), _cell(b, redactor)
+        yield mark, path, _cell(a, redact), _cell(b, redact)
 
 
-def runs_json(runs: Iterable[Run], redactor: Redactor) -> list[Json]:
+def runs_json(runs: Iterable[Run], redact: Redact) -> list[Json]:
     """All of each record: as it is in Kafka, before and after, and what a source writes."""
-    return [_run_json(run, number, redactor) for number, run in enumerate(runs, 1)]
+    return [_run_json(run, number, redact) for number, run in enumerate(runs, 1)]
 
 
 def record_json(record: ShownRecord) -> Json:
@@ -131,18 +133,18 @@ def record_json(record: ShownRecord) -> Json:
     return {name: each for name, each in found.items() if each is not None or name == "value"}
 
 
-def redacted(value: Json, redactor: Redactor) -> Json:
+def redacted(value: Json, redact: Redact) -> Json:
     """The same JSON without secrets."""
     if isinstance(value, str):
-        return redactor.redact(value)
+        return redact(value)
     if isinstance(value, list):
-        return [redacted(each, redactor) for each in value]
+        return [redacted(each, redact) for each in value]
     if isinstance(value, dict):
-        return {key: redacted(each, redactor) for key, each in value.items()}
+        return {key: redacted(each, redact) for key, each in value.items()}
     return value
 
 
-def _run_json(run: Run, number: int, redactor: Redactor) -> Json:
+def _run_json(run: Run, number: int, redact: Redact) -> Json:
     found: dict[str, Json] = {"record": record_name(run, number), **_outcome_json(run.outcome)}
     if run.given is not None:
         found["given"] = record_json(run.given)
@@ -152,7 +154,7 @@ def _run_json(run: Run, number: int, redactor: Redactor) -> Json:
         found["after"] = record_json(run.outcome.record)
         if run.outcome.written is not None:
             found["written"] = record_json(run.outcome.written)
-    return redacted(found, redactor)
+    return redacted(found, redact)
 
 
 def _outcome_json(outcome: Outcome) -> dict[str, Json]:
@@ -199,10 +201,10 @@ def _mark(old: Field | None, new: Field | None) -> str:
     return " " if old.content == new.content else "~"
 
 
-def _cell(field: Field | None, redactor: Redactor) -> str:
+def _cell(field: Field | None, redact: Redact) -> str:
     if field is None:
         return ""
-    text = json.dumps(redacted(field.json, redactor), ensure_ascii=False)
+    text = json.dumps(redacted(field.json, redact), ensure_ascii=False)
     if len(text) > _CELL_LENGTH_MAX:
         text = f"{text[:_CELL_LENGTH_MAX]}…"
     return f"{text} {field.type}" if field.type else text

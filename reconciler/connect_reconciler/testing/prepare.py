@@ -7,7 +7,7 @@ providers are resolved, in this process: a password of the connector is never as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -86,7 +86,9 @@ def prepared(subject: Subject) -> Iterator[Prepared]:
     try:
         yield Prepared(pipeline, redactor)
     finally:
-        pipeline.close()
+        # Its outcomes are known by now
+        with suppress(Exception):
+            pipeline.close()
 
 
 def resolved_config(subject: Subject, config: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,7 +1,8 @@
 """Shows records as JSON: values of Connect, and bytes of Kafka.
 
 Bytes that are not UTF-8 are `base64:` and their base64. Decimals, dates and times are texts, so
-that nothing is rounded. A JSON object or array in Kafka is shown as such, all else as text.
+that nothing is rounded. A JSON object or array in Kafka is shown as such, all else as text. Of
+values that are nested very deeply, the inner ones are left out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from connect_runtime.data.json_text import Options
 from connect_specs.record_input import Json
 
 BASE64: Final = "base64:"
+_DEPTH_MAX: Final = 100
+_DEEPER: Final = "…"
 _OPTIONS: Final = Options(decimal_numeric=True)
 
 
@@ -62,7 +65,7 @@ def kafka_part(data: bytes | None) -> Part:
     text = kafka_text(data)
     if text[:1] in ("{", "["):
         parsed = parsed_json(data)
-        if isinstance(parsed, dict | list):
+        if isinstance(parsed, dict | list) and not _is_deep(parsed):
             return Part(parsed, raw=data)
     return Part(text, raw=data)
 
@@ -99,10 +102,23 @@ def _header(header: Header) -> tuple[str, Part]:
     return header.key, connect_part(header.value, header.schema)
 
 
-def _json(value: Any) -> Json:
+def _is_deep(value: Json) -> bool:
+    """Whether it is nested deeper than what is shown."""
+    level = [value]
+    for _ in range(_DEPTH_MAX):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [one for each in inner for one in each if isinstance(one, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _json(value: Any, depth: int = 0) -> Json:
+    if depth > _DEPTH_MAX:
+        return _DEEPER
     match value:
         case Struct():
-            return {name: _json(value[name]) for name in value}
+            return {name: _json(value[name], depth + 1) for name in value}
         case bytes() | bytearray() | memoryview():
             return _base64(bytes(value))
         case float() if not math.isfinite(value):
@@ -115,9 +131,10 @@ def _json(value: Any) -> Json:
             return value.isoformat()
         case Mapping():
             keys = (key if isinstance(key, str) else java_text(key) for key in value)
-            return {key: _json(each) for key, each in zip(keys, value.values(), strict=True)}
+            inner = (_json(each, depth + 1) for each in value.values())
+            return dict(zip(keys, inner, strict=True))
         case Sequence():
-            return [_json(each) for each in value]
+            return [_json(each, depth + 1) for each in value]
         case _:
             return java_text(value)
 

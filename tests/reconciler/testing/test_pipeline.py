@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from connect_reconciler.model.live import Kind
+from connect_reconciler.testing.fields import fields_of
 from connect_reconciler.testing.inputs import default_topic, message_of, source_record_of
 from connect_reconciler.testing.outcomes import Delivered, Dropped, Failed, Run
 from connect_reconciler.testing.prepare import Subject, prepared
 from connect_reconciler.testing.shown import connect_part, kafka_part
-from connect_runtime.api import Schema, Struct, decimal
+from connect_runtime.api import ConfigDef, Schema, Struct, Transformation, decimal
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.record_input import RecordInput
 
@@ -202,6 +203,40 @@ def test_a_record_without_a_topic() -> None:
     with pytest.raises(Invalid) as caught:
         message_of(given(), None, 0)
     assert caught.value.diagnostics[0].code == "test.no-topic"
+
+
+def test_values_that_are_nested_deeply_do_not_break_anything() -> None:
+    for depth in (120, 900):
+        text = '{"a":' * depth + "1" + "}" * depth
+        (run,) = through("sink", {}, given(value=text))
+        assert run.given is not None and run.given.value.json == text
+        if isinstance(run.outcome, Delivered):
+            found = fields_of(run.outcome.record)
+            assert [path for path in found if path.startswith("value.a.a")] != []
+
+
+class Broken(Transformation):
+    """Fails in every way."""
+
+    def config(self) -> ConfigDef:
+        return ConfigDef()
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        pass
+
+    def apply(self, record: Any) -> Any:
+        raise KeyError("id")
+
+    def close(self) -> None:
+        raise RuntimeError
+
+
+def test_a_transformation_of_the_user_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("support.idle_source.Broken", Broken, raising=False)
+    config = {"transforms": "t", "transforms.t.type": "support.idle_source:Broken"}
+    (run,) = through("sink", config, given(value={}))
+    assert isinstance(run.outcome, Failed)
+    assert (run.outcome.error, run.outcome.message) == ("KeyError", "'id'")
 
 
 def test_bytes_and_values_as_json() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,21 +15,11 @@ from connect_reconciler.cli.session import Invocation, connector_names, invocati
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from connect_reconciler.backend.backend import Backend
-    from connect_reconciler.backend.last_records import LastRecords
-    from connect_reconciler.testing.prepare import Subject
-    from connect_reconciler.workflow.testing import (
-        CheckedRecord,
-        Comparisons,
-        Shown,
-        Subjects,
-    )
+    from connect_reconciler.workflow.testing import CheckedRecord, Subjects
     from connect_specs.desired import Desired, DesiredConnector, Project
-
-_LIVE = "live"
-_LAST = 1000
 
 
 def test(
@@ -86,8 +75,18 @@ def test(
     record fails that did not. Kafka is only read.
     """
     from connect_reconciler.cli.record_output import Output, tell_compared, tell_shown
+    from connect_reconciler.workflow.record_runs import (
+        LIVE,
+        Records,
+        compare_all,
+        old_subjects,
+        records_in,
+        show,
+    )
     from connect_reconciler.workflow.testing import Subjects, chosen
     from connect_specs.loader import load_specs
+    from connect_specs.record_tests import load_tests
+    from connect_specs.spec_folders import relative_name
 
     output = Output(as_table, as_markdown, as_json)
     _ensure_usage(
@@ -102,15 +101,36 @@ def test(
     call = invocation(context)
     project = call.project()
     desired = load_specs(project)
-    found = chosen(desired, specs or ())
+    named = [(name, relative_name(call.path(Path(name)), project.folder)) for name in specs or ()]
+    found = chosen(desired, named)
     subjects = Subjects.of(project)
-    taken = _Records(call, project, desired, subjects, records, last)
-    if against is not None:
-        done = taken.compared(against, found, strict=bool(specs))
-        return tell_compared(done, against, project, output, detailed=detailed_exitcode)
-    if records is not None or last is not None:
-        return tell_shown(taken.shown(found), output)
-    return _check(call, subjects, desired, found if specs else None, junit, as_json=as_json)
+    if against is None and records is None and last is None:
+        return _check(call, subjects, desired, found if specs else None, junit, as_json=as_json)
+    new = [subjects.subject(each) for each in found]
+    file = None if records is None else records_in(call.path(records), str(records))
+    if file is not None and len(new) != 1:
+        what, hint = "--records is for one connector", "name it: connect test NAME --records FILE"
+        raise Invalid(Diagnostic("usage", what, hint=hint))
+    reads = file is None and any(each.kind == "sink" for each in new)
+    with _backend(project, needed=reads or against == LIVE) as backend:
+        if against is None:
+            taken = Records(backend, file, last)
+            return tell_shown([show(each, taken) for each in new], output)
+        taken = Records(backend, file, last, load_tests(project, desired.connectors))
+        old = old_subjects(against, subjects, found, backend)
+        done = compare_all(zip(old, new, strict=True), taken, strict=bool(specs))
+    return tell_compared(done, against, project, output, detailed=detailed_exitcode)
+
+
+@contextmanager
+def _backend(project: Project, *, needed: bool) -> Iterator[Backend | None]:
+    if not needed:
+        yield None
+        return
+    from connect_reconciler.cli.connecting import backend_of
+
+    with backend_of(project) as backend:
+        yield backend
 
 
 def _ensure_usage(
@@ -132,9 +152,6 @@ def _ensure_usage(
     for is_wrong, what in wrong:
         if is_wrong:
             raise Invalid(Diagnostic("usage", what, hint="leave one of the options out"))
-
-
-# --- tests ---
 
 
 def _check(
@@ -185,102 +202,3 @@ def _result(checked: CheckedRecord) -> Any:
         for each in checked.mismatches
     )
     return TestResult(checked.test.name, checked.test.connector, checked.test.where, mismatches)
-
-
-# --- records, shown or compared ---
-
-
-class _Records:
-    """Where records come from: a file, the connectors' topics, or, to compare sources, their
-    tests."""
-
-    def __init__(
-        self,
-        call: Invocation,
-        project: Project,
-        desired: Desired,
-        subjects: Subjects,
-        file: Path | None,
-        last: int | None,
-    ) -> None:
-        self._call = call
-        self._project = project
-        self._desired = desired
-        self._subjects = subjects
-        self._file = file
-        self._last = last
-
-    def shown(self, found: Sequence[DesiredConnector]) -> list[Shown]:
-        from connect_reconciler.workflow.testing import show
-
-        chosen = [self._subjects.subject(each) for each in found]
-        self._ensure_one(chosen)
-        with self._backend(needed=self._file is None) as backend:
-            runs = []
-            for each in chosen:
-                taken = self._of(each, backend)
-                runs.append(show(each, taken.messages, complete=taken.complete))
-        return runs
-
-    def compared(
-        self, against: str, found: Sequence[DesiredConnector], *, strict: bool
-    ) -> Comparisons:
-        from connect_reconciler.workflow.testing import compare_all
-
-        new = [self._subjects.subject(each) for each in found]
-        self._ensure_one(new)
-        kafka = self._file is None and any(each.kind == "sink" for each in new)
-        with self._backend(needed=kafka or against == _LIVE) as backend:
-            old = self._old(against, found, backend)
-            pairs = zip(old, new, strict=True)
-            return compare_all(pairs, lambda each: self._of(each, backend), strict=strict)
-
-    def _old(
-        self, against: str, found: Sequence[DesiredConnector], backend: Backend | None
-    ) -> list[Subject | None]:
-        from connect_reconciler.workflow.at_ref import project_at
-        from connect_reconciler.workflow.testing import Subjects, live_subject
-        from connect_specs.loader import load_specs
-
-        if against == _LIVE:
-            assert backend is not None, "it was asked for"
-            return [live_subject(self._subjects, backend, each) for each in found]
-        with project_at(self._project, against) as project:
-            there, connectors = Subjects.of(project), load_specs(project).connectors
-            specs = (connectors.get(each.name) for each in found)
-            label = f"at {against}"
-            return [None if each is None else there.subject(each, label) for each in specs]
-
-    def _of(self, subject: Subject, backend: Backend | None) -> LastRecords:
-        from connect_reconciler.backend.last_records import LastRecords
-        from connect_reconciler.workflow.testing import inputs_of, newest, records_in
-        from connect_specs.record_tests import load_tests
-
-        if self._file is not None:
-            given = records_in(self._call.path(self._file), str(self._file))
-            return LastRecords(inputs_of(subject, given), True)
-        if subject.kind == "source" and self._last is None:
-            tests = load_tests(self._project, self._desired.connectors)
-            own = [each.input for each in tests if each.connector == subject.name]
-            if own:
-                return LastRecords(inputs_of(subject, own), True)
-        assert backend is not None, "it was asked for"
-        return newest(backend, subject, self._last or _LAST)
-
-    def _ensure_one(self, chosen: Sequence[Subject]) -> None:
-        if self._file is not None and len(chosen) != 1:
-            what, hint = (
-                "--records is for one connector",
-                "name it: connect test NAME --records FILE",
-            )
-            raise Invalid(Diagnostic("usage", what, hint=hint))
-
-    @contextmanager
-    def _backend(self, *, needed: bool) -> Iterator[Backend | None]:
-        if not needed:
-            yield None
-            return
-        from connect_reconciler.cli.connecting import backend_of
-
-        with backend_of(self._project) as backend:
-            yield backend

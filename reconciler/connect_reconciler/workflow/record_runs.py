@@ -1,0 +1,221 @@
+"""Runs records of a file or of Kafka through connectors: before and after, and old against new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from connect_reconciler.backend.backend import Backend
+from connect_reconciler.backend.last_records import LastRecords, last_records
+from connect_reconciler.backend.observe.connector_clusters import open_view, worker_properties
+from connect_reconciler.model.live import Kind
+from connect_reconciler.testing.compare import Comparison, compare
+from connect_reconciler.testing.outcomes import Run
+from connect_reconciler.testing.prepare import Subject, parts_of, prepared, resolved_config
+from connect_reconciler.workflow.at_ref import project_at
+from connect_reconciler.workflow.testing import Subjects, inputs_of
+from connect_runtime.client_overrides import PREFIXES
+from connect_runtime.connector_clients import ConnectorClients
+from connect_runtime.tasks.sink_topics import matching, named_topics, topic_pattern
+from connect_specs.desired import DesiredConnector, Project
+from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid
+from connect_specs.loader import load_specs
+from connect_specs.record_input import RecordInput, read_lines
+from connect_specs.record_tests import RecordTest
+from connect_specs.redaction import Redactor
+from connect_specs.text_files import read_text
+
+LIVE: Final = "live"
+
+_LAST: Final = 1000
+_ISOLATION: Final = "isolation.level"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The runs of one connector's records. `complete` False: there was no time to read all."""
+
+    name: str
+    kind: Kind
+    runs: tuple[Run, ...]
+    redactor: Redactor
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What the old config made of a connector's records, and what the spec makes of them."""
+
+    name: str
+    comparison: Comparison
+    old: tuple[Run, ...]
+    new: tuple[Run, ...]
+    redactors: tuple[Redactor, Redactor]
+    complete: bool = True
+
+    def redact(self, text: str) -> str:
+        """The text without the secrets of both configs."""
+        for each in self.redactors:
+            text = each.redact(text)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """What was compared, and why the other connectors were not."""
+
+    compared: tuple[Compared, ...]
+    skipped: Mapping[str, str]
+
+
+# --- where records come from ---
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records to run: those of a file, else the `last` of a connector's topics. `tests` have
+    records of sources, whose topics hold only what came out."""
+
+    backend: Backend | None = None
+    file: tuple[RecordInput, ...] | None = None
+    last: int | None = None
+    tests: Sequence[RecordTest] = ()
+
+    def of(self, subject: Subject) -> LastRecords:
+        """What the connector's pipeline takes. Raises Invalid where there is nothing to take."""
+        given: Sequence[RecordInput] | None = self.file
+        if given is None and subject.kind == "source" and self.last is None:
+            given = [each.input for each in self.tests if each.connector == subject.name] or None
+        if given is not None:
+            return LastRecords(inputs_of(subject, given), True)
+        return newest(self.backend, subject, self.last or _LAST)
+
+
+def records_in(file: Path, name: str) -> tuple[RecordInput, ...]:
+    """The records of a file with one JSON object a line. Raises Invalid."""
+    problems: list[Diagnostic] = []
+    found = read_lines(read_text(file, name), name, problems)
+    if problems:
+        raise Invalid(*problems)
+    return found
+
+
+def newest(backend: Backend | None, subject: Subject, number: int) -> LastRecords:
+    """The last records of a sink's topics, read as its consumer reads them. Raises Invalid."""
+    if subject.kind != "sink":
+        what = f"{subject.name} is a source: its topic holds what comes out, not what goes in"
+        hint = "give records with --records FILE, or write a test"
+        raise Invalid(Diagnostic("test.source", what, subject.where, hint=hint))
+    if backend is None or backend.project.rest_only:
+        what = "records are read from Kafka, and connect.yaml names only a REST API"
+        hint = "add kafka: to connect.yaml, or give records with --records FILE"
+        raise Invalid(Diagnostic("test.no-kafka", what, subject.where, hint=hint))
+    clients = _clients(backend, subject)
+    view = open_view(clients)
+    view.cluster_id()
+    sizes = view.topics()
+    pattern = topic_pattern(clients.config)
+    names = named_topics(clients.config) if pattern is None else matching(pattern, sizes)
+    view.ensure_visible(names)
+    partitions = [(name, at) for name in sorted(names) for at in range(sizes.get(name, 0))]
+    # What the workers' consumers do unless they are told otherwise
+    isolation = "read_committed" if subject.is_ours else "read_uncommitted"
+    properties = {
+        **clients.offsets_consumer(),
+        _ISOLATION: clients.consumer().get(_ISOLATION, isolation),
+    }
+    return last_records(properties, view.log_ranges(partitions), number)
+
+
+def _clients(backend: Backend, subject: Subject) -> ConnectorClients:
+    """The sink's Kafka clients; references in their properties are resolved."""
+    project = backend.project
+    overrides = {key: text for key, text in subject.config.items() if key.startswith(PREFIXES)}
+    config = {**subject.config, **resolved_config(subject, overrides)}
+    worker = worker_properties(project, backend.kafka)
+    topic = project.topics.offsets
+    return ConnectorClients(project.group_id, topic, worker, subject.name, config, "sink")
+
+
+# --- before and after ---
+
+
+def show(subject: Subject, records: Records) -> Shown:
+    """Runs records through a connector."""
+    with prepared(subject) as ready:
+        taken = records.of(subject)
+        runs = tuple(map(ready.pipeline.run, taken.messages))
+        return Shown(subject.name, subject.kind, runs, ready.redactor, taken.complete)
+
+
+# --- old against new ---
+
+
+def old_subjects(
+    against: str,
+    subjects: Subjects,
+    specs: Sequence[DesiredConnector],
+    backend: Backend | None,
+) -> list[Subject | None]:
+    """The connectors as they are on the cluster, or as their specs are at a git ref; None for one
+    that is not there. Raises Invalid."""
+    if against != LIVE:
+        return _at_ref(subjects.project, against, specs)
+    assert backend is not None, "the cluster is asked"
+    return [_live(subjects, backend, each) for each in specs]
+
+
+def _live(subjects: Subjects, backend: Backend, spec: DesiredConnector) -> Subject | None:
+    backend.ensure_one_cluster(spec.name)
+    config = backend.config(spec.name)
+    if config is None:
+        return None
+    return subjects.subject(replace(spec, config=config, key_locations={}), "on the cluster")
+
+
+def _at_ref(project: Project, ref: str, specs: Iterable[DesiredConnector]) -> list[Subject | None]:
+    with project_at(project, ref) as then:
+        subjects, connectors = Subjects.of(then), load_specs(then).connectors
+        found = (connectors.get(each.name) for each in specs)
+        return [None if each is None else subjects.subject(each, f"at {ref}") for each in found]
+
+
+def compare_all(
+    pairs: Iterable[tuple[Subject | None, Subject]], records: Records, *, strict: bool
+) -> Comparisons:
+    """Compares connectors with their old configs, None where there was none. Unless `strict`,
+    connectors that cannot be compared are skipped, and so are those with the same config."""
+    found: list[Compared] = []
+    skipped: dict[str, str] = {}
+    for old, new in pairs:
+        try:
+            if old is None:
+                what = f"{new.name} has no earlier config to compare with"
+                raise Invalid(Diagnostic("test.new", what, new.where))
+            if strict or not is_same(old, new):
+                found.append(_compared(old, new, records))
+        except ConnectError as error:
+            if strict or not isinstance(error, Invalid):
+                raise
+            skipped[new.name] = "; ".join(each.what for each in error.diagnostics)
+    return Comparisons(tuple(found), skipped)
+
+
+def is_same(old: Subject, new: Subject) -> bool:
+    """Whether both do the same to every record, as far as configs can say."""
+    mine, theirs = (
+        (parts_of(each.config), parts_of(each.worker), each.kind) for each in (old, new)
+    )
+    return mine == theirs
+
+
+def _compared(old: Subject, new: Subject, records: Records) -> Compared:
+    with prepared(old) as before, prepared(new) as after:
+        taken = records.of(new)
+        first: tuple[Run, ...] = tuple(map(before.pipeline.run, taken.messages))
+        second: tuple[Run, ...] = tuple(map(after.pipeline.run, taken.messages))
+        redactors = before.redactor, after.redactor
+    found = compare(first, second)
+    return Compared(new.name, found, first, second, redactors, taken.complete)
