@@ -397,19 +397,13 @@ class _Loop:
                 self._consumer.close()
         finally:
             if started:
-                self._stop_task()
-            self._close_chain()
+                self._try(self._task.stop, "stop cleanly")
+            self._try(self._chain.close, "close a transformation")
+            self._try(self._errors.close, "report all failed records")
 
-    def _close_chain(self) -> None:
+    def _try(self, close: Callable[[], None], what: str) -> None:
         try:
-            self._chain.close()
+            close()
         except Exception as error:
             why = self._text(error)
-            _log.warning("Task %s could not close a transformation: %s", self._launch.id, why)
-
-    def _stop_task(self) -> None:
-        try:
-            self._task.stop()
-        except Exception as error:
-            why = self._text(error)
-            _log.warning("Task %s could not stop cleanly: %s", self._launch.id, why)
+            _log.warning("Task %s could not %s: %s", self._launch.id, what, why)

@@ -19,6 +19,7 @@ from connect_runtime.tasks.retry_wait import RetryWait
 from connect_runtime.tasks.traces import ErrorTexts
 from connect_runtime.topic_creation import NewTopicSettings, TopicCreation
 
+_CLOSE_S: Final = 5.0
 _QUEUE: Final = {"linger.ms": 5}
 
 
@@ -50,6 +51,12 @@ class SinkErrors:
         """Whether all reports are kept, so that offsets may be committed; waits for them. Raises
         ConnectorError if one cannot be."""
         return self._queue is None or self._queue.wait(timeout_s)
+
+    def close(self) -> None:
+        """Waits a moment for reports, also for that of the record that failed the task. Raises
+        ConnectorError if one is not kept: it is lost unless its record is read again."""
+        if not self.all_kept(_CLOSE_S):
+            raise ConnectorError("Kafka has not taken all of them")
 
 
 def _queue(launch: TaskLaunch, letters: DeadLetters, text: ErrorTexts) -> DeadLetterQueue:
