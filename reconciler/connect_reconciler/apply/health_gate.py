@@ -38,6 +38,7 @@ _UNTIL = {
     TargetState.PAUSED: "it is paused",
     TargetState.STOPPED: "it is stopped",
 }
+_FAILURES = (Verdict.FAILED, Verdict.OLD_FAILURE)
 
 
 def await_health(
@@ -67,6 +68,9 @@ def await_health(
     try:
         # The time that a connector must stay healthy comes on top of the time until it is
         edges.patience.until(look, edges.settings.limits.health_s + check.longest_s)
+        if _any_unsure(pending):
+            # So does the time that an unsure verdict must stand
+            edges.patience.until(lambda: look() or not _any_unsure(pending), check.periods.unsure_s)
         health, why = Health.TIMED_OUT, ""
         if edges.settings.stop():
             health = Health.NOT_AWAITED
@@ -76,6 +80,10 @@ def await_health(
     for name, state in pending.items():
         found[name] = _unfinished(found[name], state, executor, health, why)
     return found
+
+
+def _any_unsure(pending: Mapping[str, Watch]) -> bool:
+    return any(state.judged.unsure for state in pending.values())
 
 
 def _waiting_for(pending: Mapping[str, Watch]) -> Waiting:
@@ -186,6 +194,6 @@ def _unfinished(
         detail = "a task may still run with its old config"
     if health is Health.TIMED_OUT and state.grew:
         health, detail = Health.FALLS_BEHIND, state.grew
-    elif health is Health.TIMED_OUT and state.judged.verdict is Verdict.OLD_FAILURE:
+    elif health is Health.TIMED_OUT and state.judged.verdict in _FAILURES:
         health = Health.FAILED
     return replace(report, health=health, health_detail=why or executor.redact(report.name, detail))

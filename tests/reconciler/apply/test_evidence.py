@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 import pytest
 
-from connect_reconciler.apply.edges import Limits
+from connect_reconciler.apply.edges import Edges, Limits, Settings
 from connect_reconciler.apply.evidence import Evidence, Since, noted
+from connect_reconciler.apply.executor import Changed, Executor
 from connect_reconciler.apply.health import (
     CONNECTOR,
     Judged,
@@ -19,8 +22,10 @@ from connect_reconciler.apply.health import (
     judge,
     watch,
 )
-from connect_reconciler.apply.report import Health
+from connect_reconciler.apply.health_gate import await_health
+from connect_reconciler.apply.report import ConnectorReport, Health
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
+from connect_reconciler.backend.ledger import Ledger
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
@@ -29,8 +34,8 @@ from connect_runtime.storage.snapshots import State, Status, TaskId
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
-from support.applying import Applying, desired_of
-from support.fake_cluster import FakeCluster
+from support.applying import Applying, FakeTime, desired_of
+from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster
 
 RUNNING, PAUSED, STOPPED, FAILED = State.RUNNING, State.PAUSED, State.STOPPED, State.FAILED
 TO_RUN, TO_PAUSE = Wanted(), Wanted(TargetState.PAUSED)
@@ -296,6 +301,59 @@ def test_a_task_that_had_failed_ran_no_more() -> None:
     world.tasks(1)
     world.says(RUNNING, 0)
     assert world.judgement() == Judged(WELL)
+
+
+@dataclass
+class Waited:
+    """What the health check needs of an executor: connector `a`, changed at time 0."""
+
+    changed: Mapping[str, Changed] = field(
+        default_factory=lambda: {"a": Changed(TO_RUN, None, changed=0.0)}
+    )
+
+    def redact(self, name: str, text: str) -> str:
+        return text
+
+
+@pytest.mark.parametrize(
+    ("says", "fails_at", "health", "detail", "took_s"),
+    [
+        (RUNNING, None, Health.RUNNING, "", 10),
+        (FAILED, None, Health.FAILED, "task 0 failed: boom", 10),
+        (RUNNING, 6.0, Health.FAILED, "task 0 failed: boom", 11),
+    ],
+)
+def test_a_task_that_moved_has_time_to_settle_after_the_health_timeout(
+    says: State, fails_at: float | None, health: Health, detail: str, took_s: int
+) -> None:
+    """The trap: with a timeout below `--settle`, a connector whose task moved is never healthy."""
+    world, time = World(), FakeTime()
+    world.evidence.note("a", speaks=True)
+    world.config("2")
+    world.evidence.changed("a")
+    world.says(RUNNING, worker="v")
+    world.says(says, 0, worker="v")
+    world.tasks(1)
+
+    def sleep(seconds: float) -> None:
+        time.sleep(seconds)
+        if time.at == fails_at:
+            world.says(FAILED, 0, worker="v")
+
+    applying = Applying()
+    applying.kafka.create_topics()
+    limits = Limits(health_s=1, healthy_s=0.5, settle_s=10)
+    edges = Edges(
+        FakeCluster(applying.kafka, runs_tasks=True),
+        Ledger.open(applying.kafka.logs, TOPICS.ledger, GROUP_ID),
+        applying.lease,
+        ConfigTopic(applying.kafka.logs.reader(TOPICS.config)),
+        Settings("test", limits=limits, clock=replace(time.clock(), sleep=sleep)),
+        evidence=world.evidence,
+    )
+    reports = await_health({"a": ConnectorReport("a", ())}, cast(Executor, Waited()), edges)
+    assert (reports["a"].health, reports["a"].health_detail) == (health, detail)
+    assert int(time.at) == took_s
 
 
 def test_a_task_that_was_stopped_before_its_change_may_start_on_any_worker() -> None:
