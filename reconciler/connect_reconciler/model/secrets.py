@@ -87,8 +87,13 @@ def redacted(config: Mapping[str, str], redactor: ConfigRedactor) -> dict[str, V
 
 def redact(text: str, redactor: ConfigRedactor, *configs: Mapping[str, str]) -> str:
     """`text`, such as an error or a trace, without the secrets of these configs."""
+    return redactor_of_texts(redactor, *configs).redact(text)
+
+
+def redactor_of_texts(redactor: ConfigRedactor, *configs: Mapping[str, str]) -> Redactor:
+    """Redacts the secrets of these configs in any number of texts."""
     secrets = (secret for config in configs for secret in secrets_in(config, redactor.named))
-    return Redactor((*redactor.texts, *secrets), mask=HIDDEN, shortest=1).redact(text)
+    return Redactor((*redactor.texts, *secrets), mask=HIDDEN, shortest=1)
 
 
 def config_fingerprint(

@@ -7,12 +7,12 @@ config itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Kind, Live, kind_of
-from connect_reconciler.model.secrets import ConfigRedactor, recorded_secrets, redact
+from connect_reconciler.model.secrets import ConfigRedactor, recorded_secrets, redactor_of_texts
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import ConnectorState, OffsetSnapshot, State, Status
 from connect_specs.desired import Desired
@@ -27,6 +27,8 @@ from connect_specs.plugin_definitions import (
 from connect_specs.printable import one_line
 from connect_specs.value_secrets import holds_text
 
+# A task's number in its error makes as many reasons as there are tasks
+_REASONS_MAX = 5
 # The package of a Java or Python class at the start of an error
 _PACKAGE = re.compile(r"^(?:[A-Za-z_][\w$]*\.)+(?=[A-Z][\w$]*(?::|$))")
 
@@ -111,9 +113,10 @@ def without_secrets(
     if all(part.trace is None for part in parts):
         return status
     redactor = redactor_of(status.name, configs, plugins, sensitive, texts)
+    of_texts = redactor_of_texts(redactor, *configs)
 
     def shown(part: InstanceStatus) -> InstanceStatus:
-        trace = None if part.trace is None else redact(part.trace, redactor, *configs)
+        trace = None if part.trace is None else of_texts.redact(part.trace)
         return replace(part, trace=trace)
 
     tasks = {number: shown(task) for number, task in status.tasks.items()}
@@ -147,8 +150,8 @@ def with_failures(
     desired: Desired,
     task_configs: Callable[[str], Iterable[Mapping[str, str]]] = lambda name: (),
 ) -> Live:
-    """The live state with the reasons why connectors failed, each once, redacted. `traces` by
-    connector."""
+    """The live state with the reasons why connectors failed, each once, redacted; of many, the
+    first ones. `traces` by connector."""
     connectors = dict(live.connectors)
     for name, of_parts in traces.items():
         spec, found = desired.connectors.get(name), connectors[name]
@@ -157,10 +160,16 @@ def with_failures(
         redactor = ConfigRedactor(name, None, named, desired.secrets)
         # The cluster may show masks only, for values that the spec has
         wanted = {} if spec is None else spec.config
-        configs = (found.config, wanted, *task_configs(name))
-        lines = (error_line(redact(each, redactor, *configs)) for each in of_parts)
-        connectors[name] = replace(found, failure="; ".join(dict.fromkeys(lines)))
+        of_texts = redactor_of_texts(redactor, found.config, wanted, *task_configs(name))
+        lines = (error_line(of_texts.redact(each)) for each in dict.fromkeys(of_parts))
+        connectors[name] = replace(found, failure=_reasons(tuple(dict.fromkeys(lines))))
     return replace(live, connectors=connectors)
+
+
+def _reasons(lines: Sequence[str]) -> str:
+    more = len(lines) - _REASONS_MAX
+    shown = (*lines[:_REASONS_MAX], *([f"and {more} more"] if more > 0 else ()))
+    return "; ".join(shown)
 
 
 def error_line(trace: str) -> str:

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from connect_reconciler.backend.observe import rest
-from connect_reconciler.backend.observe.plugin_facts import failed_traces, with_failures
+from connect_reconciler.backend.observe.plugin_facts import (
+    failed_traces,
+    with_failures,
+    without_secrets,
+)
 from connect_reconciler.backend.observe.rest import observe_rest
 from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.backend.rest.client import RestClient
@@ -21,7 +25,7 @@ from connect_reconciler.model.ledger import AppliedPin, Owned
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.consequences.explain import RULES
 from connect_reconciler.plan.planner import make_plan
-from connect_runtime.herder.values import InstanceStatus
+from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, RestTarget
 from connect_specs.diagnostics import Location
@@ -157,6 +161,37 @@ def test_each_reason_of_failed_tasks_is_shown_once_without_secrets() -> None:
     found = with_failures(live, traces, desired_of(wanted)).connectors["a"]
     assert found.failure == "IOException: no (hidden) here; Y: full"
     assert live.connectors["a"].failure == ""
+
+
+class Counted(dict[str, str]):
+    """A task's config that counts how often it is searched for secrets."""
+
+    searched = 0
+
+    def items(self) -> Any:
+        self.searched += 1
+        return super().items()
+
+
+def test_many_failed_tasks_cost_little_and_are_shown_in_a_line() -> None:
+    """The trap: each of many traces is redacted with the configs of all tasks."""
+    wanted = spec("a", sensitive=("file",))
+    live = look(worker_with(stored(wanted)), desired_of(wanted))
+    configs = [Counted({"file": "hunter2", "task.id": str(task)}) for task in range(300)]
+    traces = {"a": [f"org.apache.kafka.X: task {task} has hunter2" for task in range(300)]}
+    found = with_failures(live, traces, desired_of(wanted), lambda name: configs)
+    shown = "; ".join(f"X: task {task} has (hidden)" for task in range(5))
+    assert found.connectors["a"].failure == f"{shown}; and 295 more"
+    assert {each.searched for each in configs} == {1}
+
+
+def test_a_status_of_many_failed_tasks_is_redacted_at_once() -> None:
+    configs = [Counted({"file": "hunter2", "task.id": str(task)}) for task in range(300)]
+    failed = InstanceStatus(State.FAILED, "w", "X: no hunter2")
+    status = ConnectorStatus("a", failed, dict.fromkeys(range(300), failed), "sink")
+    found = without_secrets(status, configs, InstalledDefinitions(), lambda name: ("file",))
+    assert {each.trace for each in (found.connector, *found.tasks.values())} == {"X: no (hidden)"}
+    assert max(each.searched for each in configs) < 5
 
 
 def test_a_reason_is_without_values_that_the_cluster_masks() -> None:
