@@ -239,6 +239,6 @@ def parse(data: bytes) -> Any:
         try:
             return orjson.loads(without_zeros)
         except orjson.JSONDecodeError:
-            # from None: the error holds the document
+            # its reason alone: the error itself holds the document
             text = "Converting byte[] to Kafka Connect data failed due to serialization error: "
-            raise DataError(text + first.msg) from None
+            raise DataError(text) from DataError(first.msg)
