@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.cli.connecting import broker_folder, client, own_broker
+from connect_reconciler.cli.connecting import client, own_broker
+from connect_reconciler.cli.project_files import broker_folder
 from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
 from connect_specs.desired import Project
 from connect_specs.project import load_project

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.observe.kafka_view import KafkaView
 from connect_reconciler.cli.connector_access import Known, config_of
 from connect_reconciler.cli.verbs.connector import _confirmed as delete_agreed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.observe.plugin_facts import passwords_in
 from connect_reconciler.backend.plugins import InstalledPlugins, RestPlugins, locked
 from connect_reconciler.backend.rest.client import RestClient

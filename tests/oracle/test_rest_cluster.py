@@ -18,7 +18,7 @@ import httpx
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.observe.rest import status_over_rest
 from connect_reconciler.doctor.look import examine
 from connect_reconciler.drift.model import ChangedIn

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.observe.plugin_facts import without_secrets
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest_only import RestOnlyBackend

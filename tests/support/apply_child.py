@@ -12,7 +12,7 @@ from connect_reconciler.apply.report import (
     Started,
 )
 from connect_reconciler.apply.scheduler import apply_plan
-from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend import open_backend
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.workflow.apply import edges_for

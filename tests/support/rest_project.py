@@ -11,7 +11,8 @@ from pathlib import Path
 
 from connect_reconciler.apply.report import ApplyReport
 from connect_reconciler.apply.scheduler import apply_plan
-from connect_reconciler.backend.backend import Backend, open_backend
+from connect_reconciler.backend import open_backend
+from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.drift.compare import compare

@@ -169,22 +169,6 @@ class Backend(ABC):
         """
 
 
-def open_backend(project: Project, kafka: Mapping[str, str]) -> Backend:
-    """The project's cluster. `kafka` are properties of the Kafka that this project uses now."""
-    # Each imports much that the others do not need
-    if project.target is None:
-        from connect_reconciler.backend.runtime import RuntimeBackend
-
-        return RuntimeBackend(project, kafka)
-    if kafka:
-        from connect_reconciler.backend.connect import ConnectBackend
-
-        return ConnectBackend(project, kafka, project.target)
-    from connect_reconciler.backend.rest_only import RestOnlyBackend
-
-    return RestOnlyBackend(project, project.target)
-
-
 def hasty(target: RestTarget, login_hint: str = LOGIN_HINT, *, direct: bool = False) -> RestClient:
     """A client that gives up soon. `direct`: through no proxy."""
     short = replace(

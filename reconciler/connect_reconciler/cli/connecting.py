@@ -9,11 +9,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from connect_reconciler.cli.output import progress
-from connect_reconciler.cli.project_files import make_data_folder
+from connect_reconciler.cli.project_files import broker_folder, make_data_folder
 from connect_reconciler.cli.signals import time_to_stop_kafka
 
 if TYPE_CHECKING:
@@ -27,10 +26,6 @@ _CLIENT = "client.properties"
 _TRIES_S = 0.05
 
 
-def broker_folder(project: Project) -> Path:
-    return project.data / "broker"
-
-
 def has_own_broker(project: Project) -> bool:
     """Whether connect.yaml asks for the embedded broker."""
     return project.kafka is None and project.uses_runtime
@@ -39,7 +34,7 @@ def has_own_broker(project: Project) -> bool:
 @contextlib.contextmanager
 def backend_of(project: Project) -> Iterator[Backend]:
     """The project's cluster. Raises Unreachable if the project's own Kafka cannot be had."""
-    from connect_reconciler.backend.backend import open_backend
+    from connect_reconciler.backend import open_backend
 
     with client(project) as properties:
         yield open_backend(project, properties)

@@ -27,6 +27,11 @@ def make_data_folder(project: Project) -> None:
         ignore.write_text("*\n")
 
 
+def broker_folder(project: Project) -> Path:
+    """Where the embedded broker lives."""
+    return project.data / "broker"
+
+
 def first_folder(project: Project) -> Path:
     """The first existing folder in `specs` of connect.yaml, else the first that can be created.
 

@@ -13,7 +13,7 @@ from connect_reconciler.apply.edges import Edges, Limits, Settings
 from connect_reconciler.apply.evidence import Evidence
 from connect_reconciler.apply.report import ConnectorReport, Health
 from connect_reconciler.apply.scheduler import apply_plan
-from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
 from connect_reconciler.backend.ledger import Ledger
 from connect_reconciler.backend.runtime import InProcessCluster

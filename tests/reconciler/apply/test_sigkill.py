@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend import open_backend
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan
 from connect_specs.desired import OffsetEntry

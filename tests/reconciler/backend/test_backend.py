@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.backend import connect
-from connect_reconciler.backend.backend import Backend, open_backend
+from connect_reconciler.backend import connect, open_backend
+from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.connect import ConnectBackend
 from connect_reconciler.backend.observe.kafka_view import KeepingView
 from connect_reconciler.backend.observe.same_cluster import KafkaSide, RestSide

@@ -13,8 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from connect_reconciler.backend import runtime
-from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend import open_backend, runtime
 from connect_reconciler.backend.http import HttpCluster
 from connect_reconciler.backend.lease import LeaseRefused
 from connect_reconciler.backend.runtime import InProcessCluster

@@ -11,7 +11,7 @@ import httpx
 import orjson
 import pytest
 
-from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.plugins import RestPlugins
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import Retries

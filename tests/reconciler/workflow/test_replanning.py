@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connect_reconciler.apply.report import ApplyReport
-from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend import open_backend
 from connect_reconciler.cli.applying.terminal import Terminal
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from connect_reconciler.backend.observe.plugin_facts import without_secrets
 from connect_reconciler.backend.plugins import InstalledDefinitions
-from connect_reconciler.cli.connecting import broker_folder
 from connect_reconciler.cli.connector_table import Row, changes, row_of
 from connect_reconciler.cli.output import progress, result
+from connect_reconciler.cli.project_files import broker_folder
 from connect_reconciler.cli.running.log_file import log_to, rotate_when_large
 from connect_reconciler.cli.running.process import LOG
 from connect_reconciler.cli.signals import StopRequest, at_once, may_change, stop_requested

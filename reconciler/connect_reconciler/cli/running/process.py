@@ -21,9 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connect_reconciler.cli.connecting import broker_folder
 from connect_reconciler.cli.output import progress
-from connect_reconciler.cli.project_files import make_data_folder, replace_file
+from connect_reconciler.cli.project_files import broker_folder, make_data_folder, replace_file
 from connect_reconciler.cli.signals import may_change
 from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
 from connect_specs.diagnostics import (

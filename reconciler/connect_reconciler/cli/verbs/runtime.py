@@ -254,7 +254,8 @@ def _stop_runtime(project: Project) -> list[str]:
 
 def _broker(project: Project) -> BrokerRecord | None:
     """The broker that is there for a runtime; one that another verb has in use is not."""
-    from connect_reconciler.cli.connecting import broker_folder, has_own_broker, is_for_verbs
+    from connect_reconciler.cli.connecting import has_own_broker, is_for_verbs
+    from connect_reconciler.cli.project_files import broker_folder
     from connect_runtime.kafka.embedded import find_broker
 
     if not has_own_broker(project):

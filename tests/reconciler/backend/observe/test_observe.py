@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
-from connect_reconciler.backend.backend import open_backend
+from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.observe import kafka_view
 from connect_reconciler.ledger.records import fingerprint_key_record, owned_record, pin_record
 from connect_reconciler.model.actions import AlterOffsets
