@@ -105,6 +105,7 @@ class JsonConverter(AnyPartConverter):
             decimal_numeric=given["decimal.format"].upper() == "NUMERIC",
             replace_null=given["replace.null.with.default"],
         )
+        self._schema = _external_schema(options, self._options)
 
     def writer(self) -> Write:
         encoders = _Cache(self._cache_size, self._compile)
@@ -135,6 +136,8 @@ class JsonConverter(AnyPartConverter):
         return lambda value: f"{head}{payload(value)}}}"
 
     def reader(self) -> Read:
+        if self._with_schemas and self._schema is not None:
+            return _reader_of(self._schema, self._options)
         if self._with_schemas:
             return _EnvelopeReader(self._options, self._cache_size)
 
@@ -148,6 +151,37 @@ class JsonConverter(AnyPartConverter):
                 return Column([None if data is None else parse(data) for data in column])
 
         return read
+
+
+def _external_schema(options: Mapping[str, str], given: Options) -> Schema | None:
+    """Returns the schema of all messages, if the config holds it (KIP-1054). Kafka has this option
+    since 4.2, so the definitions, which are those of 4.1, do not list it."""
+    content = options.get("schema.content", "").strip()
+    if not content:
+        return None
+    try:
+        found = parse(content.encode())
+    except DataError as error:
+        raise DataError(
+            "Failed to parse schema in converter config due to serialization error: "
+        ) from error
+    return schema_of(found, given)
+
+
+def _reader_of(schema: Schema, options: Options) -> Read:
+    """Returns a reader of messages that are payloads of one schema."""
+    decode = decoder(schema, options)
+
+    def read(
+        topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
+    ) -> Column:
+        values = [None if data is None else decode(parse(data)) for data in column]
+        if None not in column:
+            return Column(values, schema)
+        # a tombstone has no schema
+        return Column(values, schemas=[None if data is None else schema for data in column])
+
+    return read
 
 
 class _Cache:

@@ -226,6 +226,23 @@ def test_different_schemas_in_one_column() -> None:
     assert column.each_schema() == [STRING, INT32, None]
 
 
+def test_a_schema_in_the_config_is_that_of_all_messages() -> None:
+    """KIP-1054: payloads come without an envelope, and tombstones without a schema."""
+    content = '{"type":"struct","fields":[{"type":"int32","optional":true,"field":"a"}]}'
+    schema = Schema.struct({"a": INT32.as_optional()})
+    read = reading(converter(schema_content=content))
+
+    column = read([b'{"a":1}', None])
+    assert column.values == [Struct(schema, {"a": 1}), None]
+    assert column.each_schema() == [schema, None]
+    with pytest.raises(DataError, match="Invalid"):
+        read([b'{"a":"x"}'])
+    with pytest.raises(DataError, match="Failed to parse schema in converter config"):
+        converter(schema_content="{")
+    plain = reading(converter(schema_content=content, schemas_enable="false"))
+    assert plain([b'{"a":1}']).values == [{"a": 1}]
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text()
     | st.floats(allow_nan=False, allow_infinity=False),
