@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from connect_specs.desired import DesiredConnector, Project
-from connect_specs.diagnostics import Diagnostic, Invalid, Location
+from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
 from connect_specs.fields import (
     as_bool,
     as_map,
@@ -27,7 +27,7 @@ from connect_specs.fields import (
 from connect_specs.nodes import Map, Node, Scalar, Sequence
 from connect_specs.record_input import CODE, Json, RecordInput, read_input, read_parts
 from connect_specs.sources import rendered_source
-from connect_specs.spec_files import TEST_ENDINGS, find_test_files
+from connect_specs.spec_files import TEST_ENDINGS, find_spec_files, find_test_files
 from connect_specs.spec_folders import relative_name
 from connect_specs.text_files import read_text
 from connect_specs.values import Values, load_values
@@ -77,16 +77,30 @@ def load_tests(
     project: Project, connectors: Mapping[str, DesiredConnector]
 ) -> tuple[RecordTest, ...]:
     """Returns the tests of all test files, in their order. Raises Invalid with every problem."""
+    found, problems = read_tests(project, connectors)
+    if problems:
+        raise Invalid(*problems)
+    return found
+
+
+def read_tests(
+    project: Project, connectors: Mapping[str, DesiredConnector]
+) -> tuple[tuple[RecordTest, ...], tuple[Diagnostic, ...]]:
+    """Returns the tests without problems, and every problem of the others, by place.
+
+    Those of a spec file that holds no connector, in this environment or because of a mistake, are
+    left out.
+    """
     problems: list[Diagnostic] = []
     values = load_values(project.folder, project.env, project.given)
+    specs = {stem_of(relative_name(each, project.folder)) for each in find_spec_files(project, [])}
     found: list[RecordTest] = []
     for path in find_test_files(project, problems):
         file = relative_name(path, project.folder)
         beside = _beside(file, connectors)
-        found += _read_file(path, file, beside, values, problems)
-    if problems:
-        raise Invalid(*problems)
-    return tuple(found)
+        if beside or stem_of(file) not in specs:
+            found += _read_file(path, file, beside, values, problems)
+    return tuple(found), tuple(by_place(problems))
 
 
 def specs_named_as_tests(project: Project) -> tuple[Diagnostic, ...]:

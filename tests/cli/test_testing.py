@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from confluent_kafka import Producer
 
 from support.broker import BrokerAddress, create_topic, produce
 from support.command import Command
@@ -75,8 +76,7 @@ def test_tests_beside_the_specs(project: Command) -> None:
     )
     assert project("test", "orders").stdout == done.stdout
     assert project("test", "connectors/orders.yaml").stdout == done.stdout
-    validated = project("validate")
-    assert "orders.test.yaml" not in validated.stdout + validated.stderr
+    assert project("validate").returncode == 0
 
 
 def test_a_test_that_fails(project: Command) -> None:
@@ -116,9 +116,10 @@ def test_a_test_that_fails(project: Command) -> None:
 )
 def test_input_that_is_not_valid(project: Command, name: str, text: str, told: str) -> None:
     project.write(f"connectors/{name}", text)
-    done = project("test")
-    assert done.returncode == 2
-    assert told in done.stderr
+    for verb in ("test", "validate"):
+        done = project(verb)
+        assert done.returncode == 2
+        assert told in done.stderr
 
 
 def test_a_java_class_is_named_at_its_line(project: Command) -> None:
@@ -289,6 +290,13 @@ def test_the_last_records_of_a_topic(connect: Command, broker: BrokerAddress, un
     values = [b'{"amount": "%d", "card": "4111-secret"}' % at for at in range(30)]
     produce(servers, unique, [(b"k", value) for value in values])
     produce(servers, unique, [(b"\xff", b'{"amount": "x"}')], partition=1)
+
+    aborted = Producer({"bootstrap.servers": servers, "transactional.id": unique})
+    aborted.init_transactions(30)
+    aborted.begin_transaction()
+    aborted.produce(unique, b"{", partition=0)
+    aborted.flush(30)
+    aborted.abort_transaction(30)
 
     done = connect("test", "orders", "--last", "3", "--json")
     assert done.returncode == 1

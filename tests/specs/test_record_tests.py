@@ -115,8 +115,8 @@ def test_a_spec_named_like_a_test_is_never_ignored(tmp_path: Path) -> None:
 
 def test_every_mistake_has_its_place(tmp_path: Path) -> None:
     assert problems_of(tmp_path, "record: []\n") == [
-        "test.unknown-field connectors/a.test.yaml:1:1",
         "test.missing-field connectors/a.test.yaml:1:1",
+        "test.unknown-field connectors/a.test.yaml:1:1",
     ]
     text = """\
 records:
@@ -158,6 +158,26 @@ def test_tests_without_a_spec_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(Invalid) as caught:
         loaded(tmp_path)
     assert [each.code for each in caught.value.diagnostics] == ["test.no-spec"]
+
+
+def test_tests_of_a_spec_that_is_not_in_this_environment_are_left_out(tmp_path: Path) -> None:
+    write(tmp_path, "values/default.yaml", "wanted: false\n")
+    only = "{% if wanted %}\n" + SPEC.format("a") + "{% endif %}\n"
+    write(tmp_path, "connectors/a.yaml", only)
+    write(tmp_path, "connectors/a.test.yaml", TESTS)
+    assert loaded(tmp_path) == ()
+    write(tmp_path, "values/default.yaml", "wanted: true\n")
+    assert len(loaded(tmp_path)) == 3
+
+
+def test_test_files_are_templates(tmp_path: Path) -> None:
+    write(tmp_path, "values/default.yaml", "region: eu\n")
+    write(tmp_path, "connectors/a.yaml", SPEC.format("a"))
+    text = TESTS.replace("topic: orders", "topic: '{{ region }}-orders'")
+    write(tmp_path, "connectors/a.test.yaml", text)
+    expected = loaded(tmp_path)[0].expected
+    assert isinstance(expected, ExpectedRecord)
+    assert expected.parts["topic"] == "eu-orders"
 
 
 def test_lines_of_a_file_of_records() -> None:

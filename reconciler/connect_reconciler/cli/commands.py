@@ -31,7 +31,7 @@ class Verb:
 
 VERBS: Mapping[str, Verb] = {
     "init": Verb("local", "Create a small project: connect.yaml and an example connector."),
-    "validate": Verb("local", "Check connect.yaml, specs and policies. Needs no cluster."),
+    "validate": Verb("local", "Check connect.yaml, specs, policies and tests. Needs no cluster."),
     "test": Verb("testing", "Run converters and transformations over records, and test them."),
     "plan": Verb("apply", "Show what apply would change, and its effect on your data."),
     "show": Verb("apply", "Show a saved plan. Needs no project and no cluster."),

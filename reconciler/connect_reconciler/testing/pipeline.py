@@ -44,7 +44,6 @@ class Pipeline(ABC):
 
     def run(self, record: Any) -> Run:
         """Runs one record: a message of Kafka for a sink, a SourceRecord for a source."""
-        self._failures.forget()
         given, before = self._given(record), None
         outcome: Outcome
         try:
@@ -135,9 +134,6 @@ class _Failures:
 
     def __init__(self) -> None:
         self.last: Failure | None = None
-
-    def forget(self) -> None:
-        self.last = None
 
     def report(self, failure: Failure) -> None:
         self.last = failure

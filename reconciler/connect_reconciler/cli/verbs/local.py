@@ -113,7 +113,7 @@ def _quoted(path: Path) -> str:
 def validate(
     context: typer.Context, explain_vars: ExplainVars = False, as_json: AsJson = False
 ) -> None:
-    """Check connect.yaml, specs and policies: reports all mistakes at once, with places and hints.
+    """Check connect.yaml, specs, policies and tests: all mistakes at once, with places and hints.
 
     Configs are checked against the plugins that are installed here, and those in
     plugins.lock.json. Changes nothing and needs no cluster. Exit code 2 if anything is wrong.
@@ -121,6 +121,7 @@ def validate(
     from connect_reconciler.cli.entry import to_json
     from connect_reconciler.workflow.planning import read_files, with_configs
     from connect_specs.diagnostics_text import render_diagnostics
+    from connect_specs.record_tests import read_tests
 
     project = invocation(context).project()
     variables = origins_of(project) if explain_vars else None
@@ -130,10 +131,12 @@ def validate(
     files = with_configs(project, read_files(project))
     desired = files.desired
     warnings = by_place((*desired.warnings, *files.warnings))
-    if files.errors or not as_json:
+    _, wrong_tests = read_tests(project, desired.connectors)
+    errors = by_place(dict.fromkeys((*files.errors, *wrong_tests)))
+    if errors or not as_json:
         sys.stderr.write(render_diagnostics(warnings, "warning"))
-    if files.errors:
-        raise Invalid(*files.errors)
+    if errors:
+        raise Invalid(*errors)
     if as_json:
         shown: dict[str, object] = {
             "project": desired.project,
