@@ -128,6 +128,11 @@ class DeadLetterQueue:
             raise _refused(self._topic, self._failed)
         return left == 0
 
+    def close(self) -> None:
+        """Ends the producer; nothing may follow. An error's traceback may outlive the task and
+        refer to this queue."""
+        del self._producer
+
 
 def _refused(topic: str, error: KafkaError) -> ConnectorError:
     return ConnectorError(f"Could not write to the dead letter queue {topic}: {reason(error)}")

@@ -55,8 +55,12 @@ class SinkErrors:
     def close(self) -> None:
         """Waits a moment for reports, also for that of the record that failed the task. Raises
         ConnectorError if one is not kept: it is lost unless its record is read again."""
-        if not self.all_kept(_CLOSE_S):
-            raise ConnectorError("Kafka has not taken all of them")
+        try:
+            if not self.all_kept(_CLOSE_S):
+                raise ConnectorError("Kafka has not taken all of them")
+        finally:
+            if self._queue is not None:
+                self._queue.close()
 
 
 def _queue(launch: TaskLaunch, letters: DeadLetters, text: ErrorTexts) -> DeadLetterQueue:

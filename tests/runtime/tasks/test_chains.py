@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from connect_runtime.api import (
@@ -150,10 +150,19 @@ class Collecting(SinkTask):
 
 
 def committed(cluster: Any) -> int:
+    """The committed offset; asks again while the group has no coordinator yet."""
     group = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": f"connect-{cluster.name}"}
     consumer = Consumer(group)
+
+    def asked() -> list[KafkaPartition]:
+        try:
+            found: list[KafkaPartition] = consumer.committed([KafkaPartition(cluster.data, 0)])
+        except KafkaException:
+            return []
+        return found
+
     try:
-        return int(consumer.committed([KafkaPartition(cluster.data, 0)])[0].offset)
+        return int(wait_until(asked, what="the group's offsets")[0].offset)
     finally:
         consumer.close()
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from connect_runtime.api import (
@@ -87,10 +87,19 @@ def dead_letters(cluster: Any, **more: str) -> dict[str, str]:
 
 
 def committed(cluster: Any) -> int:
+    """The committed offset; asks again while the group has no coordinator yet."""
     group = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": f"connect-{cluster.name}"}
     consumer = Consumer(group)
+
+    def asked() -> list[KafkaPartition]:
+        try:
+            found: list[KafkaPartition] = consumer.committed([KafkaPartition(cluster.data, 0)])
+        except KafkaException:
+            return []
+        return found
+
     try:
-        return int(consumer.committed([KafkaPartition(cluster.data, 0)])[0].offset)
+        return int(wait_until(asked, what="the group's offsets")[0].offset)
     finally:
         consumer.close()
 
