@@ -35,8 +35,11 @@ from connect_specs.yaml_documents import parse_yaml
 
 STAGES: Final = ("TRANSFORMATION", "KEY_CONVERTER", "VALUE_CONVERTER", "HEADER_CONVERTER")
 _OUTCOMES: Final = ("expect", "dropped", "error")
-# What a test file never holds at its top
-_OF_A_SPEC: Final = re.compile(r"^(config|connector\.class|apiVersion)\s*:", re.MULTILINE)
+# What a test file never holds at its top, and where it could be
+_OF_A_SPEC: Final = ("name", "config", "connector.class", "apiVersion")
+_KEY: Final = r"""["']?(?:name|config|connector\.class|apiVersion)["']?\s*:"""
+_AT_TOP: Final = re.compile(rf"^{_KEY}", re.MULTILINE)
+_ANYWHERE: Final = re.compile(rf"(?:^|[{{,])\s*{_KEY}", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +117,24 @@ def specs_named_as_tests(project: Project) -> tuple[Diagnostic, ...]:
         except Invalid:
             # Told where tests are read
             continue
-        found = _OF_A_SPEC.search(text)
-        if found is not None:
+        where = _place_of_a_spec(text, file)
+        if where is not None:
             what = "files named *.test.yaml hold tests, and this one holds a spec"
-            where = Location(file, text.count("\n", 0, found.start()) + 1, 1)
             hint = f"rename it, such as {file.replace('.test.', '-test.')}"
             problems.append(Diagnostic("spec.named-as-test", what, where, hint=hint))
     return tuple(problems)
+
+
+def _place_of_a_spec(text: str, file: str) -> Location | None:
+    """Returns where a key of a spec is at the top of the text, which may be a template."""
+    if not _ANYWHERE.search(text):
+        return None
+    parsed = parse_yaml(text, file)
+    keys = (key for node in parsed.documents if isinstance(node, Map) for key, _ in node.entries)
+    found = next((key.where for key in keys if key.text in _OF_A_SPEC), None)
+    if found is None and parsed.problems and (at := _AT_TOP.search(text)):
+        return Location(file, text.count("\n", 0, at.start()) + 1, 1)
+    return found
 
 
 def stem_of(file: str) -> str:
@@ -144,7 +158,11 @@ def _read_file(
     problems: list[Diagnostic],
 ) -> Iterable[RecordTest]:
     try:
-        source = rendered_source(read_text(path, file), file, values)
+        text = read_text(path, file)
+        if _place_of_a_spec(text, file) is not None:
+            # Told where specs are read
+            return []
+        source = rendered_source(text, file, values)
     except Invalid as invalid:
         problems.extend(invalid.diagnostics)
         return []

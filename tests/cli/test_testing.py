@@ -111,7 +111,7 @@ def test_a_test_that_fails(project: Command) -> None:
         ),
         ("orders.test.yaml", "records: [\n", "file.syntax]: connectors/orders.test.yaml:2:1"),
         ("other.test.yaml", TESTS, "test.no-spec]: connectors/other.test.yaml:1:1"),
-        ("other.test.yaml", spec(), "spec.named-as-test]: connectors/other.test.yaml:2:1"),
+        ("other.test.yaml", spec(), "spec.named-as-test]: connectors/other.test.yaml:1:1"),
     ],
 )
 def test_input_that_is_not_valid(project: Command, name: str, text: str, told: str) -> None:
@@ -120,6 +120,7 @@ def test_input_that_is_not_valid(project: Command, name: str, text: str, told: s
         done = project(verb)
         assert done.returncode == 2
         assert told in done.stderr
+        assert done.stderr.count("error[") == 1
 
 
 def test_a_java_class_is_named_at_its_line(project: Command) -> None:
@@ -251,6 +252,24 @@ def test_against_a_git_ref(committed: Command) -> None:
     assert "4111" not in comment + told + done.stdout + done.stderr
 
 
+def test_a_ref_of_long_ago_and_a_new_connector(committed: Command) -> None:
+    committed.write("connectors/orders.yaml", spec(exclude="id"))
+    committed.write("connectors/orders.test.yaml", TESTS)
+    git(committed.folder, "commit", "-qam", "two")
+    words = ("test", "orders", "--records", "records.jsonl", "--against")
+    assert "all 2 records come out the same" in committed(*words, "HEAD").stdout
+    assert "value.card (2)" in committed(*words, "HEAD~1").stdout
+
+    # Without a name: connectors that cannot be compared are told, and those that are the same not
+    committed.write("connectors/new.yaml", spec().replace("name: orders", "name: new"))
+    done = committed("test", "--against", "HEAD")
+    assert done.returncode == 0
+    assert done.stderr == "new: not compared: new has no earlier config to compare with\n"
+    assert "- <code>new</code>: not compared: " in (
+        committed("test", "--against", "HEAD", "--markdown").stdout
+    )
+
+
 def test_records_that_fail_and_did_not_are_a_failure(committed: Command) -> None:
     committed.write("connectors/orders.yaml", spec(amount="int8"))
     committed.write("records.jsonl", '{"value": {"amount": "1000"}}\n')
@@ -307,6 +326,11 @@ def test_the_last_records_of_a_topic(connect: Command, broker: BrokerAddress, un
         (f"{unique}-1@0", "failed"),
     ]
     assert records[2]["given"]["key"] == "base64:/w=="
+
+    matching = spec(topic=unique).replace("topics: ", "topics.regex: .*")
+    connect.write("connectors/orders.yaml", matching)
+    done = connect("test", "orders", "--last", "2")
+    assert done.stdout == "orders: 1 delivered, 0 dropped, 1 failed\n"
 
     # What is live has no transformations yet
     connect.write("connectors/orders.yaml", spec(topic=unique).partition("  transforms:")[0])

@@ -109,8 +109,32 @@ def test_a_spec_named_like_a_test_is_never_ignored(tmp_path: Path) -> None:
     (problem,) = caught.value.diagnostics
     assert (problem.code, str(problem.where)) == (
         "spec.named-as-test",
-        "connectors/orders.test.yaml:3:1",
+        "connectors/orders.test.yaml:2:1",
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{"name": "a", "config": {"connector.class": "X"}}', 1),
+        ("# no spec yet\n---\n{config: {connector.class: X}}\n", 3),
+        ("{% for n in names %}\nname: {{ n }}\nconfig: {connector.class: X}\n{% endfor %}\n", 2),
+        ('"connector.class": X\n', 1),
+    ],
+)
+def test_a_spec_is_recognized_however_it_is_written(tmp_path: Path, text: str, line: int) -> None:
+    write(tmp_path, "connectors/orders.test.yaml", text)
+    with pytest.raises(Invalid) as caught:
+        load_specs(project(tmp_path))
+    found = [(each.code, getattr(each.where, "line", 0)) for each in caught.value.diagnostics]
+    assert found == [("spec.named-as-test", line)]
+
+
+def test_tests_are_no_specs_whatever_their_records_hold(tmp_path: Path) -> None:
+    write(tmp_path, "connectors/a.yaml", SPEC.format("a"))
+    text = "records: [{name: a, input: {value: {config: 1, name: 2}}, dropped: true}]\n"
+    write(tmp_path, "connectors/a.test.yaml", text)
+    assert len(loaded(tmp_path)) == 1
 
 
 def test_every_mistake_has_its_place(tmp_path: Path) -> None:
