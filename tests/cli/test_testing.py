@@ -106,7 +106,7 @@ def test_a_test_that_fails(project: Command) -> None:
     [
         (
             "orders.test.yaml",
-            "records: [{name: a}]\n",
+            "records: [{name: a, dropped: true}]\n",
             "test.missing-field]: connectors/orders.tes",
         ),
         ("orders.test.yaml", "records: [\n", "file.syntax]: connectors/orders.test.yaml:2:1"),
