@@ -142,7 +142,7 @@ def test_bad_messages_go_to_the_dead_letter_queue(cluster: Any, topic: Any, inst
         "org.apache.kafka.connect.errors.DataException",
     ]  # fmt: skip
     assert values[8].startswith("Converting byte[] to Kafka Connect data failed due to")
-    assert values[8] in values[9]
+    assert values[8].strip() in values[9]
 
 
 def test_the_message_that_fails_the_task_is_a_dead_letter_too(
