@@ -119,6 +119,7 @@ def test_with_a_runtime_up(delivered: Delivered) -> None:
     delivered.check(2, wanted)
 
 
+@pytest.mark.long
 def test_with_no_runtime(delivered: Delivered) -> None:
     """The apply leads by itself, and the next runtime runs what it wrote."""
     rig = delivered.rig

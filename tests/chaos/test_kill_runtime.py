@@ -182,6 +182,7 @@ def test_during_a_stop(load: Load, tree: bool, record_property: Record) -> None:
     load.rig.assert_nothing_to_do()
 
 
+@pytest.mark.long
 def test_right_after_a_create(load: Load, record_property: Record) -> None:
     """The connector's config is in the topic, and no attempt at its tasks."""
     config = Tail(load.up.kafka, load.rig.topics.config)

@@ -62,6 +62,7 @@ def test_killed_driver_leaves_nobody_and_the_next_up_adopts_its_kafka(
     bystander.wait()
 
 
+@pytest.mark.long
 def test_killed_kafka_comes_back_with_the_next_verb_and_stays(rig: Rig, unique: str) -> None:
     """The runtime goes on with it, and nothing is lost."""
     rig.no_specs()
