@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from support.lines import account, once, write_lines
 from support.processes import kill, of_session, process
 from support.rig import Ends, Rig, committed_lines
