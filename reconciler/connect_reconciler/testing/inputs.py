@@ -38,6 +38,10 @@ def default_topic(config: Mapping[str, str], kind: Kind) -> str | None:
 def message_of(given: RecordInput, topic: str | None, number: int) -> Message:
     """Returns the message of Kafka. Without an offset it gets `number`; without a timestamp, 0.
     Raises Invalid."""
+    if given.key_schema is not None or given.value_schema is not None:
+        what = "a record in Kafka is bytes, and has no schema beside them"
+        hint = "for JsonConverter with schemas, write value: {schema: ..., payload: ...}"
+        raise Invalid(Diagnostic("test.bad-value", what, given.where, hint=hint))
     timestamp = 0 if given.timestamp is None else given.timestamp
     return Message(
         topic=_topic(given, topic),

@@ -195,6 +195,12 @@ def test_records_that_are_not_valid(record: RecordInput, says: str) -> None:
     assert says in found.what
 
 
+def test_a_record_in_kafka_has_no_schema() -> None:
+    with pytest.raises(Invalid) as caught:
+        message_of(given(value=1, value_schema="int64"), "orders", 0)
+    assert caught.value.diagnostics[0].code == "test.bad-value"
+
+
 def test_a_record_without_a_topic() -> None:
     assert default_topic({"topics": "a"}, "sink") == "a"
     assert default_topic({"topics": "a, b"}, "sink") is None
