@@ -10,17 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
-from connect_runtime.server import Runtime
-from connect_runtime.worker_config import from_properties
 from oracle.comparing import ask, comparable, differences
 from oracle.exchanges import BODIES, CONFIGS, OFFSETS, READS, UNKNOWN, Exchange
+from oracle.our_worker import our_runtime
 from support.broker import BrokerAddress, create_topic
 from support.oracle import Oracle
 from support.wait import wait_until
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
-
-JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,7 @@ def sides(
     (folder / "in.txt").write_text("one\ntwo\n")
     topic, group = f"shapes-{oracle.group_id}", f"ours-{oracle.group_id}"
     create_topic(broker.bootstrap_servers, topic)
-    runtime = _runtime(broker, group, folder)
+    runtime = our_runtime(broker, group, folder)
     try:
         found = []
         for url, its_group in ((runtime.url, group), (oracle.url, oracle.group_id)):
@@ -63,25 +60,6 @@ def sides(
             side.client.close()
     finally:
         runtime.stop()
-
-
-def _runtime(broker: BrokerAddress, group: str, folder: Path) -> Runtime:
-    properties = {
-        "bootstrap.servers": broker.bootstrap_servers,
-        "group.id": group,
-        "key.converter": JSON_CONVERTER,
-        "value.converter": JSON_CONVERTER,
-        "listeners": "http://127.0.0.1:0",
-        "offset.flush.interval.ms": "1000",
-        "spark.master": "local[8]",
-    }
-    for kind in ("config", "offset", "status"):
-        properties[f"{kind}.storage.topic"] = f"{group}-{kind}"
-        properties[f"{kind}.storage.replication.factor"] = "1"
-    config, _ = from_properties(properties, data_folder=folder)
-    runtime = Runtime(config)
-    runtime.start()
-    return runtime
 
 
 def _create_connectors(client: httpx.Client, topic: str, folder: Path, group: str) -> None:

@@ -188,9 +188,11 @@ def test_more_fields_are_noticed_after_a_known_schema() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{", b"nope", b"'a'"])
 def test_what_is_no_json(data: bytes) -> None:
-    wanted = "Converting byte.. to Kafka Connect data failed due to serialization error"
-    with pytest.raises(DataError, match=wanted):
+    with pytest.raises(DataError) as raised:
         reading(converter(**PLAIN))([data])
+    text = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+    assert str(raised.value) == text
+    assert raised.value.__cause__ is not None
 
 
 @pytest.mark.parametrize(
