@@ -167,13 +167,16 @@ class _HealthCheck:
 
 
 def _over_rest(status: ConnectorStatus | None, before: ConnectorStatus | None) -> Observation:
-    """REST does not tell when a status was written; a failure that was there before is an old
-    one."""
+    """REST does not tell when a status was written. A failure that was there before is an old one;
+    a new one of a task that existed before may be of its old config."""
     if status is None:
         return Observation(None, 0)
-    then = failures(before)
-    old = {number for number, part in failures(status).items() if then.get(number) == part}
-    return Observation(status, max(status.tasks, default=-1) + 1, outdated=frozenset(old))
+    then, now = failures(before), failures(status)
+    old = {number for number, part in now.items() if then.get(number) == part}
+    existed = () if before is None else before.tasks
+    unsure = {number for number in existed if number in now and number not in then}
+    count = max(status.tasks, default=-1) + 1
+    return Observation(status, count, outdated=frozenset(old), unsure=frozenset(unsure))
 
 
 def _judged(report: ConnectorReport, state: Watch, executor: Executor) -> ConnectorReport:

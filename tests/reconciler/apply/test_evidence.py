@@ -470,18 +470,39 @@ class Late(FakeCluster):
 
 
 @pytest.mark.parametrize(
-    ("settle_s", "health"), [(10, Health.FAILED), (0, Health.RUNNING)], ids=["settle", "at once"]
+    ("settle_s", "health", "at_s"),
+    [(10, Health.FAILED, 18), (0, Health.RUNNING, 2)],
+    ids=["settle", "at once"],
 )
 def test_over_rest_alone_a_status_counts_only_after_a_while(
-    settle_s: float, health: Health
+    settle_s: float, health: Health, at_s: float
 ) -> None:
+    """A task that existed before failed after 8 s, perhaps still with its old config."""
     world = Applying(key=b"key", limits=Limits(settle_s=settle_s))
     world.kafka.create_topics()
     config = {"name": "a", "connector.class": "FileStreamSink", "topics": "t"}
     spec = DesiredConnector("a", config, Location("a.yaml", 1, 1))
     report = world.apply(desired_of(spec), cluster=Late(world, FAILED, 8))
     assert report.connectors[0].health is health
-    assert world.time.at < 9
+    assert at_s <= world.time.at < at_s + 1
+
+
+def test_over_rest_alone_a_task_that_fails_with_its_old_config_first_is_waited_for() -> None:
+    """The trap: a paused task is resumed before its new config is there, and fails once more."""
+
+    class Mended(Late):
+        def status(self, name: str) -> ConnectorStatus:
+            found = super().status(name)
+            if self.world.time.at < 2 or self.world.time.at >= 4:
+                return found
+            return replace(found, tasks={0: InstanceStatus(FAILED, "w", "old")})
+
+    world = Applying(key=b"key")
+    world.kafka.create_topics()
+    config = {"name": "a", "connector.class": "FileStreamSink", "topics": "t"}
+    spec = DesiredConnector("a", config, Location("a.yaml", 1, 1))
+    report = world.apply(desired_of(spec), cluster=Mended(world, RUNNING, 0))
+    assert report.connectors[0].health is Health.RUNNING
 
 
 def test_over_rest_alone_what_failed_before_counts_after_a_while() -> None:
