@@ -140,6 +140,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+@pytest.mark.long
 def test_a_closed_terminal_ends_the_runtime_and_its_kafka_in_order(project: Command) -> None:
     data = project.folder / ".connect"
     terminal, its_end = pty.openpty()

@@ -81,6 +81,7 @@ def test_a_killed_jvm_loses_what_ran_once_and_is_replaced(
     assert launcher.active == 0
 
 
+@pytest.mark.long
 def test_a_jvm_that_is_killed_while_idle_is_replaced(
     launcher: SparkLauncher, folder: Path, endings: Endings
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_stopped_context_is_replaced(
     runs_again(launcher, endings, 4)
 
 
+@pytest.mark.long
 def test_nobody_waits_for_a_frozen_jvm_and_it_is_replaced(
     launcher: SparkLauncher, folder: Path, endings: Endings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +128,7 @@ def test_nobody_waits_for_a_frozen_jvm_and_it_is_replaced(
     runs_again(launcher, endings, 6)
 
 
+@pytest.mark.long
 def test_a_frozen_process_is_killed(
     launcher: SparkLauncher, folder: Path, endings: Endings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +186,7 @@ def test_a_killed_python_worker_is_lost_and_its_siblings_go_on(
     wait_until(lambda: len(endings.told) == 3, what="all to end")
 
 
+@pytest.mark.long
 def test_a_first_start_that_fails_is_tried_again(
     tmp_path: Path, endings: Endings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,7 @@ def _cluster(where: str, folder: Path) -> AbstractContextManager[SparkCluster | 
     return nullcontext(None) if where == "local" else spark_cluster(folder)
 
 
+@pytest.mark.long
 def test_a_key_file_on_each_node_is_used_instead(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(new_key())
