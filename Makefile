@@ -6,7 +6,7 @@ LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --upgrade --no
 BIN := .venv/bin
 # Tests wait for processes more than they compute, so there may be more workers than cores. Those
 # that kill at observed moments come after the others: a busy machine makes the moments hard to meet.
-WORKERS ?= 5
+WORKERS ?= 4
 CHAOS_WORKERS ?= 2
 # Files in the order that tests/support/shared.py gives them
 ORDER := --dist loadfile --no-loadscope-reorder

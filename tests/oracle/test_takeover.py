@@ -10,6 +10,7 @@ import pytest
 
 from connect_runtime import joining
 from connect_runtime.joining import find_cluster
+from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.election import ApacheGroup, Election, find_leader
 from connect_runtime.worker_config import WorkerConfig, from_properties
 from support.broker import BrokerAddress
@@ -66,6 +67,12 @@ def test_workers_that_live_are_refused(
     worker: Oracle, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(joining, "_SESSION_S", 2.0)
+    kafka = admin(config.client)
+    # one that had too little time for its heartbeats joins again
+    wait_until(
+        lambda: any(group.members for group in kafka.list_groups(config.group_id, timeout=10)),
+        what="the worker in its group",
+    )
     with pytest.raises(ApacheGroup, match="A Kafka Connect cluster of Apache's workers uses this"):
         find_cluster(config)
     assert worker.answers()

@@ -286,7 +286,8 @@ def _is_empty(client: AdminClient, group: str) -> bool:
         found = client.list_groups(group, timeout=_REQUEST_S)
     except KafkaException as exception:
         raise as_failure(error_of(exception), "The group cannot be read", group) from None
-    return all(each.error is None and not each.members for each in found)
+    # a group that is not listed is not known to be empty
+    return bool(found) and all(each.error is None and not each.members for each in found)
 
 
 def _apache_group(group: str) -> ApacheGroup:
