@@ -1,11 +1,12 @@
-"""Commits open records while a poll takes long.
+"""Commits open records while the next ones are polled and prepared.
 
-Quick polls share a transaction, so one may be open when the next poll starts, and that poll may
-take any time. If the transaction stayed open, readers would wait for its records, and a poll longer
-than `transaction.timeout.ms` would make Kafka abort it, on every attempt.
+Quick polls share a transaction, so one may be open when the next poll starts. That poll may take
+any time, and so may preparing its records: transformations and converters, which are retried for
+`errors.retry.timeout`. If the transaction stayed open, readers would wait for its records, and after
+`transaction.timeout.ms` Kafka would abort it, on every attempt.
 
-Only the task's own thread calls the task: this thread calls only the writer. A poll that returns
-meanwhile waits for the commit to end.
+Only the task's own thread calls the task: this thread calls only the writer. What ends meanwhile
+waits for the commit to end.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class CommitTimer:
         self._busy.acquire()
 
     @contextmanager
-    def polling(self) -> Iterator[None]:
-        """Lets the thread commit while the block runs. Raises its commit's error, even if the block
-        raises another: the writer must no longer be used."""
+    def may_commit(self) -> Iterator[None]:
+        """Lets the thread commit while the block runs, which must not use the writer. Raises its
+        commit's error, even if the block raises another: the writer must no longer be used."""
         if not self._writer.open or self._boundary.commit_at(self._writer) is None:
             yield
             return
@@ -53,7 +54,7 @@ class CommitTimer:
                 raise self._error
 
     def close(self) -> None:
-        """Ends the thread. Called from the task's thread, outside `polling`."""
+        """Ends the thread. Called from the task's thread, outside `may_commit`."""
         self._closed.set()
         self._open.set()
         self._busy.release()

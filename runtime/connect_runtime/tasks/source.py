@@ -168,7 +168,7 @@ class _Loop:
         self._ask_every_s = client_properties.flush_interval_ms(launch) / 1000
         self._next_asking = time.monotonic() + self._ask_every_s
         self._boundary = boundary_of(launch, asked=self._asks)
-        self._timer = CommitTimer(writer, self._boundary, self._commit_during_poll)
+        self._timer = CommitTimer(writer, self._boundary, self._commit_meanwhile)
         self._state: State | None = None
         self._started = False
         self._poll_found = True
@@ -238,7 +238,7 @@ class _Loop:
         if self._state is not State.RUNNING:
             self._say(State.RUNNING)
         polled = self._poll()
-        self._uncommitted.tell()  # a commit during the poll calls no hooks
+        self._uncommitted.tell()  # a commit meanwhile calls no hooks
         self._poll_found = bool(polled)
         boundary = self._boundary
         try:
@@ -262,7 +262,7 @@ class _Loop:
     def _poll(self) -> Polled:
         before = time.monotonic()
         try:
-            with self._timer.polling():
+            with self._timer.may_commit():
                 return self._task.poll() or ()
         except RetriableError as error:
             _log.warning("Task %s polls again later: %s", self._launch.id, self._text(error))
@@ -284,7 +284,9 @@ class _Loop:
     def _send(self, polled: Polled) -> None:
         """Sends what the chain leaves. What it drops counts like the rest: its offsets are
         committed, and the task is told of it."""
-        for sending in self._outbound.sendings(polled):
+        with self._timer.may_commit():  # a record may be tried again for any time
+            sendings = self._outbound.sendings(polled)
+        for sending in sendings:
             self._topics.prepare(sending.topic)
             self._writer.send(sending.topic, sending.messages, sending.partition)
             self._uncommitted.topics.add(sending.topic)
@@ -318,8 +320,8 @@ class _Loop:
         self._write(asked=asked, limit_s=limit_s)
         self._uncommitted.tell()
 
-    def _commit_during_poll(self) -> None:
-        """Commits without calling the task, which is busy."""
+    def _commit_meanwhile(self) -> None:
+        """Commits without calling the task: it is busy, or its thread is."""
         self._write(asked=False)
 
     def _write(self, *, asked: bool, limit_s: float | None = None) -> None:

@@ -113,6 +113,43 @@ def test_quick_polls_do_not_wait_for_a_slow_one(cluster: Any, run: Any) -> None:
     assert cluster.newest(cluster.topics.offsets) == {'["src",{"p":1}]': {"n": 60}}
 
 
+def test_records_do_not_wait_for_one_that_is_tried_again(cluster: Any, run: Any) -> None:
+    """Longer than a transaction may last: the first one's would expire, on every attempt."""
+    shown, tried = threading.Event(), []
+
+    class Busy:
+        """Cannot be converted before the first record is shown, nor for three seconds."""
+
+        def __str__(self) -> str:
+            tried.append(time.monotonic())
+            if not shown.is_set() or tried[-1] < tried[0] + 3:
+                raise RetriableError("busy")
+            return "1"
+
+    def poll(self: Any) -> Any:
+        values: list[Any] = ["0"] if self.next == 0 else [Busy()] if self.next == 1 else []
+        if not values:
+            return Numbers.poll(self)
+        self.next += 1
+        return SourceBatch(self.topic, {"p": 1}, values, source_offset={"n": self.next})
+
+    running = run(
+        numbers(poll=poll, last=2),
+        **{
+            "producer.override.transaction.timeout.ms": "2000",
+            "errors.retry.timeout": "-1",
+            "errors.retry.delay.max.ms": "200",
+        },
+    )
+    wait_until(sent(cluster, 1), what="the first record")
+    shown.set()
+    wait_until(sent(cluster, 2), what="the other")
+
+    assert tried[-1] > tried[0] + 3
+    assert not running.outcomes
+    assert in_order(cluster.values())
+
+
 def test_a_task_that_is_asked_before_commits_shares_no_transaction_with_a_slow_poll(
     cluster: Any, run: Any
 ) -> None:
