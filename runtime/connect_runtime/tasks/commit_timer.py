@@ -2,7 +2,7 @@
 
 Quick polls share a transaction, so one may be open when the next poll starts. That poll may take
 any time, and so may preparing its records: transformations and converters, which are retried for
-`errors.retry.timeout`. If the transaction stayed open, readers would wait for its records, and after
+`errors.retry.timeout`. If the transaction stayed open, readers would wait for its records. After
 `transaction.timeout.ms` Kafka would abort it, on every attempt.
 
 Only the task's own thread calls the task: this thread calls only the writer. What ends meanwhile
