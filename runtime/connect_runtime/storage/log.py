@@ -48,6 +48,11 @@ class WriteRefused(WriteFailed):
     fails too."""
 
 
+class OffsetsNotWritten(WriteFailed):
+    """A standalone worker's offset file cannot be written: it is as before, and the write may be
+    retried."""
+
+
 class WriteInDoubt(WriteFailed):
     """Kafka did not report whether the transaction was committed. The next writer of the same
     transactional id settles it: open that writer, then read to the end."""

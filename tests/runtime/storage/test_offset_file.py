@@ -1,0 +1,192 @@
+"""The offset file of a standalone worker: never lost, never overwritten unread."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.storage.log import OffsetsNotWritten
+from connect_runtime.storage.offset_file import OffsetFile
+from connect_runtime.storage.serialized_map import decode, encode
+from connect_specs.diagnostics import Failed
+
+KEY, OTHER = b'["c",{"p":1}]', b'["d",{"p":1}]'
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "connect.offsets"
+
+
+def read(path: Path) -> dict[bytes | None, bytes | None]:
+    return decode(path.read_bytes())
+
+
+def code(caught: pytest.ExceptionInfo[Failed]) -> str:
+    return caught.value.diagnostics[0].code
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_missing_or_empty_file_holds_no_offsets(path: Path, there: bool) -> None:
+    if there:
+        path.touch()
+    file = OffsetFile.open(path)
+    assert file.entries == {}
+    file.write({KEY: b"{}"})
+    assert read(path) == {KEY: b"{}"}
+    file.close()
+
+
+def test_changes_are_applied_to_what_is_there(path: Path) -> None:
+    path.write_bytes(encode({KEY: b"1", OTHER: b"2", b"foreign": b"3", b"gone": None}))
+    file = OffsetFile.open(path)
+    assert file.write({KEY: b"4", OTHER: None}) == {KEY: b"4", b"foreign": b"3"}
+    assert read(path) == file.entries == {KEY: b"4", b"foreign": b"3"}
+    file.close()
+
+
+def test_mode_and_links_stay(path: Path, tmp_path: Path) -> None:
+    path.write_bytes(encode({}))
+    path.chmod(0o640)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    file = OffsetFile.open(link)
+    file.write({KEY: b"1"})
+    assert link.is_symlink()
+    assert read(path) == {KEY: b"1"}
+    assert path.stat().st_mode & 0o777 == 0o640
+    with pytest.raises(Failed) as caught:
+        OffsetFile.open(path)
+    assert code(caught) == "offsets.file-in-use"
+    file.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"name=x\n", encode({KEY: b"1"})[:-1], encode({KEY: b"1"}) + b"x", b"\xac\xed"]
+)
+def test_unknown_content_is_refused_and_left(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(Failed) as caught:
+        OffsetFile.open(path)
+    assert code(caught) == "offsets.file-unknown"
+    assert path.read_bytes() == content
+    # the lock was released
+    path.write_bytes(b"")
+    OffsetFile.open(path).close()
+
+
+def test_what_is_no_file_is_refused(path: Path, tmp_path: Path) -> None:
+    os.mkfifo(path)
+    for wrong in (path, tmp_path, tmp_path / "missing" / "file"):
+        with pytest.raises(Failed) as caught:
+            OffsetFile.open(wrong)
+        assert code(caught) == "offsets.file-unreadable"
+
+
+def test_a_file_in_use_is_refused_and_names_the_process(path: Path) -> None:
+    file = OffsetFile.open(path)
+    with pytest.raises(Failed) as caught:
+        OffsetFile.open(path)
+    assert code(caught) == "offsets.file-in-use"
+    assert f"process {os.getpid()} " in caught.value.diagnostics[0].why
+    file.close()
+    OffsetFile.open(path).close()
+
+
+def test_a_file_that_another_program_changed_is_not_overwritten(path: Path) -> None:
+    file = OffsetFile.open(path)
+    file.write({KEY: b"1"})
+    theirs = encode({KEY: b"theirs"})
+    path.write_bytes(theirs)
+    with pytest.raises(OffsetsNotWritten) as caught:
+        file.write({KEY: b"2"})
+    assert code(caught) == "offsets.file-changed"
+    assert path.read_bytes() == theirs
+    assert file.entries == {KEY: b"1"}
+    file.close()
+
+
+def test_a_file_that_was_removed_is_written_again(path: Path) -> None:
+    file = OffsetFile.open(path)
+    file.write({KEY: b"1"})
+    path.unlink()
+    file.write({OTHER: b"2"})
+    assert read(path) == {KEY: b"1", OTHER: b"2"}
+    file.close()
+
+
+def _limited(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """No file may grow; the kernel says so at the write, as for a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def _no_space(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """The data does not get to the disk."""
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    return monkeypatch.undo
+
+
+@pytest.mark.parametrize("fault", [_limited, _no_space])
+def test_a_full_disk_leaves_the_file_as_it_was(
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Callable[[pytest.MonkeyPatch], Callable[[], None]],
+) -> None:
+    file = OffsetFile.open(path)
+    file.write({KEY: b"1"})
+    before = path.read_bytes()
+
+    end = fault(monkeypatch)
+    try:
+        with pytest.raises(OffsetsNotWritten) as caught:
+            file.write({KEY: b"2"})
+    finally:
+        end()
+    assert code(caught) == "offsets.file-not-written"
+    assert path.read_bytes() == before
+    assert file.entries == {KEY: b"1"}
+    assert file.problem is not None
+    assert str(path) in file.problem
+    assert [each.name for each in path.parent.iterdir() if each.name.endswith(".new")] == []
+
+    file.write({OTHER: b"3"})
+    assert file.problem is None
+    assert read(path) == {KEY: b"1", OTHER: b"3"}
+    file.close()
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from connect_runtime.storage.offset_file import OffsetFile
+file = OffsetFile.open(Path(sys.argv[1]))
+Path.replace = lambda self, target: os.kill(os.getpid(), signal.SIGKILL)
+file.write({b'["c",{"p":1}]': b"2"})
+"""
+
+
+def test_a_kill_between_write_and_rename_leaves_the_old_file(path: Path) -> None:
+    path.write_bytes(encode({KEY: b"1"}))
+    done = subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert path.with_name("connect.offsets.new").exists()
+
+    file = OffsetFile.open(path)
+    assert file.entries == {KEY: b"1"}
+    file.write({KEY: b"3"})
+    assert read(path) == {KEY: b"3"}
+    file.close()
