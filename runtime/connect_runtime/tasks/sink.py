@@ -269,23 +269,35 @@ class _Loop:
     # offsets
 
     def _commit(self) -> None:
-        """Lets the task flush, and commits the offsets that it allows."""
+        """Lets the task flush, and commits the offsets that it allows. What it cannot flush is
+        read again."""
         current = self._current(self._offsets.assigned)
         if not current:
             return
-        if not self._errors.all_kept(self._patience_s):
-            _log.warning("Task %s commits no offsets: %s", self._launch.id, _REPORTS_WAIT)
-            return
-        try:
-            allowed = self._task.pre_commit(current)
-        except Exception as error:
-            why = self._text(error)
-            _log.warning("Task %s reads again what it could not flush: %s", self._launch.id, why)
+        allowed = self._flush(current)
+        if allowed is None:
             self._drop_pending(self._offsets.assigned)
             self._deliver_again(self._offsets.assigned)
             self._kafka.seek(self._take_rewinds(self._offsets.assigned))
-            return
-        self._send(self._offsets.committable(current, allowed))
+        elif self._reports_kept():
+            self._send(self._offsets.committable(current, allowed))
+
+    def _flush(self, current: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int] | None:
+        """Returns the offsets that the task allows to commit, or None if it could not flush."""
+        try:
+            return self._task.pre_commit(current)
+        except Exception as error:
+            why = self._text(error)
+            _log.warning("Task %s could not flush, and reads again: %s", self._launch.id, why)
+            return None
+
+    def _reports_kept(self) -> bool:
+        """Whether offsets may be committed: Kafka has all reports, also those of the flush. Raises
+        ConnectorError if Kafka refused one."""
+        kept = self._errors.all_kept(self._patience_s)
+        if not kept:
+            _log.warning("Task %s commits no offsets: %s", self._launch.id, _REPORTS_WAIT)
+        return kept
 
     def _current(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns what the task got of these partitions, up to where it requested a rewind."""
@@ -353,7 +365,8 @@ class _Loop:
         self._drop_pending(partitions)
 
     def _give_up(self, partitions: list[TopicPartition], *, commit: bool) -> None:
-        """Flushes, closes and commits revoked partitions. Raises what `close` raises.
+        """Flushes, closes and commits revoked partitions. Raises what `close` raises, and
+        ConnectorError if Kafka refused a report.
 
         After a failed flush the records are redelivered: to the next owner, and the other
         partitions' here. Flushed offsets are safe, so they are committed even if `close` raises.
@@ -362,19 +375,16 @@ class _Loop:
         allowed: Mapping[TopicPartition, int] = {}
         try:
             if commit and current:
-                flushed = self._task.pre_commit(current)
-                if not self._errors.all_kept(self._patience_s):
-                    raise ConnectorError(_REPORTS_WAIT)
-                allowed = flushed
-        except Exception as error:
-            why = self._text(error)
-            _log.warning("Task %s could not flush what it gives up: %s", self._launch.id, why)
-            # it may have dropped what it holds of the other partitions, too
-            self._deliver_again(self._offsets.assigned.difference(partitions))
-        try:
-            self._task.close(partitions)
+                flushed = self._flush(current)
+                if flushed is None:  # it may have dropped records of other partitions, too
+                    self._deliver_again(self._offsets.assigned.difference(partitions))
+                elif self._reports_kept():
+                    allowed = flushed
         finally:
-            self._send(self._offsets.committable(current, allowed))
+            try:
+                self._task.close(partitions)
+            finally:
+                self._send(self._offsets.committable(current, allowed))
 
     # the end
 

@@ -20,6 +20,7 @@ from connect_runtime.api import (
     SinkTask,
     SourceRecord,
     SourceTask,
+    TopicPartition,
 )
 from connect_runtime.errors.dead_letters import DeadLetterQueue
 from connect_runtime.storage.snapshots import TaskId
@@ -343,22 +344,46 @@ class Busy:
         raise RetriableError("busy")
 
 
+class Flushing(Collecting):
+    """Reports what its target refuses only when it flushes."""
+
+    def refuse(self, record: Any) -> None:
+        self.refused.append(record)
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        while self.refused:
+            super().refuse(self.refused.pop())
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.refused: list[Any] = []
+
+
+@pytest.mark.parametrize("task", [Collecting, Flushing])
 def test_offsets_wait_for_reports(
-    cluster: Any, topic: Any, install: Any, monkeypatch: pytest.MonkeyPatch
+    cluster: Any, topic: Any, install: Any, monkeypatch: pytest.MonkeyPatch, task: type[Collecting]
 ) -> None:
+    """Also for those that the task makes when it flushes for these offsets."""
     topic(1)
-    produce(cluster.bootstrap_servers, cluster.data, [(None, b"1"), (None, b"{")])
+    produce(cluster.bootstrap_servers, cluster.data, [(None, b"1"), (None, b"2")])
     asked: list[float] = []
     kept: list[bool] = []
+    reported: list[Any] = []
+    report = DeadLetterQueue.report
 
     def wait(self: Any, timeout_s: float) -> bool:
         asked.append(timeout_s)
-        return bool(kept)
+        return bool(kept) or not reported
+
+    def reporting(self: Any, failure: Any) -> Future[None]:
+        reported.append(failure)
+        return report(self, failure)
+
+    monkeypatch.setattr(DeadLetterQueue, "report", reporting)
 
     monkeypatch.setattr(DeadLetterQueue, "wait", wait)
     cluster.worker["offset.flush.interval.ms"] = "100"
-    task = collecting()
-    running = started(cluster, install, task, **sink(cluster), **TOLERANT, **dead_letters(cluster))
+    made = type("Task", (task,), {"values": [], "reports": [], "refuses": (2,)})
+    running = started(cluster, install, made, **sink(cluster), **TOLERANT, **dead_letters(cluster))
     wait_until(lambda: len(asked) >= 3, what="some commits")
     assert committed(cluster) < 0
     kept.append(True)
