@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from confluent_kafka import KafkaError
@@ -77,7 +78,6 @@ class _Loop:
         self._pending: PutBatch | None = None
         self._put_again = 0.0  # when to retry the pending batch
         self._held: set[TopicPartition] = set()  # paused by the task itself
-        self._rewinds: dict[TopicPartition, int] = {}
         self._timeout_s: float | None = None
         self._interval_s = int(launch.worker.get("offset.flush.interval.ms") or 60_000) / 1000
         self._patience_s = int(launch.worker.get("offset.flush.timeout.ms") or 5_000) / 1000
@@ -94,7 +94,7 @@ class _Loop:
         return frozenset(self._offsets.assigned)
 
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self._rewinds.update(offsets)
+        self._offsets.ask(offsets)
 
     def timeout(self, timeout_ms: int) -> None:
         self._timeout_s = timeout_ms / 1000
@@ -192,8 +192,8 @@ class _Loop:
     def _once(self) -> None:
         """Commits if it is time, reads, and puts."""
         if self._pending is None:  # else the retried batch would come after them
-            self._kafka.seek(self._take_rewinds(self._offsets.assigned))
-            self._rewinds.clear()
+            self._kafka.seek(self._offsets.take_rewinds(self._offsets.assigned))
+            self._offsets.forget_rewinds()
         now = time.monotonic()
         if self._offsets.is_overdue(now, self._patience_s):
             _log.warning("Task %s waits no longer for its offset commit", self._launch.id)
@@ -203,10 +203,11 @@ class _Loop:
         delivery = self._kafka.read(self._read_s())
         if delivery.messages:
             self._note_topics(delivery)
-        try:
-            ready = PutBatch(self._decoder.batch(delivery.messages), delivery.positions)
-        except RetriesEnded:  # what was read is not delivered, so it will be read again
-            return
+        with suppress(RetriesEnded):  # what was read is not delivered, so it will be read again
+            self._deliver(delivery)
+
+    def _deliver(self, delivery: Delivery) -> None:
+        ready = PutBatch(self._decoder.batch(delivery.messages), delivery.positions)
         if self._pending is None:
             self._put(ready)
             return
@@ -271,14 +272,14 @@ class _Loop:
     def _commit(self) -> None:
         """Lets the task flush, and commits the offsets that it allows. What it cannot flush is
         read again."""
-        current = self._current(self._offsets.assigned)
+        current = self._offsets.current(self._offsets.assigned)
         if not current:
             return
         allowed = self._flush(current)
         if allowed is None:
             self._drop_pending(self._offsets.assigned)
-            self._deliver_again(self._offsets.assigned)
-            self._kafka.seek(self._take_rewinds(self._offsets.assigned))
+            self._offsets.rewind(self._offsets.assigned)
+            self._kafka.seek(self._offsets.take_rewinds(self._offsets.assigned))
         elif self._reports_kept():
             self._send(self._offsets.committable(current, allowed))
 
@@ -299,11 +300,6 @@ class _Loop:
             _log.warning("Task %s commits no offsets: %s", self._launch.id, _REPORTS_WAIT)
         return kept
 
-    def _current(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns what the task got of these partitions, up to where it requested a rewind."""
-        delivered = self._offsets.current(partitions)
-        return {p: min(offset, self._rewinds.get(p, offset)) for p, offset in delivered.items()}
-
     def _send(self, offsets: Mapping[TopicPartition, int]) -> None:
         if offsets:
             self._offsets.sent(offsets, time.monotonic())
@@ -320,26 +316,13 @@ class _Loop:
             why = reason(error)
             _log.warning("Task %s could not commit its offsets: %s", self._launch.id, why)
 
-    def _deliver_again(self, partitions: Iterable[TopicPartition]) -> None:
-        """Rewinds partitions to their bases, or further back if the task requests it."""
-        for partition, base in self._offsets.base(partitions).items():
-            self._rewinds[partition] = min(base, self._rewinds.get(partition, base))
-
-    def _take_rewinds(self, of: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns where to read on after the task requested a rewind or could not flush."""
-        asked = {p: offset for p, offset in self._rewinds.items() if p in of}
-        for partition in asked:
-            del self._rewinds[partition]
-        self._offsets.move(asked)
-        return asked
-
     # rebalances, called from within read
 
     def _on_gained(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
         starts = self._kafka.starts(partitions)
         self._offsets.gain(starts)
         self._task.open(partitions)
-        return starts | self._take_rewinds(partitions)
+        return starts | self._offsets.take_rewinds(partitions)
 
     def _on_settled(self, partitions: list[TopicPartition]) -> None:
         everything = self._state is State.PAUSED or self._pending is not None
@@ -360,8 +343,6 @@ class _Loop:
     def _drop(self, partitions: list[TopicPartition]) -> None:
         self._offsets.lose(partitions)
         self._held.difference_update(partitions)
-        for partition in partitions:
-            self._rewinds.pop(partition, None)
         self._drop_pending(partitions)
 
     def _give_up(self, partitions: list[TopicPartition], *, commit: bool) -> None:
@@ -371,13 +352,13 @@ class _Loop:
         After a failed flush the records are redelivered: to the next owner, and the other
         partitions' here. Flushed offsets are safe, so they are committed even if `close` raises.
         """
-        current = self._current(partitions)
+        current = self._offsets.current(partitions)
         allowed: Mapping[TopicPartition, int] = {}
         try:
             if commit and current:
                 flushed = self._flush(current)
                 if flushed is None:  # it may have dropped records of other partitions, too
-                    self._deliver_again(self._offsets.assigned.difference(partitions))
+                    self._offsets.rewind(self._offsets.assigned.difference(partitions))
                 elif self._reports_kept():
                     allowed = flushed
         finally:

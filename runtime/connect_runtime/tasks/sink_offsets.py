@@ -1,7 +1,9 @@
-"""Tracks a sink task's delivered and committed offsets, and where a rewind goes.
+"""Tracks a sink task's delivered and committed offsets, and its rewinds.
 
-Pure bookkeeping per partition. At most one commit is in flight; it is remembered until Kafka
-answers or it times out. Nothing is committed twice, and nothing beyond what was delivered.
+Pure bookkeeping per partition. A rewind is asked for by the task or follows a failed flush; it
+waits until the task can be given other records, and until then nothing beyond it is committed. At
+most one commit is in flight; it is remembered until Kafka answers or it times out. Nothing is
+committed twice, and nothing beyond what was delivered.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ class SinkOffsets:
         self._delivered: dict[TopicPartition, int] = {}
         self._base: dict[TopicPartition, int] = {}
         self._in_flight: dict[TopicPartition, int] = {}
+        self._rewinds: dict[TopicPartition, int] = {}
         self._sent_s = 0.0
 
     def gain(self, starts: Mapping[TopicPartition, int]) -> None:
@@ -38,7 +41,7 @@ class SinkOffsets:
         """Removes revoked partitions."""
         for partition in partitions:
             self.assigned.discard(partition)
-            for offsets in (self._delivered, self._base, self._in_flight):
+            for offsets in (self._delivered, self._base, self._in_flight, self._rewinds):
                 offsets.pop(partition, None)
 
     def deliver(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -49,7 +52,36 @@ class SinkOffsets:
         """Returns where a rewind of these partitions goes."""
         return {p: self._base[p] for p in of if p in self._base}
 
-    def move(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def current(self, of: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Returns the next offset after what was delivered, for these partitions; no further than
+        where a rewind goes."""
+        delivered = {p: self._delivered[p] for p in of if p in self._delivered}
+        return {p: min(offset, self._rewinds.get(p, offset)) for p, offset in delivered.items()}
+
+    # rewinds
+
+    def ask(self, rewinds: Mapping[TopicPartition, int]) -> None:
+        """Notes where the task wants to read on, also of partitions that it gets later."""
+        self._rewinds.update(rewinds)
+
+    def rewind(self, partitions: Iterable[TopicPartition]) -> None:
+        """Rewinds partitions to their bases, or further back if the task asked for it."""
+        for partition, base in self.base(partitions).items():
+            self._rewinds[partition] = min(base, self._rewinds.get(partition, base))
+
+    def take_rewinds(self, of: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Returns where to read on; done with that, the rewinds of these partitions."""
+        asked = {p: offset for p, offset in self._rewinds.items() if p in of}
+        for partition in asked:
+            del self._rewinds[partition]
+        self._move(asked)
+        return asked
+
+    def forget_rewinds(self) -> None:
+        """Drops rewinds of partitions that the task does not have."""
+        self._rewinds.clear()
+
+    def _move(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Sets where reading continues.
 
         These offsets become the base, unless something put after the base is not committed: then
@@ -64,10 +96,6 @@ class SinkOffsets:
                 base = offset
             self._base[partition], self._delivered[partition] = base, offset
             self._in_flight.pop(partition, None)
-
-    def current(self, of: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the next offset after what was delivered, for these partitions."""
-        return {p: self._delivered[p] for p in of if p in self._delivered}
 
     def committable(
         self, current: Mapping[TopicPartition, int], allowed: Mapping[TopicPartition, int]

@@ -259,7 +259,7 @@ class SinkModel(RuleBasedStateMachine):
         def ask(task: ModelTask) -> None:
             if partition in task.context.assignment:
                 at = max(0, self.kafka.next.get(partition, 0) - back)
-                at = min(at, self.loop._rewinds.get(partition, at))
+                at = min(at, self.loop._offsets._rewinds.get(partition, at))
                 task.context.offset({partition: at})
                 # what it had of them it no longer has
                 task.held -= {(partition, o) for o in self.kafka.logs[partition] if o >= at}

@@ -69,7 +69,8 @@ def test_a_late_answer_changes_nothing(offsets: SinkOffsets) -> None:
 
 def test_an_answer_after_a_rewind_does_not_move_the_base(offsets: SinkOffsets) -> None:
     offsets.sent({A: 10}, 0)
-    offsets.move({A: 5})
+    offsets.ask({A: 5})
+    offsets.take_rewinds([A])
     offsets.answered({A: 10}, {A})
     assert offsets.base([A]) == {A: 5}
 
@@ -84,9 +85,26 @@ def test_the_answer_for_a_partition_that_is_gone_is_ignored(offsets: SinkOffsets
 
 
 def test_going_on_elsewhere_keeps_the_base_of_what_is_not_committed(offsets: SinkOffsets) -> None:
-    offsets.move({A: 100, B: 100, FOREIGN: 100})
+    offsets.ask({A: 100, B: 100, FOREIGN: 100})
+    offsets.take_rewinds([A, B, FOREIGN])
     assert offsets.current([A, B, FOREIGN]) == {A: 100, B: 100}
     assert offsets.base([A, B]) == {A: 5, B: 100}
+
+
+def test_nothing_beyond_a_rewind_is_committed_before_it(offsets: SinkOffsets) -> None:
+    offsets.ask({A: 7})
+    assert offsets.current([A]) == {A: 7}
+    offsets.rewind([A])
+    assert offsets.current([A]) == {A: 5}
+    assert offsets.take_rewinds([A]) == {A: 5}
+    assert offsets.take_rewinds([A]) == {}
+
+
+def test_a_rewind_goes_with_its_partition(offsets: SinkOffsets) -> None:
+    offsets.ask({A: 7})
+    offsets.lose([A])
+    offsets.gain({A: 20})
+    assert offsets.take_rewinds([A]) == {}
 
 
 def test_pending_records_go_together_with_their_position() -> None:
