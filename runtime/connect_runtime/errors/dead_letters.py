@@ -6,6 +6,8 @@ those that the message has: a message that fails twice has two sets.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from connect_runtime.api import ConnectorError
+from connect_runtime.errors.handler import RetriesEnded, Wait
 from connect_runtime.errors.stages import Failure
 from connect_runtime.kafka.errors import reason
 
@@ -61,28 +64,38 @@ class _Sent(Future[None]):
     """Is done when Kafka has the message. Waiting for it serves the producer's callbacks: nothing
     else does while the task waits."""
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, wait: Callable[[Callable[[], bool], float], None]) -> None:
         super().__init__()
-        self._producer = producer
+        self._wait = wait
 
     def result(self, timeout: float | None = None) -> None:
-        if not self.done():
-            self._producer.flush(-1 if timeout is None else timeout)
+        """Waits. Raises TimeoutError after so many seconds, and RetriesEnded if the task is to
+        end."""
+        self._wait(self.done, math.inf if timeout is None else timeout)
         return super().result(0)
 
 
 class DeadLetterQueue:
-    """The queue of one sink task. Errors of Kafka are kept until `wait`."""
+    """The queue of one sink task. Errors of Kafka are kept until `wait`.
 
-    def __init__(self, topic: str, producer: Producer, context: Context | None) -> None:
+    `pause(0)` is False once the task is to end. Then nothing waits for room or for Kafka:
+    RetriesEnded is raised, and no offsets may be committed any more.
+    """
+
+    def __init__(
+        self, topic: str, producer: Producer, context: Context | None, pause: Wait
+    ) -> None:
         self._topic = topic
         self._producer = producer
         self._context = context
+        self._pause = pause
         self._failed: KafkaError | None = None
+        self._gave_up = False
 
     def report(self, failure: Failure) -> Future[None]:
-        """Sends the message. The result is done when Kafka has it, or has refused it."""
-        sent = _Sent(self._producer)
+        """Sends the message. The result is done when Kafka has it, or has refused it. Raises
+        RetriesEnded if there is no room for it and the task is to end."""
+        sent = _Sent(self._until)
 
         def delivered(error: KafkaError | None, _: Any) -> None:
             if error is None:
@@ -109,7 +122,7 @@ class DeadLetterQueue:
                 )
                 break
             except BufferError:  # as much as fits waits for Kafka
-                self._producer.poll(_ROOM_S)
+                self._serve()
             except KafkaException as error:
                 delivered(error.args[0], None)
                 break
@@ -121,17 +134,29 @@ class DeadLetterQueue:
         self._producer.poll(0)
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits until Kafka has everything. Returns whether it has. Raises ConnectorError if it
-        refused a message."""
-        left: int = self._producer.flush(timeout_s)
+        """Waits until Kafka has everything. Returns whether it has; never if a report was given up
+        because of a stop. Raises ConnectorError if it refused a message."""
+        left: int = self._producer.flush(0 if self._gave_up else timeout_s)
         if self._failed is not None:
             raise _refused(self._topic, self._failed)
-        return left == 0
+        return left == 0 and not self._gave_up
 
     def close(self) -> None:
         """Ends the producer; nothing may follow. An error's traceback may outlive the task and
         refer to this queue."""
         del self._producer
+
+    def _until(self, done: Callable[[], bool], timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not done() and time.monotonic() < deadline:
+            self._serve()
+
+    def _serve(self) -> None:
+        """Waits a moment for Kafka's answers. Raises RetriesEnded if the task is to end."""
+        self._producer.poll(_ROOM_S)
+        if not self._pause(0):
+            self._gave_up = True
+            raise RetriesEnded("The task is to end before Kafka has all reports")
 
 
 def _refused(topic: str, error: KafkaError) -> ConnectorError:

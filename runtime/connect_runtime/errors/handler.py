@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from connect_runtime.api import ConnectorError, RetriableError, SourceRecord
 from connect_runtime.errors.policy import ErrorPolicy
@@ -19,6 +19,8 @@ from connect_runtime.errors.stages import Failure, Stage
 from connect_runtime.errors.texts import where_text
 
 T = TypeVar("T")
+# Waits so many seconds, and returns False at once if the task is to end
+Wait: TypeAlias = Callable[[float], bool]
 
 _FIRST_DELAY_S: Final = 0.3
 
@@ -28,7 +30,8 @@ class RecordSkipped(Exception):
 
 
 class RetriesEnded(Exception):
-    """The task is to end while a record is tried again: leave the record as not processed."""
+    """The task is to end while a record is tried again, or while its report waits: leave the record
+    as not processed."""
 
 
 class Reporter(Protocol):
@@ -41,16 +44,13 @@ class Reporter(Protocol):
 
 
 class ErrorHandler:
-    """Belongs to one task.
-
-    `wait(seconds)` waits before a retry, and returns False if the task is to end meanwhile.
-    """
+    """Belongs to one task. `wait` is called before a retry."""
 
     def __init__(
         self,
         policy: ErrorPolicy | None = None,
         reporters: Sequence[Reporter] = (),
-        wait: Callable[[float], bool] | None = None,
+        wait: Wait | None = None,
     ) -> None:
         self._policy = policy or ErrorPolicy()
         self._reporters = reporters

@@ -32,7 +32,7 @@ class SinkErrors:
         reporters: list[Reporter] = []
         self._queue: DeadLetterQueue | None = None
         if policy.dead_letters is not None:
-            self._queue = _queue(launch, policy.dead_letters, text)
+            self._queue = _queue(launch, policy.dead_letters, text, wait)
             reporters.append(self._queue)
         if policy.logs:
             name = str(launch.id)
@@ -54,7 +54,7 @@ class SinkErrors:
 
     def close(self) -> None:
         """Waits a moment for reports, also for that of the record that failed the task. Raises
-        ConnectorError if one is not kept: it is lost unless its record is read again."""
+        ConnectorError if one is not kept: it is made again when its record is read again."""
         try:
             if not self.all_kept(_CLOSE_S):
                 raise ConnectorError("Kafka has not taken all of them")
@@ -63,7 +63,9 @@ class SinkErrors:
                 self._queue.close()
 
 
-def _queue(launch: TaskLaunch, letters: DeadLetters, text: ErrorTexts) -> DeadLetterQueue:
+def _queue(
+    launch: TaskLaunch, letters: DeadLetters, text: ErrorTexts, wait: RetryWait
+) -> DeadLetterQueue:
     properties = client_properties.dead_letter_producer(launch)
     settings = NewTopicSettings(1, letters.replication_factor, {})
     admin = client_properties.clients_of(launch, "sink").dead_letters_admin()
@@ -76,4 +78,4 @@ def _queue(launch: TaskLaunch, letters: DeadLetters, text: ErrorTexts) -> DeadLe
         ) from error
     context = Context(launch.id.connector, launch.id.task, text, text.trace)
     producer = clients.producer(properties, _QUEUE)
-    return DeadLetterQueue(letters.topic, producer, context if letters.with_context else None)
+    return DeadLetterQueue(letters.topic, producer, context if letters.with_context else None, wait)

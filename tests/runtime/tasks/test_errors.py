@@ -4,8 +4,10 @@ sources. Texts and headers are those of Apache Kafka Connect (KIP-298, KIP-610).
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.errors.dead_letters import DeadLetterQueue
 from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.tasks import sink_errors
 from connect_runtime.tasks.launch import Ended
 from support.broker import create_topic, produce, read_to_end
 from support.wait import wait_until
@@ -406,4 +409,56 @@ def test_a_report_that_kafka_refuses_fails_the_task(cluster: Any, topic: Any, in
 
     assert outcome.ended is Ended.FAILED
     assert f"Could not write to the dead letter queue {queue}" in (outcome.trace or "")
+    assert committed(cluster) < 0
+
+
+def waiting_for_the_report(self: Any, record: Any) -> None:
+    Collecting.refuse(self, record)
+    self.reports[-1].result()
+
+
+def swallowing(self: Any, record: Any) -> None:
+    with suppress(Exception):
+        Collecting.refuse(self, record)
+
+
+@pytest.mark.parametrize(
+    ("room", "refuse"),
+    [(1, None), (1, swallowing), (1000, waiting_for_the_report)],
+    ids=["conversion", "swallowed", "result"],
+)
+def test_a_stop_does_not_wait_for_reports(
+    cluster: Any,
+    topic: Any,
+    install: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    room: int,
+    refuse: Any,
+) -> None:
+    """The queue's Kafka does not answer: the first report waits, and there is room for one."""
+    topic(1)
+    value = b"{" if refuse is None else b"1"
+    produce(cluster.bootstrap_servers, cluster.data, [(None, value)] * 3)
+    monkeypatch.setitem(sink_errors._QUEUE, "queue.buffering.max.messages", room)
+    silent = {
+        "producer.override.bootstrap.servers": "127.0.0.1:1",
+        "admin.override.bootstrap.servers": cluster.bootstrap_servers,
+    }
+    more = {} if refuse is None else {"refuse": refuse}
+    task = collecting(refuses=(1,), **more)
+    waits: list[float] = []
+    serve = DeadLetterQueue._serve
+
+    def waiting(self: DeadLetterQueue) -> None:
+        waits.append(time.monotonic())
+        serve(self)
+
+    monkeypatch.setattr(DeadLetterQueue, "_serve", waiting)
+
+    running = started(
+        cluster, install, task, **sink(cluster), **TOLERANT, **dead_letters(cluster), **silent
+    )
+    wait_until(lambda: waits, what="the wait for Kafka")
+
+    assert stopped(cluster, running) is Ended.STOPPED
     assert committed(cluster) < 0
