@@ -15,7 +15,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from benchmarks import leader, workloads
+from benchmarks import latency, leader, workloads
 from benchmarks import worker as workers
 from benchmarks.project import Project
 from connect_runtime.kafka.embedded import EmbeddedBroker
@@ -59,6 +59,7 @@ def main() -> int:
                 _round(label, number, folder, broker.bootstrap_servers, options, figures)
         large = _large(folder / "large", broker.bootstrap_servers, options)
         starts = _starts(folder, broker.bootstrap_servers, options)
+        latencies = latency.measured(folder, broker.bootstrap_servers, options.rounds)
         idle = {n: leader.measured(broker.bootstrap_servers, n) for n in _IDLE}
     finally:
         broker.stop()
@@ -66,7 +67,9 @@ def main() -> int:
     table, reached = _table(figures, options.connectors)
     second, also_reached = _large_table(large, options.large)
     third, kept = _runtime_table(starts, idle, options)
-    table, reached = "\n\n".join((table, second, third)), reached and also_reached and kept
+    fourth, quick = latency.table(latencies)
+    table = "\n\n".join((table, fourth, second, third))
+    reached = reached and quick and also_reached and kept
     print(table)
     if not options.no_write:
         Path("docs/benchmarks.md").write_text(_page(table, options))

@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from benchmarks.worker import Worker, wait_for
 
 LINE = 100
-_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
-_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 _PATIENCE_S = 300.0
 
 
@@ -39,7 +39,7 @@ def make_topic(bootstrap: str, topic: str) -> None:
 def source_rate(worker: Worker, bootstrap: str, lines: Path, count: int, topic: str) -> float:
     """Records a second from the first append of an exactly-once file source to the last."""
     make_topic(bootstrap, topic)
-    config = {"connector.class": _SOURCE, "file": str(lines), "topic": topic, "tasks.max": "1"}
+    config = {"connector.class": SOURCE, "file": str(lines), "topic": topic, "tasks.max": "1"}
     worker.call("POST", "/connectors", {"name": topic, "config": config})
     admin = AdminClient({"bootstrap.servers": bootstrap})
     wait_for(lambda: _records(admin, topic) >= count, "the last record", _PATIENCE_S, 0.1)
@@ -52,7 +52,7 @@ def source_rate(worker: Worker, bootstrap: str, lines: Path, count: int, topic: 
 def sink_rate(worker: Worker, topic: str, count: int, name: str, file: Path) -> float:
     """Lines a second from the first bytes in the sink's file to the last."""
     config = {
-        "connector.class": _SINK,
+        "connector.class": SINK,
         "file": str(file),
         "topics": topic,
         "tasks.max": "1",
@@ -74,7 +74,7 @@ def start_many(worker: Worker, folder: Path, names: list[str], topic: str) -> fl
     file.write_text("one line\n")
 
     def create(name: str) -> None:
-        config = {"connector.class": _SOURCE, "file": str(file), "topic": topic, "tasks.max": "1"}
+        config = {"connector.class": SOURCE, "file": str(file), "topic": topic, "tasks.max": "1"}
         worker.call("POST", "/connectors", {"name": name, "config": config})
 
     def running() -> bool:
@@ -126,12 +126,12 @@ def fill_offsets(bootstrap: str, topic: str, count: int) -> None:
 
 def starts(worker: Worker, folder: Path, count: int, prefix: str) -> tuple[float, float]:
     """Seconds until `count` tasks run, and seconds of CPU that the worker's processes took."""
-    used = _cpu_s(worker.process.pid)
+    used = cpu_s(worker.process.pid)
     took = start_many(worker, folder, [f"{prefix}-{n}" for n in range(count)], prefix)
-    return took, _cpu_s(worker.process.pid) - used
+    return took, cpu_s(worker.process.pid) - used
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     """User and system time of a process and of all processes below it, in seconds."""
     parents: dict[int, int] = {}
     times: dict[int, float] = {}
