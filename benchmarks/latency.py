@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import worker as workers
-from benchmarks import workloads
+from benchmarks.lives import start_many
+from benchmarks.topics import make_topic
 from benchmarks.worker import Worker, wait_for
+from benchmarks.workloads import SINK, SOURCE
 
 _RATE = 100
 _LINES = 3_000
@@ -63,6 +65,7 @@ def measured(folder: Path, bootstrap: str, rounds: int) -> Latencies:
 def table(found: Latencies) -> tuple[str, bool]:
     """The table of the page, and whether each goal is reached."""
     lines = [
+        "## Latency\n",
         f"{_RATE} lines a second, one by one, through a topic from a file to a file:\n",
         "| what | unit | Apache 4.1.0 | connect | goal |",
         "| --- | --- | ---: | ---: | ---: |",
@@ -83,7 +86,7 @@ def _idle_share(worker: Worker, folder: Path, prefix: str) -> float:
     """Per cent of one core that one idle source takes."""
     without = _share(worker)
     names = [f"{prefix}-idle-{number}" for number in range(_IDLE)]
-    workloads.start_many(worker, folder, names, f"{prefix}-idle")
+    start_many(worker, folder, names, f"{prefix}-idle")
     with_sources = _share(worker)
     for name in names:
         worker.call("DELETE", f"/connectors/{name}")
@@ -93,9 +96,9 @@ def _idle_share(worker: Worker, folder: Path, prefix: str) -> float:
 
 def _share(worker: Worker) -> float:
     time.sleep(_SETTLED_S)
-    began, used = time.monotonic(), workloads.cpu_s(worker.process.pid)
+    began, used = time.monotonic(), worker.cpu_s()
     time.sleep(_IDLE_S)
-    return 100 * (workloads.cpu_s(worker.process.pid) - used) / (time.monotonic() - began)
+    return 100 * (worker.cpu_s() - used) / (time.monotonic() - began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +112,14 @@ class _Pipeline:
 
     def figures(self) -> dict[str, float]:
         """Milliseconds from the append to one file to the appearance in the other."""
-        workloads.make_topic(self.bootstrap, self.name)
+        make_topic(self.bootstrap, self.name)
         source, sink = self.folder / "in.txt", self.folder / "out.txt"
         source.touch()
         sink.touch()
-        self._start(f"{self.name}-source", workloads.SOURCE, file=str(source), topic=self.name)
+        self._start(f"{self.name}-source", SOURCE, file=str(source), topic=self.name)
         self._start(
             f"{self.name}-sink",
-            workloads.SINK,
+            SINK,
             file=str(sink),
             topics=self.name,
             **{"consumer.override.isolation.level": "read_committed"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -34,6 +35,7 @@ class Worker:
 
     label: str
     url: str
+    bootstrap: str
     process: subprocess.Popen[bytes]
     client: httpx.Client
 
@@ -56,6 +58,25 @@ class Worker:
         """All connectors' statuses in one request."""
         found = self.call("GET", "/connectors?expand=status")
         return {name: each["status"] for name, each in found.items()}
+
+    def cpu_s(self) -> float:
+        """User and system time of its process and of all processes below it, in seconds."""
+        parents: dict[int, int] = {}
+        times: dict[int, float] = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:  # it has ended
+                continue
+            number = int(stat.parent.name)
+            parents[number] = int(fields[1])
+            times[number] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+        below = {self.process.pid}
+        while True:
+            more = {each for each, parent in parents.items() if parent in below} - below
+            if not more:
+                return sum(times.get(each, 0.0) for each in below)
+            below |= more
 
     def close(self) -> None:
         """Ends the worker and waits for it."""
@@ -98,7 +119,7 @@ def start(label: str, folder: Path, bootstrap: str, group: str) -> Worker:
             return False
 
     wait_for(healthy, f"{label} to be healthy", _START_S, 0.1)
-    return Worker(label, url, process, client)
+    return Worker(label, url, bootstrap, process, client)
 
 
 def _ours(file: Path) -> Sequence[str]:

@@ -3,7 +3,7 @@
 The Ivy that PySpark ships fetches them once into a cache folder by version, and each is checked
 against the SHA-256 in jars.sha256. That list is complete, so nothing is resolved: Ivy only
 downloads. `broker` is what a broker needs; `connect` is what Apache Kafka Connect needs in
-addition.
+addition, `tools` what Kafka's own performance tests do.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ from connect_specs.diagnostics_text import render_diagnostics
 
 KAFKA_VERSION = "4.1.0"
 
-JarSet = Literal["broker", "connect"]
+JarSet = Literal["broker", "connect", "tools"]
 
 _SUMS = Path(__file__).with_name("jars.sha256")
 _MARKER = ".verified"
@@ -99,8 +99,8 @@ def cache_folder() -> Path:
 def classpath(jar_set: JarSet) -> str:
     """Returns the set's Java class path, fetching it first if needed. Raises JarsError."""
     folders = [jars_folder("broker")]
-    if jar_set == "connect":
-        folders.append(jars_folder("connect"))
+    if jar_set != "broker":
+        folders.append(jars_folder(jar_set))
     return os.pathsep.join(f"{folder}/*" for folder in folders)
 
 
@@ -263,7 +263,7 @@ def main(arguments: Sequence[str]) -> int:
                 sys.stderr.write(render_diagnostics(error.diagnostics))
                 return 1
             return 0
-    sys.stderr.write("usage: python -m connect_runtime.kafka.jars [broker|connect]\n")
+    sys.stderr.write("usage: python -m connect_runtime.kafka.jars [broker|connect|tools]\n")
     return 2
 
 

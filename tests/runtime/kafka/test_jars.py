@@ -4,6 +4,7 @@ import hashlib
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -29,9 +30,9 @@ def one_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_list_has_each_jar_once_and_one_kafka_version() -> None:
-    both = [*read_list("broker"), *read_list("connect")]
-    assert len({jar.file_name for jar in both}) == len(both)
-    kafka = {jar.version for jar in both if jar.organisation == "org.apache.kafka"}
+    every = [jar for jar_set in get_args(jars.JarSet) for jar in read_list(jar_set)]
+    assert len({jar.file_name for jar in every}) == len(every)
+    kafka = {jar.version for jar in every if jar.organisation == "org.apache.kafka"}
     assert kafka == {jars.KAFKA_VERSION}
 
 
