@@ -3,7 +3,8 @@
 python -m benchmarks [PART…] [--rounds N] [--scale X] [--connectors N] [--large N] [--offsets N]
                      [--no-write]
 
-A part is `records`, `profile`, `latency`, `lives`, `project`, `starts` or `idle`, or the name of one workload.
+A part is `records`, `profile`, `latency`, `lives`, `project`, `starts` or `idle`, or the name of
+one workload.
 The page is written only if all of them run. Exits with 0 if every goal is reached.
 """
 
