@@ -36,6 +36,7 @@ java:
 
 jars: install java
 	@$(BIN)/python -m connect_runtime.kafka.jars connect >/dev/null
+	-@$(BIN)/python -m connect_runtime.make_class_archives
 
 demo: jars ## run the example from files to records, on this machine
 	$(BIN)/python examples/demo/run.py
@@ -44,6 +45,7 @@ chromium:
 	@.ci/chromium
 
 test: jars chromium ## run the tests
+	-@PYTHONPATH=tests $(BIN)/python -m support.oracle
 	$(BIN)/python -m pytest -m "not chaos and not long" -n $(WORKERS) $(ORDER) $(ARGS)
 	$(BIN)/python -m pytest -m "chaos and not long" -n $(CHAOS_WORKERS) $(ORDER) $(ARGS)
 

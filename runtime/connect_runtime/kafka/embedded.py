@@ -15,15 +15,16 @@ import subprocess
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from confluent_kafka import KafkaException
 
+from connect_runtime.class_archives import ClassArchive
 from connect_runtime.kafka.clients import admin
-from connect_runtime.kafka.jars import classpath
+from connect_runtime.kafka.jars import classpath, jars_folder
 from connect_runtime.kafka.java import find_java
 from connect_runtime.kafka.ports import LOOPBACK, free_port, is_free
 from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
@@ -157,12 +158,20 @@ class EmbeddedBroker:
         self._record = record
 
     @classmethod
-    def start(cls, folder: Path, *, port: int | None = None, authentication: bool = False) -> Self:
+    def start(
+        cls,
+        folder: Path,
+        *,
+        port: int | None = None,
+        authentication: bool = False,
+        java_flags: Sequence[str] | None = None,
+    ) -> Self:
         """Adopts the folder's broker if it runs, else starts it; ready when this returns.
 
         `port` is the one that clients connect to; by default that of the last start, or a free one.
         With `authentication`, connections require the password that a file in the folder holds.
-        Waits 30 s at most. Raises BrokerError, and JarsError if Kafka's jars are not available.
+        `java_flags` replace those that use the broker's class archive. Waits 30 s at most. Raises
+        BrokerError, and JarsError if Kafka's jars are not available.
         """
         folder = folder.absolute()
         make_private_folder(folder)
@@ -182,7 +191,7 @@ class EmbeddedBroker:
                     )
                 _wait_until_ready(folder, living)
                 return cls(folder, living, adopted=True)
-            started = _start_process(folder, port, authentication=authentication)
+            started = _start_process(folder, port, java_flags, authentication=authentication)
             try:
                 _wait_until_ready(folder, started)
             except BaseException:
@@ -208,9 +217,9 @@ class EmbeddedBroker:
     def pid(self) -> int:
         return self._record.pid
 
-    def stop(self) -> None:
-        """Ends exactly this process: SIGTERM, and SIGKILL after 15 s."""
-        end_process(self._record.pid, self._record.started, patience_s=_STOP_S)
+    def stop(self, patience_s: float = _STOP_S) -> None:
+        """Ends exactly this process: SIGTERM, and SIGKILL after `patience_s` seconds."""
+        end_process(self._record.pid, self._record.started, patience_s=patience_s)
 
 
 @contextlib.contextmanager
@@ -254,11 +263,19 @@ def _authentication(password: str) -> str:
     return _AUTHENTICATION.format(login=login, user=_USER, password=password)
 
 
-def _start_process(folder: Path, port: int | None, *, authentication: bool) -> BrokerRecord:
+def class_archive() -> ClassArchive:
+    """Returns the archive of the broker's classes, made or not. Raises JarsError."""
+    return ClassArchive("broker", (jars_folder("broker"),))
+
+
+def _start_process(
+    folder: Path, port: int | None, java_flags: Sequence[str] | None, *, authentication: bool
+) -> BrokerRecord:
     java = find_java()
     if java is None:
         raise BrokerError("Kafka needs Java 17 or newer, and there is none", hint="Install Java.")
     java_command = [str(java), *_JVM_FLAGS, "-cp", classpath("broker")]
+    archived = class_archive().flags()
     planned = _plan_record(folder, port)
     properties = folder / "server.properties"
     tighten(folder)
@@ -276,7 +293,8 @@ def _start_process(folder: Path, port: int | None, *, authentication: bool) -> B
     logging = folder / "log4j2.properties"
     write_private(logging, _LOGGING)
     java_command.append(f"-Dlog4j2.configurationFile={logging}")
-    _format_once(folder, java_command, properties, planned.cluster_id)
+    _format_once(folder, [*java_command, *archived], properties, planned.cluster_id)
+    java_command += archived if java_flags is None else java_flags
     pid = spawn([*java_command, "kafka.Kafka", str(properties)], log=folder / _LOG, private=True)
     started = start_time(pid)
     if started is None:

@@ -31,7 +31,7 @@ from connect_specs.diagnostics import Diagnostic, Failed
 JAVA_AT_LEAST = 17
 
 _HINT = f"install Java {JAVA_AT_LEAST} or newer, or set JAVA_HOME to one"
-_END_S = 5.0
+_KILLED_S = 5.0
 _POLL_S = 0.05
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"} | {c: f"\\{c}" for c in "\\ =:#!"}
 # PySpark reads a gateway's address from the process's environment only
@@ -115,8 +115,8 @@ class Jvm:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def end(self) -> None:
-        """Waits seconds for the process to end, then kills it."""
+    def end(self, patience_s: float) -> None:
+        """Waits that long for the process to end, then kills it."""
         # the next SparkContext would use this gateway
         SparkContext._gateway = None  # noqa: SLF001
         SparkContext._jvm = None  # noqa: SLF001
@@ -124,15 +124,20 @@ class Jvm:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
         try:
-            self._process.wait(_END_S)
+            self._process.wait(patience_s)
         except subprocess.TimeoutExpired:
             self.kill()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_END_S)
+                self._process.wait(_KILLED_S)
         # not before: it calls the JVM, which may not answer
         if self._gateway is not None:
             with contextlib.suppress(Exception):
                 self._gateway.shutdown()
+
+
+def jars_folder() -> Path:
+    """Returns the folder of Spark's jars."""
+    return Path(_find_spark_home()) / "jars"
 
 
 def _submit() -> str:

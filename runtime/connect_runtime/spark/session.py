@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -20,9 +21,10 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext
 
+from connect_runtime.class_archives import ClassArchive
 from connect_runtime.private_files import make_private_folder
 from connect_runtime.spark import sealing
-from connect_runtime.spark.jvm import Jvm
+from connect_runtime.spark.jvm import Jvm, jars_folder
 
 # A JVM without a SparkContext by then is killed. Some clusters keep an application waiting for
 # minutes.
@@ -31,6 +33,9 @@ _STOP_S = 5.0
 # How long after its task was killed the executor's Python is killed, so that the newest attempt
 # need not wait.
 _KILL_TIMEOUT = "100ms"
+# The C1 compiler alone starts faster; tasks run in Python.
+JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _EXECUTOR_ENV = "spark.executorEnv."
 _LOG4J = """\
 rootLogger.level=warn
@@ -130,16 +135,16 @@ class SparkSession:
             if self._jvm is not None:
                 self._jvm.kill()
 
-    def close(self) -> None:
+    def close(self, patience_s: float = _STOP_S) -> None:
         """Ends the context and the JVM, within a bounded time, even if the JVM is gone or does not
-        answer. Removes Spark's files from the disk."""
+        answer: `patience_s` each, then it is killed. Removes Spark's files from the disk."""
         if self._jvm is not None:
             stopping = threading.Thread(target=self._stop, name="spark-stop", daemon=True)
             stopping.start()
-            stopping.join(_STOP_S)
-            self._jvm.end()
+            stopping.join(patience_s)
+            self._jvm.end(patience_s)
             # it clears the active context when it is done, which must not be the next one
-            stopping.join(_STOP_S)
+            stopping.join(patience_s)
         # A dead JVM's context would stay registered and prevent the next one.
         with SparkContext._lock:  # noqa: SLF001
             SparkContext._active_spark_context = None  # noqa: SLF001
@@ -191,6 +196,11 @@ def _remove_unlocked(folder: Path) -> None:
         os.close(descriptor)
 
 
+def class_archive() -> ClassArchive:
+    """Returns the archive of the driver's classes, made or not."""
+    return ClassArchive("spark", (jars_folder(),))
+
+
 def log_file(data_folder: Path) -> Path:
     """Returns the log file of the JVM, Spark and Python workers."""
     return data_folder.resolve() / "spark" / "spark.log"
@@ -210,12 +220,9 @@ def _set_environment(local: bool) -> None:
 
 
 def _settings(master: str, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
-    java_options = (
-        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
-        f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"
-    )
+    log4j = f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"
     defaults = {
-        "spark.driver.extraJavaOptions": java_options,
+        JAVA_OPTIONS: shlex.join([*JAVA_FLAGS, *class_archive().flags(), log4j]),
         # heartbeats are most of the cost of idle executors
         "spark.executor.heartbeatInterval": "60s",
         "spark.network.timeout": "300s",

@@ -14,7 +14,13 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.kafka.clients import check_reachable
-from connect_runtime.kafka.embedded import BrokerError, BrokerRecord, EmbeddedBroker, find_broker
+from connect_runtime.kafka.embedded import (
+    BrokerError,
+    BrokerRecord,
+    EmbeddedBroker,
+    class_archive,
+    find_broker,
+)
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.process import end_process, is_alive, start_time
 from connect_specs.diagnostics import Unreachable
@@ -65,6 +71,9 @@ def test_a_broker_outlives_its_killed_starter_and_keeps_its_data(
     wait_until(lambda: find_broker(folder) is None, what="the broker to be gone")
     again = EmbeddedBroker.start(folder)
     assert not again.adopted
+    if sys.platform == "linux":  # `make test` makes the archive
+        maps = Path(f"/proc/{again.pid}/maps").read_text()
+        assert ("/class-archives/broker-" in maps) == bool(class_archive().flags())
     assert (again.cluster_id, again.bootstrap_servers) == (
         adopted.cluster_id,
         adopted.bootstrap_servers,

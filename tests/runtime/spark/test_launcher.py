@@ -13,6 +13,7 @@ from connect_runtime.kafka import java
 from connect_runtime.spark import jvm
 from connect_runtime.spark import launcher as launching
 from connect_runtime.spark.launcher import SparkLauncher
+from connect_runtime.spark.session import class_archive
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended, Outcome
 from connect_specs.diagnostics import Failed
@@ -46,6 +47,14 @@ def endings() -> Endings:
 def test_an_attempt_runs_and_returns(launcher: SparkLauncher, endings: Endings) -> None:
     launcher.launch(launch("echo", attempt=1, echo="ü"), endings)
     assert endings.wait("echo") == Outcome(TaskId("echo", 0), 1, Ended.STOPPED, "ü")
+
+
+def test_spark_starts_from_the_archive_of_its_classes(launcher: SparkLauncher) -> None:
+    spark = launcher._keeper.session
+    assert spark is not None and spark._jvm is not None
+    maps = Path(f"/proc/{spark._jvm._process.pid}/maps").read_text()
+    # `make test` makes it
+    assert ("/class-archives/spark-" in maps) == bool(class_archive().flags())
 
 
 def test_what_a_task_throws_is_its_outcome(launcher: SparkLauncher, endings: Endings) -> None:

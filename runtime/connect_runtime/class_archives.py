@@ -1,0 +1,81 @@
+"""Archives of Java's classes, with which a JVM starts in half the CPU time (class-data sharing).
+
+An archive belongs to one Java and one set of jars, and lies in the cache folder beside Kafka's
+jars. A JVM without one starts as well, only slower. `python -m connect_runtime.make_class_archives`
+makes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from connect_runtime.kafka.jars import cache_folder
+from connect_runtime.kafka.java import find_java
+
+# Each of 50 to 70 MB. Several installations may share the folder.
+_KEPT = 4
+# What cannot be archived, or does not fit, is no concern of a process's log.
+_QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassArchive:
+    """The archive of the JVMs whose class path is the jars of these folders, in this order."""
+
+    name: str
+    folders: tuple[Path, ...]
+
+    def flags(self) -> list[str]:
+        """Returns what makes a JVM use the archive; nothing if it has not been made."""
+        file = self._file()
+        if file is None or not file.is_file():
+            return []
+        return [f"-XX:SharedArchiveFile={file}", *_QUIET]
+
+    @contextlib.contextmanager
+    def making(self) -> Iterator[list[str]]:
+        """Yields what makes one JVM write the archive when it ends, which must be within the
+        context. Safe for concurrent processes: each writes a file of its own. Raises OSError if the
+        cache folder cannot be written to."""
+        file = self._file()
+        if file is None:
+            yield []
+            return
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="making-", dir=file.parent) as folder:
+            made = Path(folder, "archive")
+            yield [f"-XX:ArchiveClassesAtExit={made}", *_QUIET]
+            if made.is_file():
+                _keep(made, file)
+        self._remove_old(file.parent)
+
+    def _file(self) -> Path | None:
+        java = find_java()
+        if java is None:
+            return None
+        files = [
+            java.resolve(),
+            *(jar for each in self.folders for jar in sorted(each.glob("*.jar"))),
+        ]
+        stats = [(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
+        key = hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]
+        return cache_folder() / "class-archives" / f"{self.name}-{key}.jsa"
+
+    def _remove_old(self, folder: Path) -> None:
+        found = sorted(folder.glob(f"{self.name}-*.jsa"), key=lambda file: file.stat().st_mtime)
+        for file in found[:-_KEPT]:
+            file.unlink(missing_ok=True)
+
+
+def _keep(made: Path, file: Path) -> None:
+    # a JVM crashes on an archive that a crash of the machine truncated
+    with made.open("rb") as written:
+        os.fsync(written.fileno())
+    made.replace(file)
