@@ -97,11 +97,13 @@ def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iter
     if state is None or state.target is TargetState.STOPPED:
         yield from _end_all(view, state, ids, now)
         yield from _end_instance(view, name, now)
+        yield from _version(view, state)
         yield from _ended_status(view, name, state, ids)
         return
     if view.slots is None:
         yield from _at_rest(view, state, ids)
         return
+    yield from _version(view, state)
     if state.target is TargetState.RUNNING:
         yield from _instance(view, state, now)
     tasks = list(tasks_of(view, state, ids, now))
@@ -141,6 +143,15 @@ def _at_rest(view: View, state: ConnectorState, ids: Iterable[TaskId]) -> Iterat
         if status is not None and status.busy and may_write(view, state, task) is None:
             yield TaskStatusIs(task, Status(State.UNASSIGNED, view.worker_id, view.term))
     yield from _connector_status(view, state.name, State.UNASSIGNED)
+
+
+def _version(view: View, state: ConnectorState | None) -> Iterator[Effect]:
+    """Finds out the version of a connector that has no instance to tell it."""
+    if state is None or state.target is TargetState.RUNNING or view.slots is None:
+        return
+    known = class_of(state) in view.versions or class_of(state) in view.kinds
+    if not known and state.name not in view.instances:
+        yield Identify(state.name, class_of(state))
 
 
 # --- stopped and deleted connectors ---
@@ -243,16 +254,24 @@ def _has_failed(view: View, name: str) -> bool:
     return status is not None and status.state is State.FAILED
 
 
+# What fails may have failed before its version was known; nothing runs what is unassigned.
+_KNOWS_VERSION = (State.RUNNING, State.PAUSED, State.STOPPED)
+
+
 def _connector_status(
     view: View, name: str, state: State, trace: str | None = None
 ) -> Iterator[Effect]:
     instance = view.instances.get(name)
     current = view.status.connectors.get(name)
     version = instance.version if instance else None
+    target = view.config.connectors.get(name)
+    if version is None and target is not None and state in _KNOWS_VERSION:
+        version = view.versions.get(class_of(target))
     if (
         current is None
         or current.state is not state
         or current.trace != trace
+        or version not in (None, current.version)
         or (current.worker_id != view.worker_id and state is not State.UNASSIGNED)
     ):
         yield ConnectorStatusIs(name, Status(state, view.worker_id, view.term, trace, version))

@@ -54,7 +54,7 @@ class FailInstance:
 
 @dataclass(frozen=True, slots=True)
 class Identify:
-    """Finds out whether the connector's class is a source or a sink."""
+    """Finds out whether the connector's class is a source or a sink, and its version."""
 
     name: str
     class_name: str

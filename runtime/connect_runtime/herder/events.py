@@ -57,10 +57,12 @@ class InstanceStopped:
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """Says whether a connector class is a source or a sink; unknown if it cannot be loaded."""
+    """Says whether a connector class is a source or a sink, and its version; unknown if it cannot
+    be loaded."""
 
     class_name: str
     kind: Kind
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -295,6 +295,7 @@ class Herder:
             instances=self._worker.instances,
             runs=self._worker.runs,
             kinds=self._worker.kinds,
+            versions=self._worker.versions,
             fencings=self._worker.fencings,
             failures=self._worker.failures.all,
             published=self._worker.published,

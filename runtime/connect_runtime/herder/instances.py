@@ -82,7 +82,7 @@ class Instances:
 
     def identify(self, class_name: str) -> None:
         """Reports Identified later, because loading a class may run third-party code."""
-        self._pool.submit(lambda: self._report(Identified(class_name, _kind(class_name))))
+        self._pool.submit(lambda: self._report(_identified(class_name)))
 
     def start(self, name: str, serial: int, config: Mapping[str, str]) -> None:
         """Reports InstanceStarted or InstanceFailed later."""
@@ -292,10 +292,11 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _kind(class_name: str) -> Kind:
+def _identified(class_name: str) -> Identified:
     try:
-        kind = plugins.connector(class_name).kind
+        plugin = plugins.connector(class_name)
     except BaseException as error:  # importing it and asking its version run third-party code
         _log.warning("It is not known whether %s is a source or a sink: %s", class_name, error)
-        return "unknown"
-    return kind if kind in ("source", "sink") else "unknown"
+        return Identified(class_name, "unknown")
+    kind: Kind = "sink" if plugin.kind == "sink" else "source"
+    return Identified(class_name, kind, plugin.version)

@@ -20,8 +20,8 @@ from connect_runtime.storage.snapshots import (
 class View:
     """One moment. Instances, fencings and failures by connector, runs by task.
 
-    `kinds` by connector class; None while it is being found out. `published`, by connector, stands
-    for what its published task configs resolve to. `dead`, by task: the newest attempt whose
+    `kinds` by connector class; None while it is being found out. `versions` of those classes that
+    were loaded. `published`, by connector, stands for what its published task configs resolve to. `dead`, by task: the newest attempt whose
     process is known to be dead, whatever its status says. `slots` None: this leader runs nothing
     (no launcher). `exactly_once`: sources write in transactions, and earlier attempts can
     be fenced. `occupied` counts the slots that attempts hold, also those of an earlier term that
@@ -34,6 +34,7 @@ class View:
     instances: Mapping[str, Instance] = field(default_factory=dict)
     runs: Mapping[TaskId, Run] = field(default_factory=dict)
     kinds: Mapping[str, Kind | None] = field(default_factory=dict)
+    versions: Mapping[str, str | None] = field(default_factory=dict)
     fencings: Mapping[str, Fencing] = field(default_factory=dict)
     failures: Mapping[str, Failure] = field(default_factory=dict)
     published: Mapping[str, str] = field(default_factory=dict)

@@ -120,6 +120,7 @@ class Worker:
         self.instances: dict[str, Instance] = {}
         self.runs: dict[TaskId, Run] = {}
         self.kinds: dict[str, Kind | None] = {}
+        self.versions: dict[str, str | None] = {}
         self.fencings: dict[str, Fencing] = {}
         # configs as stored: a config provider must not hold up the herder's thread
         own = tuple(secrets_in(settings.properties))
@@ -189,10 +190,17 @@ class Worker:
                     reload_at=_reload_at(instance, event, now),
                 )
         self.instances = changed
+        if isinstance(event, InstanceStarted | InstanceFailed):
+            self._remember_version(instance.config.get("connector.class") or "", event.version)
 
     def identified(self, event: Identified) -> None:
-        """Remembers the kind of a connector class."""
+        """Remembers the kind and the version of a connector class."""
         self.kinds = {**self.kinds, event.class_name: event.kind}
+        self._remember_version(event.class_name, event.version)
+
+    def _remember_version(self, class_name: str, version: str | None) -> None:
+        if version is not None and self.versions.get(class_name) != version:
+            self.versions = {**self.versions, class_name: version}
 
     def fencing_ended(self, event: FencingEnded, view: View, now: float) -> None:
         """Applies the event, unless its round is no longer current."""

@@ -57,6 +57,7 @@ T0, T1 = TaskId("c", 0), TaskId("c", 1)
 CONFIG = {"name": "c", "connector.class": "FileStreamSource"}
 SINK = {"name": "c", "connector.class": "FileStreamSink", "topics": "t"}
 ODD = {**CONFIG, "topics": "t"}
+CLASSES = ("FileStreamSource", "FileStreamSink")
 TASK = {"task.class": "x"}
 
 
@@ -103,7 +104,9 @@ def view(
     tasks: dict[TaskId, Status] | None = None,
     assigned: tuple[TaskId, ...] = (),
     slots: int | None = 8,
+    versions: dict[str, str | None] | None = None,
 ) -> View:
+    """`versions` None: that of each class was asked for, and is not known."""
     known = {} if connector_status is None else {"c": connector_status}
     return View(
         config=ConfigSnapshot(connectors={} if state is None else {"c": state}),
@@ -113,6 +116,7 @@ def view(
         ),
         instances={} if instance is None else {"c": instance},
         runs={r.id: r for r in runs},
+        versions=dict.fromkeys(CLASSES) if versions is None else versions,
         slots=slots,
         worker_id="w",
         term=5,
@@ -439,7 +443,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         (Launch(T0, 3, RUNNING, failures=2),),
     ),
     "pause tells the running attempt": (
-        view(connector(target=PAUSED), started(), (run(),), connector_status=RESTING),
+        view(connector(target=PAUSED), started(), (run(),), connector_status=status(State.PAUSED)),
         (Reassign(T0, PAUSED),),
     ),
     "created paused: no instance, no tasks": (
@@ -483,6 +487,49 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
     ),
     "stopped and quiet": (
         view(connector(target=STOPPED, task_configs=(), task_count=0), connector_status=HALTED),
+        (),
+    ),
+    "the version of a stopped connector is found out": (
+        view(
+            connector(target=STOPPED, task_configs=(), task_count=0),
+            connector_status=HALTED,
+            versions={},
+        ),
+        (Identify("c", "FileStreamSource"),),
+    ),
+    "a version that is being found out is not asked for again": (
+        replace(
+            view(
+                connector(target=STOPPED, task_configs=(), task_count=0),
+                connector_status=HALTED,
+                versions={},
+            ),
+            kinds={"FileStreamSource": None},
+        ),
+        (),
+    ),
+    "the status of a stopped connector gets its version": (
+        view(
+            connector(target=STOPPED, task_configs=(), task_count=0),
+            connector_status=status(State.STOPPED, version=None),
+            versions={"FileStreamSource": "2"},
+        ),
+        (ConnectorStatusIs("c", status(State.STOPPED, version="2")),),
+    ),
+    "a connector that was created paused has its version": (
+        view(replace(NEW, target=PAUSED), versions={"FileStreamSource": "2"}),
+        (ConnectorStatusIs("c", status(State.PAUSED, version="2")),),
+    ),
+    "a failure before the version was known stays without it": (
+        view(
+            connector(),
+            started(phase=InstancePhase.FAILED, trace="t", version=None),
+            (run(),),
+            connector_status=status(State.FAILED, "t", version=None),
+            tasks={T0: UP},
+            assigned=(T0,),
+            versions={"FileStreamSource": "2"},
+        ),
         (),
     ),
     "stopped: what ended is forgotten": (
