@@ -48,19 +48,21 @@ def ask(client: httpx.Client, exchange: Exchange, names: Mapping[str, str]) -> h
 
 
 def comparable(response: httpx.Response, names: Mapping[str, str]) -> dict[str, Any]:
-    """Status, content type, Location and body of an answer."""
+    """Status, content type, Location, Allow and body of an answer."""
     text = response.text
     for name, value in names.items():
         text = text.replace(value, f"<{name}>")
     kind = response.headers.get("content-type", "").split(";")[0]
-    body = _alike(json.loads(text)) if kind == "application/json" else None
-    if kind == "" and text:
+    body = _alike(json.loads(text)) if kind == "application/json" and text else None
+    if kind == "" and text.startswith("{"):
         body = _alike(json.loads(text))
     location = response.headers.get("location")
     return {
         "status": response.status_code,
         "content-type": kind,
         "location": location and _WORKER.sub("<worker>", location),
+        "allow": response.headers.get("allow"),
+        "text": text if kind == "text/plain" else None,
         "body": body,
     }
 

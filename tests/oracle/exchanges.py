@@ -36,6 +36,7 @@ class Exchange:
 
 
 _NEVER_RAN = "the version of a connector that never ran is not known here"
+_PAGE = "Jetty's own page"
 _NO_DEFINITIONS = "client properties have no definitions here"
 
 _SOURCE = {"connector.class": "FileStreamSource", "topic": "{topic}", "file": "{missing}"}
@@ -56,6 +57,13 @@ def _create(config: Mapping[str, Any], name: str = "new") -> Exchange:
 
 def _alter(name: str, *entries: Any) -> Exchange:
     return _ask("PATCH", f"/connectors/{name}/offsets", {"offsets": list(entries)})
+
+
+def _signed(signature: str, algorithm: str = "HmacSHA256") -> dict[str, str]:
+    return {
+        "X_Connect_Authorization": signature,
+        "X_Connect_Request_Signature_Algorithm": algorithm,
+    }
 
 
 def _partition(topic: Any = "{topic}", number: Any = 0) -> dict[str, Any]:
@@ -126,7 +134,7 @@ UNKNOWN = (
     _ask("GET", "/connectors/src/tasks/x/status"),
     _ask("GET", "/nope"),
     _ask("GET", "/connectors/src/nope"),
-    _differs("Jetty's own page", _ask("GET", "/connectors/a%2Fb")),
+    _differs(_PAGE, _ask("GET", "/connectors/a%2Fb")),
     _ask("GET", "/connectors/a%20b"),
     _ask("PUT", "/connectors"),
     _ask("DELETE", "/connectors"),
@@ -138,6 +146,113 @@ UNKNOWN = (
     _ask("PUT", "/connector-plugins/Bogus/config/validate", {"connector.class": "Bogus"}),
     _ask("PUT", "/connector-plugins/FileStreamSink/config/validate", {}),
     _ask("PUT", "/connector-plugins/FileStreamSink/config/validate", _SOURCE),
+)
+
+# What Jetty and Jersey answer, before any resource
+HTTP = (
+    *(
+        _ask("OPTIONS", path)
+        for path in (
+            "/",
+            "/health",
+            "/connectors",
+            "/connectors/src",
+            "/connectors/src/config",
+            "/connectors/src/offsets",
+            "/connectors/src/restart",
+            "/connectors/src/tasks",
+            "/connectors/src/topics/reset",
+            "/connectors/src/fence",
+            "/connector-plugins",
+            "/admin/loggers",
+            "/admin/loggers/root",
+            "/nope",
+        )
+    ),
+    *(_ask("HEAD", path) for path in ("/", "/connectors", "/connectors/src", "/connectors/nope")),
+    *(
+        _ask("GET", "/connectors", accept=accept)
+        for accept in (
+            "text/html",
+            "application/*",
+            "*",
+            "text/html, */*;q=0.1",
+            "application/json;q=0",
+            "bogus",
+        )
+    ),
+    _ask("GET", "/health", accept="text/html"),
+    _ask("GET", "/connectors/nope", accept="text/html"),
+    _ask("PUT", "/connectors/src/pause", accept="text/html"),
+    _ask("GET", "/nope", accept="text/html"),
+    _ask("FOO", "/connectors", accept="text/html"),
+    _ask("PATCH", "/connectors"),
+    _ask("GET", "/connectors/src/restart"),
+    *(
+        _ask(method, path, content_type="text/plain")
+        for method, path in (
+            ("GET", "/connectors"),
+            ("GET", "/connector-plugins"),
+            ("GET", "/health"),
+            ("GET", "/nope"),
+            ("PUT", "/connectors/src/resume"),
+            ("POST", "/connectors"),
+        )
+    ),
+    _ask("POST", "/connectors", "{}", content_type="application/json;"),
+    _ask("POST", "/connectors", "{}", content_type="APPLICATION/JSON"),
+    _ask("POST", "/connectors", "{}", content_type="text/plain", accept="text/html"),
+    _differs(_PAGE, _ask("POST", "/connectors", "{}", content_type="bogus")),
+    *(
+        _ask("GET", f"/connectors/src/tasks/{number}/status")
+        for number in ("-1", "+0", "00", "%30", "2147483647", "2147483648", "%200")
+    ),
+    _ask("POST", "/connectors/src/tasks/-1/restart"),
+    _ask("POST", "/connectors/src/tasks/99999999999/restart"),
+    *(
+        _ask("GET", path)
+        for path in (
+            "/connectors/src/",
+            "/connectors/src;x=1",
+            "/connectors;x/src",
+            "/connectors/src/status;a=b",
+            "/connectors/a%3Bb",
+            "/connectors/.",
+            "/connectors/s%72c",
+            "/%63onnectors",
+            "/connectors?expand=STATUS",
+            "/connectors?expand=info,status",
+            "/connectors?forward=bogus",
+            "/connectors/src?forward=false",
+        )
+    ),
+    *(
+        _differs(_PAGE, _ask("GET", path))
+        for path in (
+            "/connectors//src",
+            "/connectors/src//",
+            "/connectors/%2e%2e",
+            "/connectors/a%0Ab",
+            "/connectors/a%zz",
+            "/connectors/%FF",
+        )
+    ),
+    _ask("POST", "/connectors/src/tasks", "[]"),
+    _ask("POST", "/connectors/src/tasks", ""),
+    *(
+        _ask("PUT", f"/connectors/{name}/fence", **_signed(*signature))
+        for name, *signature in (
+            ("src", "eA=="),
+            ("snk", "eA=="),
+            ("nope", "eA=="),
+            ("src", "%"),
+            ("src", "%%%%"),
+            ("src", "eA="),
+            ("src", "eA==", "bogus"),
+            ("src", "eA==", "HmacSHA1"),
+        )
+    ),
+    _ask("POST", "/connectors/src/tasks", "[]", **_signed("eA==")),
 )
 
 BODIES = (

@@ -186,7 +186,7 @@ class ConnectCluster:
         def begin() -> None:
             self._herder.must_lead()
             state = requests.known(self._herder.view.config, name, "Unknown connector: {}")
-            if task >= len(state.task_configs):
+            if not 0 <= task < len(state.task_configs):
                 raise RequestError(404, f"Unknown task: {name}-{task}")
             self._perform(task_restart_effects(self._herder.view, TaskId(name, task)))
 

@@ -21,11 +21,12 @@ class View:
     """One moment. Instances, fencings and failures by connector, runs by task.
 
     `kinds` by connector class; None while it is being found out. `versions` of those classes that
-    were loaded. `published`, by connector, stands for what its published task configs resolve to. `dead`, by task: the newest attempt whose
-    process is known to be dead, whatever its status says. `slots` None: this leader runs nothing
-    (no launcher). `exactly_once`: sources write in transactions, and earlier attempts can
-    be fenced. `occupied` counts the slots that attempts hold, also those of an earlier term that
-    have not ended; `obstacle` says why nothing can run now.
+    were loaded. `published`, by connector, stands for what its published task configs resolve to.
+    `dead`, by task: the newest attempt whose process is known to be dead, whatever its status says.
+    `slots` None: this leader runs nothing (no launcher). `exactly_once`: sources write in
+    transactions, and earlier attempts can be fenced. `occupied` counts the slots that attempts
+    hold, also those of an earlier term that have not ended; `obstacle` says why nothing can run
+    now.
     """
 
     config: ConfigSnapshot = field(default_factory=ConfigSnapshot)

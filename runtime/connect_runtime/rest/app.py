@@ -9,25 +9,26 @@ import logging
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import anyio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from connect_runtime.herder.errors import REFUSAL_HEADER, RequestError
 from connect_runtime.herder.verbs import Verbs
-from connect_runtime.rest import wire
+from connect_runtime.rest import jetty, wire
 from connect_runtime.rest.access import guarded
 from connect_runtime.rest.body_limit import read_body
 from connect_runtime.rest.connectors import Connectors
 from connect_runtime.rest.exchange import Call, Reply, Resource, error_reply
 from connect_runtime.rest.lanes import Busy, Lane, Lanes
-from connect_runtime.rest.responses import JSON, response
+from connect_runtime.rest.negotiation import accepts_json, allowed, is_json, is_media_type
+from connect_runtime.rest.responses import response
 from connect_runtime.rest.settings import RestSettings
 from connect_specs.diagnostics import ConnectError
 
@@ -38,12 +39,16 @@ Routes = Mapping[tuple[str, str], Resource]
 # The version of Connect whose API this is; clients use it to choose requests.
 API_VERSION: Final = "4.1.0"
 
-_PHRASES: Final = {404: "Not Found", 405: "Method Not Allowed", 415: "Unsupported Media Type"}
-_AMBIGUOUS: Final = "<html><body><h2>HTTP ERROR 400 Ambiguous URI path separator</h2></body></html>"
+_PHRASES: Final = {
+    404: "Not Found",
+    405: "Method Not Allowed",
+    406: "Not Acceptable",
+    415: "Unsupported Media Type",
+}
 _HEALTHY: Final = "Worker has completed startup and is ready to handle requests."
 _STARTING: Final = "Worker is still starting up."
-# In a path, /connectors/<name>
-_NAME_AT: Final = 2
+# Resources that Apache's workers answer whatever the request's content type
+_TAKE_ANYTHING: Final = ("/", "/health")
 # The client is gone.
 _NOBODY: Final = Response(status_code=400)
 _BUSY_S: Final = "1"
@@ -87,7 +92,7 @@ def create_app(
         routes=_routes(resources, settings.max_body_bytes),
         exception_handlers={HTTPException: _on_http, Exception: _on_bug},
     )
-    return guarded(_Jetty(starlette, exists), settings, password)
+    return guarded(jetty.Jetty(starlette, exists), settings, password)
 
 
 def _health(verbs: Verbs | None) -> Reply:
@@ -106,36 +111,56 @@ def _routes(resources: Routes, max_body_bytes: int) -> list[Route]:
     for (method, path), resource in resources.items():
         by_path.setdefault(path, {})[method] = (resource, lanes.of(method, path))
     return [
-        Route(path, _endpoint(methods, max_body_bytes), methods=[*methods, "OPTIONS"])
+        Route(path, _endpoint(path, methods, max_body_bytes), methods=[*methods, "OPTIONS"])
         for path, methods in by_path.items()
     ]
 
 
 def _endpoint(
-    methods: Mapping[str, _Laned], max_body_bytes: int
+    path: str, methods: Mapping[str, _Laned], max_body_bytes: int
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         if request.method == "OPTIONS":
-            allowed = ", ".join(sorted({*methods, "OPTIONS"}))
-            return Response(allowed, media_type="text/plain", headers={"Allow": allowed})
+            return _options(methods)
+        refused = _not_negotiable(request, path)
+        if refused is not None:
+            return refused
         try:
             body = await read_body(request, max_body_bytes)
         except RequestError as error:
             return response(error_reply(error.status, error.message))
         except ClientDisconnect:
             return _NOBODY
-        if body and request.headers.get("content-type", "").split(";")[0].strip() != JSON:
-            return response(error_reply(415, "HTTP 415 Unsupported Media Type"), media_type=None)
         call = Call(
             path={key: unquote(value) for key, value in request.path_params.items()},
             query=request.query_params.multi_items(),
             body=body,
             base=f"{request.url.scheme}://{request.url.netloc}",
+            headers=request.headers,
         )
         resource, lane = methods["GET" if request.method == "HEAD" else request.method]
         return await _answered(request, lane, lambda: _answer(resource, call))
 
     return endpoint
+
+
+def _options(methods: Mapping[str, _Laned]) -> Response:
+    found = allowed(methods)
+    response = Response(", ".join(found), headers={"Allow": ",".join(found)})
+    response.headers["content-type"] = "text/plain"
+    return response
+
+
+def _not_negotiable(request: Request, path: str) -> Response | None:
+    """Returns the answer to a request whose headers already refuse it."""
+    sent = request.headers.get("content-type")
+    if sent is not None and not is_media_type(sent):
+        return jetty.page("Bad Request")
+    if sent is not None and not is_json(sent) and path not in _TAKE_ANYTHING:
+        return _http_error(415)
+    if not accepts_json(request.headers.get("accept")):
+        return _http_error(406)
+    return None
 
 
 async def _answered(request: Request, lane: Lane, answer: Callable[[], Response]) -> Response:
@@ -188,38 +213,14 @@ def _unexpected(error: Exception) -> Reply:
 
 async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    phrase = _PHRASES.get(error.status_code, error.detail)
-    reply = error_reply(error.status_code, f"HTTP {error.status_code} {phrase}")
+    return _http_error(error.status_code)
+
+
+def _http_error(status: int) -> Response:
+    reply = error_reply(status, f"HTTP {status} {_PHRASES[status]}")
     # without a content type, as in Connect
     return response(reply, media_type=None)
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
     return response(_unexpected(error))
-
-
-class _Jetty:
-    """Applies Jetty's rules before routing: refuses an encoded slash, ignores a trailing slash.
-
-    Exception: connectors whose names hold a slash, which Apache's workers create and cannot delete.
-    Paths stay encoded until they are routed, so such a name is one part of its path.
-    """
-
-    def __init__(self, app: ASGIApp, exists: Callable[[str], bool]) -> None:
-        self._app = app
-        self._exists = exists
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            raw = scope.get("raw_path") or quote(scope["path"]).encode()
-            parts = [unquote(part) for part in raw.decode("ascii", "replace").split("/")]
-            if any("/" in part for part in parts) and not self._is_connector(parts):
-                await HTMLResponse(_AMBIGUOUS, 400)(scope, receive, send)
-                return
-            path = "/".join(quote(part, safe="") for part in parts)
-            scope = {**scope, "path": path.rstrip("/") or "/"}
-        await self._app(scope, receive, send)
-
-    def _is_connector(self, parts: list[str]) -> bool:
-        elsewhere = any("/" in part for at, part in enumerate(parts) if at != _NAME_AT)
-        return not elsewhere and parts[1] == "connectors" and self._exists(parts[_NAME_AT])

@@ -89,6 +89,20 @@ def validate_request(body: bytes) -> RawConfig:
     return config
 
 
+def task_configs_request(body: bytes) -> Sequence[RawConfig | None]:
+    """Parses the body of POST tasks, which only Apache's workers send. Raises RequestError."""
+    if not body:
+        raise _refused(f"No content to map due to end-of-input{_PLACE} line: 1]")
+    configs = _parsed(body)
+    if configs is None:
+        return ()
+    if not isinstance(configs, list):
+        raise _mismatch(
+            "java.util.ArrayList<java.util.Map<java.lang.String,java.lang.String>>", configs
+        )
+    return [_config(config) for config in configs]
+
+
 def offsets_request(body: bytes) -> Sequence[OffsetEntry]:
     """Parses the body of PATCH offsets: never empty. Raises RequestError."""
     kind = f"{_ENTITIES}.ConnectorOffsets"

@@ -5,19 +5,22 @@ Status codes and shapes only; the herder decides what is refused, and why.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, cast
 from urllib.parse import quote
 
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.verbs import Verbs
-from connect_runtime.rest import bodies, wire
+from connect_runtime.rest import bodies, signatures, wire
 from connect_runtime.rest.exchange import Call, Reply, Resource
 from connect_runtime.storage.snapshots import TaskId
 
 # characters that Java's UriBuilder does not encode
 _UNQUOTED = "!$&'()*+,;=:@~"
-_UNSIGNED = "Internal request missing required signature"
+_NUMBER = re.compile(r"[+-]?\d+")
+# the range of Java's int
+_TASK_MAX = 2**31
 
 
 class Connectors:
@@ -47,8 +50,8 @@ class Connectors:
             ("PUT", f"{one}/stop"): self.stop,
             ("POST", f"{one}/restart"): self.restart,
             ("GET", f"{one}/tasks"): self.tasks,
-            ("POST", f"{one}/tasks"): self.internal,
-            ("PUT", f"{one}/fence"): self.internal,
+            ("POST", f"{one}/tasks"): self.put_tasks,
+            ("PUT", f"{one}/fence"): self.fence,
             ("GET", one + "/tasks/{task}/status"): self.task_status,
             ("POST", one + "/tasks/{task}/restart"): self.restart_task,
             ("GET", f"{one}/topics"): self.topics,
@@ -86,7 +89,7 @@ class Connectors:
         return found
 
     def create(self, call: Call) -> Reply:
-        request = bodies.create_request(call.body)
+        request = bodies.create_request(call.entity())
         if "/" in request.name:
             raise RequestError(
                 400,
@@ -110,7 +113,7 @@ class Connectors:
 
     def put_config(self, call: Call) -> Reply:
         name = call.path["name"]
-        config = cast("dict[str, str]", bodies.config_request(call.body, name))
+        config = cast("dict[str, str]", bodies.config_request(call.entity(), name))
         info, created = self._verbs.put_config(name, config)
         if created:
             return _created(call, name, wire.connector_info_json(info))
@@ -119,7 +122,7 @@ class Connectors:
     def patch_config(self, call: Call) -> Reply:
         name = call.path["name"]
         self._verbs.config(name)  # an unknown connector comes before a bad body
-        info = self._verbs.patch_config(name, bodies.patch_request(call.body))
+        info = self._verbs.patch_config(name, bodies.patch_request(call.entity()))
         return Reply(200, wire.connector_info_json(info))
 
     def status(self, call: Call) -> Reply:
@@ -150,9 +153,12 @@ class Connectors:
     def tasks(self, call: Call) -> Reply:
         return Reply(200, wire.tasks_json(self._verbs.tasks(call.path["name"])))
 
-    def internal(self, call: Call) -> Reply:
-        """Refuses the requests that Apache's workers send each other; ours use topics."""
-        raise RequestError(400, _UNSIGNED)
+    def put_tasks(self, call: Call) -> Reply:
+        bodies.task_configs_request(call.entity())
+        raise signatures.refusal(call.headers)
+
+    def fence(self, call: Call) -> Reply:
+        raise signatures.refusal(call.headers)
 
     def task_status(self, call: Call) -> Reply:
         task = _task(call)
@@ -181,7 +187,7 @@ class Connectors:
         return Reply(200, wire.offsets_json(self._verbs.offsets(call.path["name"])))
 
     def alter_offsets(self, call: Call) -> Reply:
-        entries = bodies.offsets_request(call.body)
+        entries = bodies.offsets_request(call.entity())
         return Reply(200, {"message": self._verbs.alter_offsets(call.path["name"], entries)})
 
     def reset_offsets(self, call: Call) -> Reply:
@@ -189,9 +195,10 @@ class Connectors:
 
 
 def _task(call: Call) -> TaskId:
-    if not call.path["task"].isdecimal():
+    text = call.path["task"]
+    if not _NUMBER.fullmatch(text) or not -_TASK_MAX <= int(text) < _TASK_MAX:
         raise RequestError(404, "HTTP 404 Not Found")
-    return TaskId(call.path["name"], int(call.path["task"]))
+    return TaskId(call.path["name"], int(text))
 
 
 def _created(call: Call, name: str, json: Any) -> Reply:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from connect_runtime.herder.errors import RequestError
+
 
 class _Nothing:
     """No body at all; None would be JSON's null."""
@@ -17,12 +19,20 @@ NOTHING: Final = _Nothing()
 @dataclass(frozen=True, slots=True)
 class Call:
     """A request: decoded path parameters, query parameters in order, the raw body. `base` is the
-    scheme and host that the client used."""
+    scheme and host that the client used, `headers` are found by their names in lower case."""
 
     path: Mapping[str, str] = field(default_factory=dict)
     query: Sequence[tuple[str, str]] = ()
     body: bytes = b""
     base: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def entity(self) -> bytes:
+        """Returns the body for a resource that reads it. Raises RequestError 415 if its content
+        type is not known."""
+        if self.body and "content-type" not in self.headers:
+            raise RequestError(415, "HTTP 415 Unsupported Media Type")
+        return self.body
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Returns a boolean query parameter; as in Java, anything but `true` is false."""

@@ -54,7 +54,7 @@ class ConnectorPlugins:
         return Reply(200, keys_json(call.path["plugin"], versions[0] if versions else None))
 
     def validate(self, call: Call) -> Reply:
-        config = bodies.validate_request(call.body)
+        config = bodies.validate_request(call.entity())
         included = config.get("connector.class")
         path = call.path["plugin"]
         if included is not None and not _same(included, path):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+import httpx
 import pytest
 
+from connect_runtime.rest import jetty
 from connect_specs.desired import OffsetEntry
 from runtime.rest.client import SOURCE, Client, client_of, error, running_source
 from runtime.rest.fake_verbs import FakeVerbs
+from support.rest_worker import AsgiTransport
 
 
 @pytest.fixture
@@ -97,16 +100,136 @@ def test_a_connector_without_status_is_left_out_of_expand_status(
     assert list(client("GET", "/connectors?expand=info").json()) == ["fs"]
 
 
-@pytest.mark.parametrize("content_type", ["text/plain", "application/xml", ""])
-def test_bodies_are_json_or_415(client: Client, content_type: str) -> None:
-    found = client("PUT", "/connectors/fs/config", "{}", {"content-type": content_type})
-    assert found.json() == error(415, "HTTP 415 Unsupported Media Type")
-    assert "content-type" not in found.headers
+@pytest.mark.parametrize("content_type", ["text/plain", "application/xml", "application/*"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("PUT", "/connectors/fs/config"), ("PUT", "/connectors/fs/pause"), ("GET", "/connectors")],
+)
+def test_requests_are_json_or_415(
+    client: Client, method: str, path: str, content_type: str
+) -> None:
+    for body in (None, "{}"):
+        found = client(method, path, body, {"content-type": content_type})
+        assert found.json() == error(415, "HTTP 415 Unsupported Media Type")
+        assert "content-type" not in found.headers
 
 
-def test_json_with_a_charset_is_json(client: Client) -> None:
-    kind = {"content-type": "application/json; charset=utf-8"}
+def test_a_body_without_a_content_type_is_refused_only_where_it_is_read(verbs: FakeVerbs) -> None:
+    verbs.stop("fs")
+    app = client_of(verbs).app
+    with httpx.Client(base_url="http://connect", transport=AsgiTransport(app)) as client:
+        found = client.put("/connectors/fs/config", content="{}")
+        assert found.json() == error(415, "HTTP 415 Unsupported Media Type")
+        assert found.headers["content-type"] == "application/json"
+        assert client.put("/connectors/fs/resume", content="{}").status_code == 202
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json; charset=utf-8", "APPLICATION/JSON", "application/json;"]
+)
+def test_json_in_any_form_is_json(client: Client, content_type: str) -> None:
+    kind = {"content-type": content_type}
     assert client("PUT", "/connectors/fs/config", SOURCE, kind).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [
+        ("*/*", 200),
+        ("*", 200),
+        ("application/*", 200),
+        ("application/json;q=0", 200),
+        ("text/html, image/gif, *; q=.2", 200),
+        ("", 200),
+        ("text/html", 406),
+        ("application/xml, text/plain", 406),
+    ],
+)
+def test_clients_that_take_no_json_get_a_406(client: Client, accept: str, status: int) -> None:
+    found = client("GET", "/connectors/fs", None, {"accept": accept})
+    assert found.status_code == status
+    if status == 406:
+        assert found.json() == error(406, "HTTP 406 Not Acceptable")
+        assert "content-type" not in found.headers
+        # what changes something is refused before it does
+        assert client("PUT", "/connectors/fs/stop", None, {"accept": accept}).status_code == 406
+        assert client("GET", "/nope", None, {"accept": accept}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("//", "Ambiguous URI empty segment"),
+        ("/connectors//fs", "Ambiguous URI empty segment"),
+        ("/connectors/fs//", "Ambiguous URI empty segment"),
+        ("/connectors/%2e%2e", "Ambiguous URI path segment"),
+        ("/connectors/a%0Ab", "Suspicious Path Character"),
+        ("/connectors/a%7Fb", "Suspicious Path Character"),
+        ("/connectors/a%00b", "Bad Request"),
+        ("/connectors/a%zz", "Bad Request"),
+        ("/connectors/%FF", "Bad UTF-8 encoding"),
+        ("/connectors/a%C0%80", "Bad UTF-8 encoding"),
+        ("/connectors/src%u0041", "UTF-16 encoding"),
+        ("/connectors/a|b", "Illegal Path Character"),
+        ("/connectors/{a}", "Illegal Path Character"),
+        ("/connectors/.", None),
+        ("/connectors/src/../fs", None),
+        ("/connectors/a%2Eb%20c%C3%BC%25%3B", None),
+    ],
+)
+def test_paths_are_refused_as_jetty_refuses_them(path: str, title: str | None) -> None:
+    assert jetty.refusal(path) == title
+
+
+@pytest.mark.parametrize("path", ["/connectors/fs;x=1", "/connectors;x/fs/;y", "/connectors/f%73"])
+def test_parameters_of_a_path_are_ignored(client: Client, path: str) -> None:
+    assert client("GET", path).json()["name"] == "fs"
+
+
+SIGNED = {"X-Connect-Authorization": "eA==", "X-Connect-Request-Signature-Algorithm": "HmacSHA256"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "message"),
+    [
+        ({}, 403, "Internal request contained invalid signature."),
+        ({"X-Connect-Authorization": "eA"}, 403, "Internal request contained invalid signature."),
+        ({"X-Connect-Authorization": "%%%%"}, 400, "Illegal base64 character 25"),
+        (
+            {"X-Connect-Request-Signature-Algorithm": "bogus"},
+            400,
+            "Algorithm bogus not available",
+        ),
+    ],
+)
+def test_a_signature_of_another_worker_is_never_valid(
+    client: Client, changed: dict[str, str], status: int, message: str
+) -> None:
+    for method, path in (("PUT", "/connectors/fs/fence"), ("POST", "/connectors/fs/tasks")):
+        body = [] if method == "POST" else None
+        found = client(method, path, body, {**SIGNED, **changed})
+        assert (found.status_code, found.json()) == (status, error(status, message))
+
+
+def test_the_body_of_an_internal_request_is_read_before_its_signature(client: Client) -> None:
+    found = client("POST", "/connectors/fs/tasks", "{}", SIGNED)
+    assert found.status_code == 500
+    assert found.json()["message"].startswith("Cannot deserialize value of type `java.util.ArrayL")
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("-1", "No status found for task fs--1"),
+        ("2147483647", "No status found for task fs-2147483647"),
+        ("2147483648", "HTTP 404 Not Found"),
+        ("x", "HTTP 404 Not Found"),
+    ],
+)
+def test_task_numbers_are_those_of_java(client: Client, task: str, message: str) -> None:
+    found = client("GET", f"/connectors/fs/tasks/{task}/status")
+    assert found.json() == error(404, message)
+    assert client("GET", "/connectors/fs/tasks/+0/status").json()["id"] == 0
 
 
 @pytest.mark.parametrize(
@@ -145,7 +268,11 @@ def test_a_name_with_a_slash_that_is_there_already_can_be_used(
 
 def test_options_lists_methods(client: Client) -> None:
     found = client("OPTIONS", "/connectors")
-    assert (found.status_code, found.headers["allow"]) == (200, "GET, OPTIONS, POST")
+    assert (found.status_code, found.headers["allow"]) == (200, "HEAD,POST,GET,OPTIONS")
+    assert (found.text, found.headers["content-type"]) == ("HEAD, POST, GET, OPTIONS", "text/plain")
+    offsets = client("OPTIONS", "/connectors/fs/offsets")
+    assert offsets.text == "HEAD, DELETE, GET, OPTIONS, PATCH"
+    assert client("OPTIONS", "/connectors/fs/restart").text == "POST, OPTIONS"
 
 
 def test_a_follower_says_who_leads(client: Client, verbs: FakeVerbs) -> None:
