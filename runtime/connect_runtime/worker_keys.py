@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from connect_runtime import topic_tracking
 from connect_runtime.api import (
     ConfigDef,
     ConfigError,
@@ -67,7 +68,6 @@ WITHOUT_EFFECT: Final = frozenset(
     metrics.sample.window.ms offset.storage.file.filename plugin.discovery
     plugin.path rebalance.timeout.ms response.http.headers.config rest.advertised.listener
     rest.extension.classes scheduled.rebalance.max.delay.ms session.timeout.ms
-    topic.tracking.allow.reset
     value.converter.plugin.version worker.sync.timeout.ms worker.unsync.backoff.ms
     """.split()
 )
@@ -146,7 +146,8 @@ def _supported() -> ConfigDef:
     )
     define_rest_keys(keys)
     keys.define("offset.flush.timeout.ms", ConfigType.LONG, 5_000, validator=at_least_one)
-    keys.define("topic.tracking.enable", ConfigType.BOOLEAN, True)
+    keys.define(topic_tracking.ENABLE, ConfigType.BOOLEAN, True)
+    keys.define(topic_tracking.ALLOW_RESET, ConfigType.BOOLEAN, True)
     keys.define("client.id", ConfigType.STRING, "")
     keys.define(PLUGIN_MODULES, ConfigType.LIST, "", validator=Described(_modules, "module names"))
     keys.define("config.providers", ConfigType.LIST, "")

@@ -127,8 +127,11 @@ UNKNOWN = (
             ("POST", "/restart", None),
             ("POST", "/restart?includeTasks=true", None),
             ("POST", "/tasks/0/restart", None),
+            ("PUT", "/topics/reset", None),
         )
     ),
+    _ask("PUT", "/connectors/idle/topics/reset"),
+    _ask("GET", "/connectors/idle/topics/reset"),
     _ask("GET", "/connectors/src/tasks/7/status"),
     _ask("POST", "/connectors/src/tasks/7/restart"),
     _ask("GET", "/connectors/src/tasks/x/status"),

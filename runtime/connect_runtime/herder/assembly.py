@@ -18,6 +18,7 @@ from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.worker import Worker, WorkerSettings
 from connect_runtime.kafka.log import connector_logs
 from connect_runtime.storage.log import Logs
+from connect_runtime.topic_tracking import TopicTracking
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class ConnectHerder:
             check=edges.check,
             leader=edges.leader,
             problem=lambda: edges.launcher.problem if edges.launcher else None,
+            tracking=TopicTracking.of(settings.properties),
         )
 
     def _fence(self, name: str, config: Mapping[str, str], tasks: int) -> None:

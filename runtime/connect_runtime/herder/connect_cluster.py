@@ -12,15 +12,17 @@ from typing import TypeVar
 from connect_runtime import plugins
 from connect_runtime.api import ConnectorError
 from connect_runtime.herder import reads, requests
-from connect_runtime.herder.effects import Effect
+from connect_runtime.herder.effects import Effect, Reassign
 from connect_runtime.herder.errors import NotLeader, Refusal, RequestError
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.offset_changes import ConnectorOffsets
 from connect_runtime.herder.restart import restart_effects, task_restart_effects
+from connect_runtime.herder.runs import RunPhase
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, Runtime, TaskInfo
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import NewRecord, WriteFailed, WriteRefused
 from connect_runtime.storage.snapshots import State, TaskId
+from connect_runtime.topic_tracking import TopicTracking
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
@@ -43,6 +45,7 @@ class ConnectCluster:
         check: Check,
         leader: Callable[[], str | None],
         problem: Callable[[], str | None],
+        tracking: TopicTracking,
     ) -> None:
         self._herder = herder
         self._topics = topics
@@ -50,6 +53,7 @@ class ConnectCluster:
         self._check = check
         self._leader = leader
         self._problem = problem
+        self._tracking = tracking
 
     # --- reads ---
 
@@ -69,6 +73,7 @@ class ConnectCluster:
         return reads.tasks(self._herder.view, name)
 
     def topics(self, name: str) -> Sequence[str]:
+        requests.check_tracked(self._tracking)
         return sorted(self._herder.view.status.topics.get(name, frozenset()))
 
     def offsets(self, name: str) -> Sequence[OffsetEntry]:
@@ -189,6 +194,26 @@ class ConnectCluster:
             if not 0 <= task < len(state.task_configs):
                 raise RequestError(404, f"Unknown task: {name}-{task}")
             self._perform(task_restart_effects(self._herder.view, TaskId(name, task)))
+
+        self._run(lambda: self._herder.run_on_thread(begin))
+
+    def reset_topics(self, name: str) -> None:
+        def begin() -> None:
+            self._herder.must_lead()
+            records = requests.reset_topics(
+                self._herder.view.status, self._topics.status, name, self._tracking
+            )
+            if records:
+                self._herder.write(records)
+            # running tasks then record again what they use
+            runs = self._herder.view.runs.values()
+            self._perform(
+                [
+                    Reassign(run.id, run.state)
+                    for run in runs
+                    if run.id.connector == name and run.phase is RunPhase.LAUNCHED
+                ]
+            )
 
         self._run(lambda: self._herder.run_on_thread(begin))
 

@@ -1,4 +1,4 @@
-"""Builds the config-topic records that a request writes, or refuses it. Pure.
+"""Builds the records that a request writes, or refuses it. Pure.
 
 Sequences and texts are Connect's (connect-facts 1.6 and 4.5).
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from connect_runtime.herder.errors import Refusal, RequestError
-from connect_runtime.storage import config_topic
+from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
-from connect_runtime.storage.snapshots import ConfigSnapshot, ConnectorState
+from connect_runtime.storage.snapshots import ConfigSnapshot, ConnectorState, StatusSnapshot
+from connect_runtime.topic_tracking import TopicTracking
 from connect_specs.states import TargetState
 
 
@@ -71,6 +72,23 @@ def target(
     """Writes the target state to pause or resume."""
     known(snapshot, name, "Unknown connector {}")
     return (config_topic.target_state_record(topic, name, state),)
+
+
+def reset_topics(
+    snapshot: StatusSnapshot, topic: str, name: str, tracking: TopicTracking
+) -> Sequence[NewRecord]:
+    """Forgets which topics a connector uses; there need not be such a connector."""
+    check_tracked(tracking)
+    if not tracking.may_reset:
+        raise RequestError(403, "Topic tracking reset is disabled.")
+    used = sorted(snapshot.topics.get(name, frozenset()))
+    return tuple(status_topic.topic_unused_record(topic, each, name) for each in used)
+
+
+def check_tracked(tracking: TopicTracking) -> None:
+    """Raises unless tasks record which topics they use."""
+    if not tracking.enabled:
+        raise RequestError(403, "Topic tracking is disabled.")
 
 
 def stopped(state: ConnectorState) -> None:

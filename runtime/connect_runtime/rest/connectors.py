@@ -181,7 +181,8 @@ class Connectors:
         return Reply(200, {name: {"topics": list(self._verbs.topics(name))}})
 
     def reset_topics(self, call: Call) -> Reply:
-        raise RequestError(403, "Topic tracking reset is disabled.")
+        self._verbs.reset_topics(call.path["name"])
+        return Reply(202)
 
     def offsets(self, call: Call) -> Reply:
         return Reply(200, wire.offsets_json(self._verbs.offsets(call.path["name"])))

@@ -6,6 +6,7 @@ record of its task names it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
@@ -30,14 +31,16 @@ class Wanted(Enum):
 
 
 class Orders:
-    """Reduces assignment records to what one attempt must do."""
+    """Reduces assignment records to what one attempt must do. `repeated` is called for each further
+    record that names the attempt."""
 
-    def __init__(self, launch: TaskLaunch) -> None:
+    def __init__(self, launch: TaskLaunch, repeated: Callable[[], None] = lambda: None) -> None:
         self._id = launch.id
         self._attempt = launch.attempt
         self._key = str(launch.id).encode()
         self._snapshot = AssignmentSnapshot()
         self._told = False
+        self._repeated = repeated
         self.offset = launch.assignments_offset
 
     def take(self, message: Any) -> None:
@@ -45,7 +48,6 @@ class Orders:
         self.offset = message.offset() + 1
         if message.key() != self._key:
             return
-        self._told = True
         record = LogRecord(
             topic=message.topic(),
             partition=message.partition(),
@@ -55,6 +57,9 @@ class Orders:
             value=message.value(),
         )
         self._snapshot = reduce(self._snapshot, record)
+        if self._told and self.wanted not in (Wanted.STOP, Wanted.NOTHING):
+            self._repeated()
+        self._told = True
 
     @property
     def wanted(self) -> Wanted:

@@ -61,7 +61,8 @@ def run_task(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
 
 
 def _run(launch: TaskLaunch, reporter: Reporter, orphaned: Callable[[], bool]) -> Ended:
-    orders = Orders(launch)
+    # the leader repeats an assignment after it has forgotten the connector's topics
+    orders = Orders(launch, repeated=reporter.forget_topics)
     reader = StartReader(launch)
     try:
         match reader.orders(orders):

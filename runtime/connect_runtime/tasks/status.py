@@ -25,6 +25,7 @@ from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.interrupted import is_interruption
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.traces import trace_of
+from connect_runtime.topic_tracking import TopicTracking
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class Reporter:
     def __init__(self, launch: TaskLaunch) -> None:
         self._launch = launch
         self._topics: set[str] = set()
-        self._tracking = launch.worker.get("topic.tracking.enable", "true").lower() == "true"
+        self._tracking = TopicTracking.of(launch.worker).enabled
         self.version: str | None = None
         self.trace: str | None = None
         self._lock = threading.Lock()
@@ -93,6 +94,10 @@ class Reporter:
             )
             for topic in found
         ]
+
+    def forget_topics(self) -> None:
+        """Makes each topic new again, because the leader has forgotten which are in use."""
+        self._topics.clear()
 
     def write(self, *records: NewRecord) -> None:
         """Queues records, to be written soon in order."""

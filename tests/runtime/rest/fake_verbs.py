@@ -36,6 +36,7 @@ class FakeConnector:
     status: ConnectorStatus | None
     offsets: list[OffsetEntry] = field(default_factory=list)
     with_tasks: bool = True
+    topics: list[str] = field(default_factory=lambda: ["orders"])
 
 
 @dataclass
@@ -74,7 +75,12 @@ class FakeVerbs:
         return (TaskInfo(TaskId(name, 0), {**found.config, "task.class": "T"}),)
 
     def topics(self, name: str) -> Sequence[str]:
-        return ["orders"] if name in self.known else []
+        return self.known[name].topics if name in self.known else []
+
+    def reset_topics(self, name: str) -> None:
+        self._must_lead()
+        if name in self.known:
+            self.known[name].topics = []
 
     def offsets(self, name: str) -> Sequence[OffsetEntry]:
         return self._found(name, "Connector {} not found").offsets

@@ -9,7 +9,6 @@ import pytest
 from runtime.rest.client import SOURCE, client_of, error, running_source
 
 TASK = {"connector": "fs", "task": 0}
-NO_RESET = "Topic tracking reset is disabled."
 NO_TASK = "No status found for task fs-9"
 OTHER_NAME = "Connector name configuration (x) doesn't match connector name in the URL (fs)"
 STOPPED_FIRST = (
@@ -66,13 +65,8 @@ ANSWERS: list[tuple[str, str, Any, int, Any]] = [
     ("POST", "/connectors/fs/restart?onlyFailed=true", None, 202, STATUS),
     ("POST", "/connectors/fs/tasks/0/restart", None, 204, None),
     ("DELETE", "/connectors/fs", None, 204, None),
-    (
-        "PUT",
-        "/connectors/fs/topics/reset",
-        None,
-        403,
-        error(403, "Topic tracking reset is disabled."),
-    ),
+    ("PUT", "/connectors/fs/topics/reset", None, 202, None),
+    ("PUT", "/connectors/nope/topics/reset", None, 202, None),
     *(
         (method, f"/connectors/nope{path}", body, 404, error(404, message))
         for method, path, body, message in (

@@ -13,11 +13,13 @@ from connect_runtime.kafka.ports import free_port
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.tasks.launch import Ended
 from connect_runtime.tasks.status import Reporter
+from support.broker import read_to_end
 from support.guarded_broker import GuardedBroker
 from support.wait import wait_until
 
 TASK = TaskId("src", 0)
 FILE_TASK = "org.apache.kafka.connect.file.FileStreamSourceTask"
+FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkTask"
 
 
 def test_writing_never_waits_and_what_was_written_arrives_in_order(
@@ -63,6 +65,36 @@ def test_a_status_that_cannot_be_written_stops_no_records(
     wait_until(lambda: cluster.values() == ["a", "b"], what="records")
     cluster.assign(TASK, None)
     assert running.outcome().ended is Ended.STOPPED
+
+
+def test_topics_are_recorded_again_after_the_leader_forgot_them(
+    cluster: Any, topic: Any, tmp_path: Any
+) -> None:
+    file, out = tmp_path / "in.txt", tmp_path / "out.txt"
+    file.write_text("a\n")
+    data, sink = topic(1), TaskId("snk", 0)
+    sink_config = {"task.class": FILE_SINK, "name": "snk", "topics": data, "file": str(out)}
+    source_config = {"task.class": FILE_TASK, "name": "src", "topic": data, "file": str(file)}
+    for task, config in ((TASK, source_config), (sink, sink_config)):
+        cluster.assign(task, 1)
+        cluster.run(cluster.launch(task, config))
+
+    def recorded() -> dict[str, int]:
+        """How often each connector's use of the topic was recorded."""
+        found = read_to_end(cluster.bootstrap_servers, cluster.topics.status)
+        keys = [message.key().decode() for message in found]
+        wanted = {name: f"status-topic-{data}:connector-{name}" for name in ("src", "snk")}
+        return {name: keys.count(key) for name, key in wanted.items()}
+
+    wait_until(lambda: recorded() == {"src": 1, "snk": 1}, what="both to use the topic")
+    for line, times in (("b", 1), ("c", 2)):
+        if times == 2:  # an assignment is repeated after the topics were forgotten
+            cluster.assign(TASK, 1)
+            cluster.assign(sink, 1)
+        with file.open("a") as lines:
+            lines.write(f"{line}\n")
+        wait_until(lambda line=line: out.read_text().endswith(f"{line}\n"), what=line)
+        wait_until(lambda times=times: recorded() == {"src": times, "snk": times}, what="records")
 
 
 def test_only_the_newest_attempt_says_that_it_failed(
