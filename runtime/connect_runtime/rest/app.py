@@ -27,6 +27,7 @@ from connect_runtime.rest.body_limit import read_body
 from connect_runtime.rest.connectors import Connectors
 from connect_runtime.rest.exchange import Call, Reply, Resource, error_reply
 from connect_runtime.rest.lanes import Busy, Lane, Lanes
+from connect_runtime.rest.loggers import Loggers
 from connect_runtime.rest.negotiation import accepts_json, allowed, is_json, is_media_type
 from connect_runtime.rest.responses import response
 from connect_runtime.rest.settings import RestSettings
@@ -86,6 +87,7 @@ def create_app(
         ("GET", "/health"): lambda call: _health(verbs()),
         ("GET", "/runtime"): lambda call: Reply(200, wire.runtime_json(started().runtime())),
         **Connectors(started).routes(),
+        **Loggers(started).routes(),
         **plugins,
     }
     starlette = Starlette(
