@@ -6,12 +6,15 @@ A worker that catches SIGHUP outlives Spark, so it must end by itself: an orphan
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
+import select
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
@@ -34,18 +37,24 @@ Body: TypeAlias = Callable[[TaskLaunch, Orphaned], Outcome]
 
 DRAIN_S = 5.0
 
+# Where the end of a process cannot be waited for
 _WATCH_S = 0.25
 _PR_SET_PDEATHSIG = 1
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM)
 
 
 class OrphanWatch:
-    """Detects that the process that launched this one is gone, and then sets a deadline."""
+    """Detects that the process that launched this one is gone, and then sets a deadline.
+
+    Costs nothing while nothing happens: a runtime may have a thousand idle tasks.
+    """
 
     def __init__(self) -> None:
         self._parent = os.getppid()
         self._orphaned = False
-        self._over = threading.Event()
+        self._over = False
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
 
     def __call__(self) -> bool:
         """Whether the runtime is gone."""
@@ -60,23 +69,46 @@ class OrphanWatch:
 
     def end(self) -> None:
         """Stops watching, on the main thread. A signal kills an idle worker, as Spark expects."""
-        self._over.set()
+        self._over = True
+        self._wake_up()
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
 
     def _noticed(self, number: int, frame: FrameType | None) -> None:
-        # No Event here: the interrupted thread itself may hold its lock.
+        # No lock here: the interrupted thread itself may hold it.
         self._orphaned = True
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # full: it will wake up anyway
+            os.write(self._wake, b".")
 
     def _watch(self) -> None:
-        while not self._orphaned:
-            if self._over.wait(_WATCH_S):
+        parent = _descriptor_of(self._parent)
+        waiting = select.poll()
+        for descriptor in filter(None, (self._woken, parent)):
+            waiting.register(descriptor, select.POLLIN)
+        # Signals can be missed or handled late; a missing parent cannot.
+        while not self._orphaned and os.getppid() == self._parent:
+            waiting.poll(None if parent else _WATCH_S * 1000)
+            if self._over:
                 return
-            # Signals can be missed or handled late; a missing parent cannot.
-            if os.getppid() != self._parent:
-                self._orphaned = True
-        if not self._over.wait(DRAIN_S):
-            os._exit(1)
+        self._orphaned = True
+        deadline = time.monotonic() + DRAIN_S
+        while time.monotonic() < deadline:
+            if self._over:
+                return
+            time.sleep(_WATCH_S)
+        os._exit(1)
+
+
+def _descriptor_of(pid: int) -> int | None:
+    """Returns a descriptor that is readable once the process has ended; None if the system has no
+    such thing, or the process is gone already."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
 
 
 def _request_signal_at_parents_death() -> None:
