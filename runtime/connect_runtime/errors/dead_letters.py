@@ -19,6 +19,7 @@ from connect_runtime.api import ConnectorError
 from connect_runtime.errors.handler import RetriesEnded, Wait
 from connect_runtime.errors.stages import Failure
 from connect_runtime.kafka.errors import reason
+from connect_runtime.metrics.task_metrics import TaskMetrics
 
 _PREFIX: Final = "__connect.errors."
 _ROOM_S: Final = 0.1
@@ -83,12 +84,18 @@ class DeadLetterQueue:
     """
 
     def __init__(
-        self, topic: str, producer: Producer, context: Context | None, pause: Wait
+        self,
+        topic: str,
+        producer: Producer,
+        context: Context | None,
+        pause: Wait,
+        metrics: TaskMetrics | None = None,
     ) -> None:
         self._topic = topic
         self._producer = producer
         self._context = context
         self._pause = pause
+        self._metrics = metrics or TaskMetrics()
         self._failed: KafkaError | None = None
         self._gave_up = False
 
@@ -102,8 +109,10 @@ class DeadLetterQueue:
                 sent.set_result(None)
                 return
             self._failed = self._failed or error
+            self._metrics.dead_letter_failed()
             sent.set_exception(_refused(self._topic, error))
 
+        self._metrics.dead_letter()
         message = failure.record
         headers = list(message.headers() or ())
         if self._context is not None:

@@ -17,6 +17,7 @@ from connect_runtime.api import ConnectorError, RetriableError, SourceRecord
 from connect_runtime.errors.policy import ErrorPolicy
 from connect_runtime.errors.stages import Failure, Stage
 from connect_runtime.errors.texts import where_text
+from connect_runtime.metrics.task_metrics import TaskMetrics
 
 T = TypeVar("T")
 # Waits so many seconds, and returns False at once if the task is to end
@@ -44,17 +45,20 @@ class Reporter(Protocol):
 
 
 class ErrorHandler:
-    """Belongs to one task. `wait` is called before a retry."""
+    """Belongs to one task. `wait` is called before a retry. `metrics` counts as Connect's
+    `ErrorHandlingMetrics` do."""
 
     def __init__(
         self,
         policy: ErrorPolicy | None = None,
         reporters: Sequence[Reporter] = (),
         wait: Wait | None = None,
+        metrics: TaskMetrics | None = None,
     ) -> None:
         self._policy = policy or ErrorPolicy()
         self._reporters = reporters
         self._wait = wait or _sleep
+        self._metrics = metrics or TaskMetrics()
 
     def run(self, stage: Stage, class_name: str, operation: Callable[[], T], record: Any) -> T:
         """Returns the operation's result. Raises what `recover` raises."""
@@ -71,6 +75,7 @@ class ErrorHandler:
         """
         error, attempt = failure.error, 1
         begin = time.monotonic()
+        self._metrics.attempt_failed()
         while isinstance(error, RetriableError):
             left_s = self._policy.retry_timeout_s - (time.monotonic() - begin)
             if left_s <= 0:
@@ -78,19 +83,27 @@ class ErrorHandler:
             if not self._wait(min(self._delay_s(attempt), left_s)):
                 raise RetriesEnded
             attempt += 1
+            self._metrics.retried()
             try:
                 return again()
             except Exception as next_error:
                 error = next_error
+                self._metrics.attempt_failed()
         failure = replace(failure, error=error)
         if not failure.stage.tolerates_any_error and not isinstance(error, RetriableError):
+            self._metrics.record_failed(skipped=False)
             raise _fatal("Unhandled exception in error handler", failure) from error
-        self.report(failure)
+        self._report(failure)
         raise RecordSkipped
 
     def report(self, failure: Failure) -> Future[None]:
         """Reports a failure that is not tried again. Returns, if it is tolerated, what is done when
         all reporters have kept it; else raises ConnectorError, which fails the task."""
+        self._metrics.attempt_failed()
+        return self._report(failure)
+
+    def _report(self, failure: Failure) -> Future[None]:
+        self._metrics.record_failed(skipped=self._policy.tolerates_all)
         pending = [reporter.report(failure) for reporter in self._reporters]
         if not self._policy.tolerates_all:
             raise _fatal("Tolerance exceeded in error handler", failure) from failure.error

@@ -10,12 +10,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from confluent_kafka import KafkaException, Producer
 
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.errors import error_of, reason
+from connect_runtime.metrics.client_stats import STATISTICS_MS
+from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.interrupted import Interrupted
@@ -35,13 +38,19 @@ class PlainWriter:
     atomic = False
     expires_s = None
 
-    def __init__(self, launch: TaskLaunch) -> None:
+    def __init__(self, launch: TaskLaunch, metrics: TaskMetrics) -> None:
         self._id = launch.id
         self._flush_limit_s = client_properties.flush_timeout_ms(launch) / 1000
         self._failures = SendFailures()
         self._producer: Producer = clients.producer(
             client_properties.plain_source_producer(launch),
-            QUEUE | {"on_delivery": self._failures.delivered, "error_cb": self._failures.erred},
+            QUEUE
+            | {
+                "on_delivery": self._failures.delivered,
+                "error_cb": self._failures.erred,
+                "statistics.interval.ms": STATISTICS_MS,
+                "stats_cb": partial(metrics.client, "producer"),
+            },
         )
         self._offset_failures = SendFailures()
         self._offsets: Producer = clients.producer(
@@ -67,6 +76,10 @@ class PlainWriter:
         except RAISED as raised:
             error = self._failures.failure(error_in(raised), self._producer)
             raise error from raised.with_traceback(None)
+
+    def serve(self) -> None:
+        """Serves the producer's callbacks."""
+        self._producer.poll(0)
 
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
         """Waits until sent records are acknowledged, then writes the offsets after them.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gc
 import logging
-import sys
 from collections.abc import Callable
-from typing import Final
 
 from confluent_kafka import KafkaException
 
 from connect_runtime import plugins
 from connect_runtime.api import SourceTask
 from connect_runtime.config_providers.launches import resolve_launch
+from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import Fenced
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.interrupted import Interrupted
@@ -26,20 +25,18 @@ from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
 
-# Values are nested up to 1,000 levels, as in Connect; each level takes a few calls.
-RECURSION: Final = 5_000
 
-
-def run_task(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
+def run_task(
+    launch: TaskLaunch, orphaned: Callable[[], bool], metrics: TaskMetrics | None = None
+) -> Outcome:
     """Runs the attempt and returns when it has ended, never raising.
 
     `orphaned` is checked between batches: once True, the attempt commits what it can within five
     seconds and ends without a status. In all other cases its statuses are in the topic before this
-    returns.
+    returns. `metrics` counts what the task does.
     """
     # Spark's workers are forked with the collector off; cycles would pile up over months.
     gc.enable()
-    sys.setrecursionlimit(max(RECURSION, sys.getrecursionlimit()))
     try:
         launch = resolve_launch(launch)
     except Exception as error:  # a config provider may be third-party code
@@ -50,7 +47,7 @@ def run_task(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
     reporter = Reporter(launch)
     try:
         try:
-            ended = _run(launch, reporter, orphaned)
+            ended = _run(launch, reporter, orphaned, metrics or TaskMetrics())
         finally:
             reporter.close()
         return Outcome(launch.id, launch.attempt, ended)
@@ -66,7 +63,9 @@ def run_task(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
         return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)
 
 
-def _run(launch: TaskLaunch, reporter: Reporter, orphaned: Callable[[], bool]) -> Ended:
+def _run(
+    launch: TaskLaunch, reporter: Reporter, orphaned: Callable[[], bool], metrics: TaskMetrics
+) -> Ended:
     # the leader repeats an assignment after it has forgotten the connector's topics
     orders = Orders(launch, repeated=reporter.forget_topics)
     reader = StartReader(launch)
@@ -77,7 +76,7 @@ def _run(launch: TaskLaunch, reporter: Reporter, orphaned: Callable[[], bool]) -
             case Wanted.NOTHING:
                 return Ended.SUPERSEDED
             case Wanted.RUN | Wanted.PAUSE:
-                return _run_newest(launch, reader, orders, reporter, orphaned)
+                return _run_newest(launch, reader, orders, reporter, orphaned, metrics)
     finally:
         reader.close()
 
@@ -88,15 +87,16 @@ def _run_newest(
     orders: Orders,
     reporter: Reporter,
     orphaned: Callable[[], bool],
+    metrics: TaskMetrics,
 ) -> Ended:
     try:
         plugins.allow_modules(launch.worker)
         task = plugins.task(launch.config["task.class"])()
         reporter.version = task.version()
         if isinstance(task, SourceTask):
-            return run_source(launch, task, reader, orders, reporter, orphaned)
+            return run_source(launch, task, reader, orders, reporter, orphaned, metrics)
         reader.close()
-        return run_sink(launch, task, orders, reporter, orphaned)
+        return run_sink(launch, task, orders, reporter, orphaned, metrics)
     except (Fenced, Interrupted):
         raise
     except Exception as error:

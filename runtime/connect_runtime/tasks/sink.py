@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from confluent_kafka import KafkaError
@@ -24,6 +25,7 @@ from connect_runtime.api import (
 from connect_runtime.data.converters import converters_of
 from connect_runtime.errors.handler import RetriesEnded
 from connect_runtime.kafka.errors import reason
+from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks.control import Control, Orders, Wanted
 from connect_runtime.tasks.delivery import Delivery, PutBatch
@@ -50,11 +52,13 @@ def run_sink(
     orders: Orders,
     reporter: Reporter,
     orphaned: Callable[[], bool],
+    metrics: TaskMetrics,
 ) -> Ended:
     """Runs until told to end. Raises what failed the task."""
+    metrics.begin("sink")
     control = Control(launch, orders)
     try:
-        return _Loop(launch, task, reporter).run(control, orphaned)
+        return _Loop(launch, task, reporter, metrics).run(control, orphaned)
     finally:
         control.close()
 
@@ -62,13 +66,16 @@ def run_sink(
 class _Loop:
     """One task between its start and its end; also its `SinkTaskContext`."""
 
-    def __init__(self, launch: TaskLaunch, task: SinkTask, reporter: Reporter) -> None:
+    def __init__(
+        self, launch: TaskLaunch, task: SinkTask, reporter: Reporter, metrics: TaskMetrics
+    ) -> None:
         self._launch = launch
         self._task = task
         self._reporter = reporter
+        self._metrics = metrics
         self._text = ErrorTexts(launch)
         self._wait = RetryWait()
-        self._errors = SinkErrors(launch, self._wait, self._text)
+        self._errors = SinkErrors(launch, self._wait, self._text, metrics)
         converters = converters_of(launch.connector_config, launch.worker)
         self._chain = chain_of(launch.connector_config)
         self._decoder = Decoder(converters, self._chain, self._errors.handler)
@@ -174,6 +181,7 @@ class _Loop:
             revoked=self._on_revoked,
             lost=self._on_lost,
             answered=self._on_answered,
+            statistics=partial(self._metrics.client, "consumer"),
         )
 
     def _be(self, state: State) -> None:
@@ -188,6 +196,7 @@ class _Loop:
             elif self._pending is None:
                 self._unpause()
         self._reporter.write(self._reporter.record(state))
+        self._metrics.in_state(state)
 
     def _once(self) -> None:
         """Commits if it is time, reads, and puts."""
@@ -197,11 +206,13 @@ class _Loop:
         now = time.monotonic()
         if self._offsets.is_overdue(now, self._patience_s):
             _log.warning("Task %s waits no longer for its offset commit", self._launch.id)
+            self._metrics.commit_skipped()
         if now >= self._next_commit and not self._offsets.in_flight:
             self._next_commit = now + self._interval_s
             self._commit()
         delivery = self._kafka.read(self._read_s())
         if delivery.messages:
+            self._metrics.read(len(delivery.messages))
             self._note_topics(delivery)
         with suppress(RetriesEnded):  # what was read is not delivered, so it will be read again
             self._deliver(delivery)
@@ -230,6 +241,7 @@ class _Loop:
         return max(0.0, min(_READ_S, until - now))
 
     def _put(self, ready: PutBatch) -> None:
+        begin = time.monotonic()
         try:
             self._task.put(ready.records)
             self._errors.check_put()
@@ -242,7 +254,10 @@ class _Loop:
             wait_s, self._timeout_s = self._timeout_s, None
             self._put_again = time.monotonic() + (_RETRY_S if wait_s is None else wait_s)
             return
+        if ready.positions:
+            self._metrics.put(len(ready.records), time.monotonic() - begin)
         self._offsets.deliver(ready.positions)
+        self._note_offsets()
         self._set_pending(None)
 
     def _set_pending(self, batch: PutBatch | None) -> None:
@@ -266,6 +281,10 @@ class _Loop:
         records = self._reporter.new_topics(topics)
         if records:
             self._reporter.write(*records)
+
+    def _note_offsets(self) -> None:
+        offsets = self._offsets
+        self._metrics.owns(partitions=len(offsets.assigned), uncommitted=offsets.uncommitted)
 
     # offsets
 
@@ -303,6 +322,7 @@ class _Loop:
     def _send(self, offsets: Mapping[TopicPartition, int]) -> None:
         if offsets:
             self._offsets.sent(offsets, time.monotonic())
+            self._metrics.commit_sent()
             self._kafka.commit(offsets)
 
     def _on_answered(
@@ -311,7 +331,10 @@ class _Loop:
         accepted: Collection[TopicPartition],
         error: KafkaError | None,
     ) -> None:
+        seconds = self._offsets.waited_s(time.monotonic())
+        self._metrics.commit_answered(seconds, done=error is None)
         self._offsets.answered(asked, accepted)
+        self._note_offsets()
         if error is not None:
             why = reason(error)
             _log.warning("Task %s could not commit its offsets: %s", self._launch.id, why)

@@ -24,6 +24,7 @@ from connect_runtime.kafka.errors import (
     error_of,
     reason,
 )
+from connect_runtime.metrics.client_stats import STATISTICS_MS
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.delivery import Delivery
 from connect_runtime.tasks.interrupted import Interrupted, is_interruption, kafka_may_interrupt
@@ -35,6 +36,7 @@ _log = logging.getLogger(__name__)
 Gained: TypeAlias = Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]
 Told: TypeAlias = Callable[[list[TopicPartition]], None]
 # Answers to a commit: the requested offsets, those that Kafka accepted, and why not all.
+Statistics: TypeAlias = Callable[[str], None]
 Answered: TypeAlias = Callable[
     [Mapping[TopicPartition, int], set[TopicPartition], KafkaError | None], None
 ]
@@ -50,6 +52,7 @@ _SETTINGS: Final = {
     # How soon a deleted topic is noticed, so that a topic recreated under its name is read from its
     # beginning. The default is minutes; Java's notices by its failing fetches.
     "topic.metadata.refresh.interval.ms": 5_000,
+    "statistics.interval.ms": STATISTICS_MS,
 }
 _START_S: Final = 30.0
 _SEEK_S: Final = 10.0
@@ -61,7 +64,7 @@ _RESETS: Final = {
 
 
 class SinkConsumer:
-    """Calls back on rebalances and answered commits from within `read`.
+    """Calls back on rebalances, answered commits and librdkafka's statistics from within `read`.
 
     `gained` returns where to start; `settled` follows once the new partitions can be paused.
     """
@@ -75,6 +78,7 @@ class SinkConsumer:
         revoked: Told,
         lost: Told,
         answered: Answered,
+        statistics: Statistics = lambda json: None,
     ) -> None:
         self._gained, self._settled = gained, settled
         self._revoked, self._lost = revoked, lost
@@ -90,7 +94,8 @@ class SinkConsumer:
         self._reset = properties["auto.offset.reset"].strip().lower()
         # Java's `none` is librdkafka's `error`
         properties["auto.offset.reset"] = "error" if self._reset == "none" else self._reset
-        self._consumer = clients.consumer(properties, {**_SETTINGS, "on_commit": self._on_commit})
+        callbacks = {"on_commit": self._on_commit, "stats_cb": statistics}
+        self._consumer = clients.consumer(properties, {**_SETTINGS, **callbacks})
         self._matching = MatchingTopics(pattern, properties) if pattern else None
         self._subscribe(named)
 

@@ -12,6 +12,7 @@ from connect_runtime.errors.policy import DeadLetters, ErrorPolicy
 from connect_runtime.errors.task_reporter import TaskReporter
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.new_topics import NewTopics
+from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.interrupted import kafka_may_interrupt
 from connect_runtime.tasks.launch import TaskLaunch
@@ -27,17 +28,20 @@ class SinkErrors:
     """Belongs to one task. Raises ConnectorError, or Interrupted, if the dead letter queue's topic
     neither exists nor can be created."""
 
-    def __init__(self, launch: TaskLaunch, wait: RetryWait, text: ErrorTexts) -> None:
+    def __init__(
+        self, launch: TaskLaunch, wait: RetryWait, text: ErrorTexts, metrics: TaskMetrics
+    ) -> None:
         policy = ErrorPolicy.of(launch.connector_config)
         reporters: list[Reporter] = []
         self._queue: DeadLetterQueue | None = None
         if policy.dead_letters is not None:
-            self._queue = _queue(launch, policy.dead_letters, text, wait)
+            self._queue = _queue(launch, policy.dead_letters, text, wait, metrics)
             reporters.append(self._queue)
         if policy.logs:
-            name = str(launch.id)
-            reporters.append(LogReporter(name, text.trace, with_records=policy.logs_messages))
-        self.handler = ErrorHandler(policy, reporters, wait)
+            shown = policy.logs_messages
+            log = LogReporter(str(launch.id), text.trace, metrics, with_records=shown)
+            reporters.append(log)
+        self.handler = ErrorHandler(policy, reporters, wait, metrics)
         self.reporter = TaskReporter(self.handler) if reporters else None
 
     def check_put(self) -> None:
@@ -64,7 +68,11 @@ class SinkErrors:
 
 
 def _queue(
-    launch: TaskLaunch, letters: DeadLetters, text: ErrorTexts, wait: RetryWait
+    launch: TaskLaunch,
+    letters: DeadLetters,
+    text: ErrorTexts,
+    wait: RetryWait,
+    metrics: TaskMetrics,
 ) -> DeadLetterQueue:
     properties = client_properties.dead_letter_producer(launch)
     settings = NewTopicSettings(1, letters.replication_factor, {})
@@ -78,4 +86,5 @@ def _queue(
         ) from error
     context = Context(launch.id.connector, launch.id.task, text, text.trace)
     producer = clients.producer(properties, _QUEUE)
-    return DeadLetterQueue(letters.topic, producer, context if letters.with_context else None, wait)
+    shown = context if letters.with_context else None
+    return DeadLetterQueue(letters.topic, producer, shown, wait, metrics)

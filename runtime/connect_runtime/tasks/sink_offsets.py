@@ -111,6 +111,11 @@ class SinkOffsets:
                 wanted[partition] = offset
         return wanted
 
+    @property
+    def uncommitted(self) -> int:
+        """Returns how many offsets were delivered after the bases."""
+        return sum(self._delivered.values()) - sum(self._base.values())
+
     # the commit in flight
 
     @property
@@ -130,6 +135,10 @@ class SinkOffsets:
         if self._in_flight.items() <= asked.items():
             self._base.update((p, o) for p, o in self._in_flight.items() if p in accepted)
             self._in_flight = {}
+
+    def waited_s(self, now_s: float) -> float:
+        """Returns how long ago the newest commit was sent."""
+        return now_s - self._sent_s
 
     def is_overdue(self, now_s: float, patience_s: float) -> bool:
         """Whether the commit in flight has timed out; if so, it is no longer waited for."""

@@ -26,6 +26,7 @@ from connect_runtime.data.converters import converters_of
 from connect_runtime.errors.handler import ErrorHandler, RetriesEnded
 from connect_runtime.errors.log_reporter import LogReporter
 from connect_runtime.errors.policy import ErrorPolicy
+from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import Fenced
 from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks import client_properties
@@ -72,16 +73,18 @@ def run_source(
     orders: Orders,
     reporter: Reporter,
     orphaned: Callable[[], bool],
+    metrics: TaskMetrics,
 ) -> Ended:
     """Runs until told to end. `orders` have been read once already.
 
     Raises the error that failed the task; `Fenced` if a newer attempt took over; `Interrupted`.
     """
+    metrics.begin("source")
     wait = RetryWait()
-    errors = _error_handler(launch, wait)
+    errors = _error_handler(launch, wait, metrics)
     converters = converters_of(launch.connector_config, launch.worker)
     chain = chain_of(launch.connector_config)
-    writer = _writer(launch)
+    writer = _writer(launch, metrics)
     try:
         # If this attempt is late, starting fenced the newest one, so check again.
         wanted = reader.orders(orders)
@@ -97,7 +100,7 @@ def run_source(
         wait.follow(control, orphaned)
         try:
             outbound = Outbound(converters, chain, errors)
-            loop = _Loop(launch, task, writer, offsets, topics, outbound, reporter)
+            loop = _Loop(launch, task, writer, offsets, topics, outbound, reporter, metrics)
             return loop.run(control, orphaned)
         finally:
             control.close()
@@ -107,16 +110,16 @@ def run_source(
         _close_chain(chain)
 
 
-def _error_handler(launch: TaskLaunch, wait: RetryWait) -> ErrorHandler:
+def _error_handler(launch: TaskLaunch, wait: RetryWait, metrics: TaskMetrics) -> ErrorHandler:
     policy = ErrorPolicy.of(launch.connector_config)
     trace = ErrorTexts(launch).trace
-    log = LogReporter(str(launch.id), trace, with_records=policy.logs_messages)
-    return ErrorHandler(policy, [log] if policy.logs else [], wait)
+    log = LogReporter(str(launch.id), trace, metrics, with_records=policy.logs_messages)
+    return ErrorHandler(policy, [log] if policy.logs else [], wait, metrics)
 
 
-def _writer(launch: TaskLaunch) -> SourceWriter:
+def _writer(launch: TaskLaunch, metrics: TaskMetrics) -> SourceWriter:
     if not exactly_once(launch.worker):
-        return PlainWriter(launch)
+        return PlainWriter(launch, metrics)
     dropped = client_properties.dropped_overrides(launch)
     if dropped:
         _log.warning(
@@ -124,7 +127,7 @@ def _writer(launch: TaskLaunch) -> SourceWriter:
             launch.id,
             ", ".join(dropped),
         )
-    return Transactions(launch)
+    return Transactions(launch, metrics)
 
 
 def _close(writer: SourceWriter) -> None:
@@ -153,6 +156,7 @@ class _Loop:
         topics: SourceTopics,
         outbound: Outbound,
         reporter: Reporter,
+        metrics: TaskMetrics,
     ) -> None:
         self._launch = launch
         self._task = task
@@ -161,6 +165,7 @@ class _Loop:
         self._topics = topics
         self._outbound = outbound
         self._reporter = reporter
+        self._metrics = metrics
         self._text = ErrorTexts(launch)
         self._uncommitted = Uncommitted(str(launch.id), task, offsets, self._text)
         # an idle source may still move its offsets (KIP-910)
@@ -194,6 +199,7 @@ class _Loop:
 
     def _until_told(self, control: Control, orphaned: Callable[[], bool]) -> Ended:
         while True:
+            self._writer.serve()
             wanted = control.wanted(self._wait_s())
             if orphaned():
                 return Ended.ORPHANED
@@ -238,6 +244,8 @@ class _Loop:
         if self._state is not State.RUNNING:
             self._say(State.RUNNING)
         polled = self._poll()
+        if polled:
+            self._metrics.polled(len(polled), self._poll_s)
         self._uncommitted.tell()  # a commit meanwhile calls no hooks
         self._poll_found = bool(polled)
         boundary = self._boundary
@@ -289,6 +297,7 @@ class _Loop:
         for sending in sendings:
             self._topics.prepare(sending.topic)
             self._writer.send(sending.topic, sending.messages, sending.partition)
+            self._metrics.sent(len(sending.messages.each))
             self._uncommitted.topics.add(sending.topic)
         self._uncommitted.add(polled)
 
@@ -310,6 +319,7 @@ class _Loop:
         if ending is Ending.ABORT:
             # Their offsets are committed: aborted records are skipped, not polled again.
             self._writer.abort()
+            self._metrics.aborted()
         if ending is not None:
             self._commit()
 
@@ -331,7 +341,9 @@ class _Loop:
                 self._uncommitted.committed(())
             return
         self._topics.before_commit(records)
+        before = time.monotonic()
         done = self._writer.commit(records, limit_s)
+        self._metrics.wrote(time.monotonic() - before, done=done)
         self._boundary.restart()
         if done:
             self._reporter.write(*self._reporter.new_topics(self._uncommitted.topics))
@@ -369,4 +381,5 @@ class _Loop:
 
     def _say(self, state: State) -> None:
         self._reporter.write(self._reporter.record(state))
+        self._metrics.in_state(state)
         self._state = state

@@ -73,6 +73,10 @@ class SourceWriter(Protocol):
         """Queues messages; the partition follows from the key if it is None."""
         ...
 
+    def serve(self) -> None:
+        """Serves the producer's callbacks, among them its statistics, which would pile up."""
+        ...
+
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
         """Commits sent records and the offsets after them. False: not now, try again later."""
         ...

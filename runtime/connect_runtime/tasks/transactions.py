@@ -32,6 +32,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.errors import UNSPECIFIC
+from connect_runtime.metrics.client_stats import STATISTICS_MS
+from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.launch import TaskLaunch
@@ -61,12 +63,18 @@ class Transactions:
 
     atomic = True
 
-    def __init__(self, launch: TaskLaunch) -> None:
+    def __init__(self, launch: TaskLaunch, metrics: TaskMetrics) -> None:
         properties = client_properties.source_producer(launch)
         self._failures = SendFailures()
         self._producer: Producer = clients.producer(
             properties,
-            QUEUE | {"on_delivery": self._failures.delivered, "error_cb": self._failures.erred},
+            QUEUE
+            | {
+                "on_delivery": self._failures.delivered,
+                "error_cb": self._failures.erred,
+                "statistics.interval.ms": STATISTICS_MS,
+                "stats_cb": partial(metrics.client, "producer"),
+            },
         )
         self.expires_s = int(properties["transaction.timeout.ms"]) / 1000
         self.open = False
@@ -95,6 +103,10 @@ class Transactions:
             queue(self._producer, topic, messages, partition)
         except RAISED as raised:
             raise self._failure(error_in(raised)) from raised.with_traceback(None)
+
+    def serve(self) -> None:
+        """Serves the producer's callbacks."""
+        self._producer.poll(0)
 
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
         """Ends the transaction; returns when all of it is in Kafka, or just the offsets if no

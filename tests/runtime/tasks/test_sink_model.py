@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from connect_runtime.api import RetriableError, SinkBatch, SinkTask, TopicPartition
+from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.tasks.delivery import Delivery
 from connect_runtime.tasks.launch import TaskLaunch
@@ -24,6 +25,8 @@ from support.examples import examples
 
 P = [TopicPartition("t", number) for number in range(3)]
 STRING = "org.apache.kafka.connect.storage.StringConverter"
+METRICS = TaskMetrics()
+METRICS.begin("sink")
 LAUNCH = TaskLaunch(
     id=TaskId("snk", 0),
     attempt=1,
@@ -181,7 +184,7 @@ class SinkModel(RuleBasedStateMachine):
     @initialize(first=st.integers(0, 3), counts=st.tuples(*[st.integers(0, 4)] * 3))
     def begin(self, first: int, counts: tuple[int, int, int]) -> None:
         self.task = ModelTask()
-        self.loop = _Loop(LAUNCH, self.task, cast(Any, Reporter()))
+        self.loop = _Loop(LAUNCH, self.task, cast(Any, Reporter()), METRICS)
         self.kafka = ModelKafka(self.loop)
         self.kafka.sent = self.check
         self.loop._consumer = cast(Any, self.kafka)

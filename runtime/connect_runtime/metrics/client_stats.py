@@ -1,0 +1,46 @@
+"""Reads librdkafka's statistics of one client: connections, bytes, and a consumer's lag.
+
+librdkafka makes them every `STATISTICS_MS`, on a thread of its own, and hands them over when the
+client is polled. Fields: STATISTICS.md of librdkafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypedDict
+
+import orjson
+
+STATISTICS_MS: Final = 10_000
+_CONNECTED: Final = frozenset({"UP", "UPDATE"})
+
+
+class ClientReading(TypedDict):
+    """`bytes` is what a producer sent or a consumer received. `lags`: topic, partition, and how
+    many records the consumer is behind the end of the partition."""
+
+    kind: Literal["producer", "consumer"]
+    client_id: str
+    connections: int
+    bytes: int
+    lags: list[tuple[str, int, int]]
+
+
+def client_reading(kind: Literal["producer", "consumer"], statistics: str) -> ClientReading:
+    """Returns what Connect's metrics need of librdkafka's JSON."""
+    found = orjson.loads(statistics)
+    return ClientReading(
+        kind=kind,
+        client_id=found["client_id"],
+        connections=sum(each["state"] in _CONNECTED for each in found["brokers"].values()),
+        bytes=found["tx_bytes" if kind == "producer" else "rx_bytes"],
+        lags=[] if kind == "producer" else list(_lags(found["topics"])),
+    )
+
+
+def _lags(topics: Mapping[str, Any]) -> Any:
+    for topic, found in topics.items():
+        for number, partition in found["partitions"].items():
+            # -1 stands for unknown, and for librdkafka's own queue
+            if int(number) >= 0 and partition["consumer_lag"] >= 0:
+                yield topic, int(number), partition["consumer_lag"]

@@ -1,0 +1,251 @@
+"""Counts what one task does, in the task's process: the MBeans of Connect's tasks.
+
+The task counts once for each batch, never for each record. Whoever publishes asks for a `reading`
+about once a second, which works out rates, averages and maxima over the last 30 to 60 seconds, as
+Connect does with its default of two windows (`metrics.sample.window.ms`, `metrics.num.samples`).
+
+Names are those that Strimzi's rules for the JMX exporter give Connect's attributes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+import orjson
+
+from connect_runtime.metrics.client_stats import ClientReading, client_reading
+from connect_runtime.storage.snapshots import State
+
+_TASK: Final = "kafka_connect_connector_task_"
+_SOURCE: Final = "kafka_connect_source_task_"
+_SINK: Final = "kafka_connect_sink_task_"
+_ERROR: Final = "kafka_connect_task_error_"
+
+_WINDOW_S: Final = 30.0
+_ERRORS: Final = (
+    "total_record_failures",
+    "total_record_errors",
+    "total_records_skipped",
+    "total_retries",
+    "total_errors_logged",
+    "deadletterqueue_produce_requests",
+    "deadletterqueue_produce_failures",
+    "last_error_timestamp",
+)
+# Each has a total and a rate
+_RATED: Final = {
+    "source": (f"{_SOURCE}source_record_poll", f"{_SOURCE}source_record_write"),
+    "sink": (
+        f"{_SINK}sink_record_read",
+        f"{_SINK}sink_record_send",
+        f"{_SINK}offset_commit_completion",
+        f"{_SINK}offset_commit_skip",
+    ),
+}
+
+
+class TaskMetrics:
+    """Belongs to one attempt. One thread of the task counts at a time; any thread reads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._values: dict[str, float] = {f"{_ERROR}{name}": 0 for name in _ERRORS}
+        self._windows = _Windows(clock())
+        self._rated: tuple[str, ...] = ()
+        self._states: dict[State, float] = defaultdict(float)
+        self._state: tuple[State | None, float] = (None, clock())
+        self._pending = 0
+        self._clients: dict[str, ClientReading] = {}
+
+    # --- tasks of both kinds ---
+
+    def begin(self, kind: Literal["source", "sink"]) -> None:
+        """Sets the kind of the task, so that what it has not done yet reads as 0."""
+        self._rated = _RATED[kind]
+        if kind == "source":
+            self._values[f"{_SOURCE}source_record_active_count"] = 0
+        else:
+            self._values[f"{_SINK}sink_record_active_count"] = 0
+            self._values[f"{_SINK}partition_count"] = 0
+            self._values[f"{_SINK}offset_commit_seq_no"] = 0
+
+    def in_state(self, state: State) -> None:
+        """The task is in this state from now on."""
+        before, since = self._state
+        now = self._clock()
+        if before is not None:
+            self._states[before] += now - since
+        self._state = (state, now)
+
+    def client(self, kind: Literal["producer", "consumer"], statistics: str) -> None:
+        """Takes the statistics of a Kafka client of the task: librdkafka's JSON."""
+        found = client_reading(kind, statistics)
+        self._clients[found["client_id"]] = found
+
+    # --- sources ---
+
+    def polled(self, records: int, seconds: float) -> None:
+        """A poll returned records."""
+        self._windows.add(f"{_SOURCE}source_record_poll", records)
+        self._windows.observe(_TASK, "batch_size_{}", records)
+        self._windows.observe(_SOURCE, "poll_batch_{}_time_ms", seconds * 1000)
+
+    def sent(self, records: int) -> None:
+        """So many records were given to the producer."""
+        self._pending += records
+        self._values[f"{_SOURCE}source_record_active_count"] = self._pending
+
+    def wrote(self, seconds: float, *, done: bool) -> None:
+        """A commit ended: with `done`, all that was sent is in Kafka."""
+        self._committed(seconds)
+        if not done:
+            return
+        self._windows.add(f"{_SOURCE}source_record_write", self._pending)
+        if self._pending:
+            self._windows.observe(_SOURCE, "transaction_size_{}", self._pending)
+        self.aborted()
+
+    def aborted(self) -> None:
+        """What was sent and not committed is taken back."""
+        self._pending = 0
+        self._values[f"{_SOURCE}source_record_active_count"] = 0
+
+    # --- sinks ---
+
+    def read(self, records: int) -> None:
+        """Records arrived from Kafka."""
+        self._windows.add(f"{_SINK}sink_record_read", records)
+        self._windows.observe(_TASK, "batch_size_{}", records)
+
+    def put(self, records: int, seconds: float) -> None:
+        """The task took records."""
+        self._windows.add(f"{_SINK}sink_record_send", records)
+        self._windows.observe(_SINK, "put_batch_{}_time_ms", seconds * 1000)
+
+    def owns(self, *, partitions: int, uncommitted: int) -> None:
+        """The task has so many partitions, and took so many records that are not committed."""
+        self._values[f"{_SINK}partition_count"] = partitions
+        self._values[f"{_SINK}sink_record_active_count"] = uncommitted
+
+    def commit_sent(self) -> None:
+        """A commit of offsets was sent."""
+        self._values[f"{_SINK}offset_commit_seq_no"] += 1
+
+    def commit_answered(self, seconds: float, *, done: bool) -> None:
+        """Kafka answered a commit of offsets; `done`: it has taken all of them."""
+        self._committed(seconds)
+        self._windows.add(f"{_SINK}offset_commit_completion", int(done))
+
+    def commit_skipped(self) -> None:
+        """A commit of offsets is no longer waited for."""
+        self._windows.add(f"{_SINK}offset_commit_skip", 1)
+
+    # --- errors of records ---
+
+    def attempt_failed(self) -> None:
+        """Converting, transforming or putting a record failed once."""
+        self._error("total_record_failures")
+
+    def retried(self) -> None:
+        """It is tried again."""
+        self._error("total_retries")
+
+    def record_failed(self, *, skipped: bool) -> None:
+        """A record failed for good."""
+        self._error("total_record_errors")
+        if skipped:
+            self._error("total_records_skipped")
+        self._values[f"{_ERROR}last_error_timestamp"] = int(time.time() * 1000)
+
+    def logged(self) -> None:
+        """A failure was logged (`errors.log.enable`)."""
+        self._error("total_errors_logged")
+
+    def dead_letter(self) -> None:
+        """A record is sent to the dead letter queue."""
+        self._error("deadletterqueue_produce_requests")
+
+    def dead_letter_failed(self) -> None:
+        """The dead letter queue did not take a record."""
+        self._error("deadletterqueue_produce_failures")
+
+    # --- reading ---
+
+    def reading(self) -> bytes:
+        """Returns the values of now as JSON: `metrics` by name, and a list of `clients`."""
+        now = self._clock()
+        values = {**self._values, **self._windows.values(now, self._rated), **self._ratios(now)}
+        return orjson.dumps({"metrics": values, "clients": list(self._clients.values())})
+
+    def _ratios(self, now: float) -> Mapping[str, float]:
+        state, since = self._state
+        spent = dict(self._states)
+        if state is not None:
+            spent[state] = spent.get(state, 0.0) + now - since
+        total = sum(spent.values())
+        if not total:
+            return {}
+        return {
+            f"{_TASK}running_ratio": round(spent.get(State.RUNNING, 0.0) / total, 4),
+            f"{_TASK}pause_ratio": round(spent.get(State.PAUSED, 0.0) / total, 4),
+        }
+
+    def _committed(self, seconds: float) -> None:
+        self._windows.observe(_TASK, "offset_commit_{}_time_ms", seconds * 1000)
+
+    def _error(self, name: str) -> None:
+        self._values[f"{_ERROR}{name}"] += 1
+
+
+class _Windows:
+    """Totals, and what was observed, over the current window and the one before.
+
+    `observe` and `add` read no clock: `values` starts a new window when it is time.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._totals: dict[str, float] = defaultdict(float)
+        self._highest: dict[tuple[str, str], float] = {}
+        self._highest_before: dict[tuple[str, str], float] = {}
+        # when a window started, and the totals of that moment
+        self._start: tuple[float, dict[str, float]] = (now, {})
+        self._start_before = self._start
+
+    def add(self, name: str, number: float) -> None:
+        self._totals[name] += number
+
+    def observe(self, group: str, pattern: str, value: float) -> None:
+        """`pattern` is a name with {} in place of avg and max."""
+        key = (group, pattern)
+        self._totals[f"{group}{pattern}#"] += 1
+        self._totals[f"{group}{pattern}"] += value
+        self._highest[key] = max(value, self._highest.get(key, value))
+
+    def values(self, now: float, rated: tuple[str, ...]) -> dict[str, float]:
+        if now - self._start[0] >= _WINDOW_S:
+            self._start_before, self._start = self._start, (now, dict(self._totals))
+            self._highest_before, self._highest = self._highest, {}
+        totals, (begin, base) = dict(self._totals), self._start_before
+        found: dict[str, float] = {}
+        for name in rated:
+            total = totals.get(name, 0)
+            found[f"{name}_total"] = total
+            found[f"{name}_rate"] = round((total - base.get(name, 0)) / max(now - begin, 1.0), 3)
+        before, current = self._highest_before, dict(self._highest)
+        for group, pattern in before | current:
+            name, key = f"{group}{pattern}", (group, pattern)
+            count = totals[f"{name}#"] - base.get(f"{name}#", 0)
+            average = (totals[name] - base.get(name, 0)) / max(count, 1)
+            found[group + pattern.format("avg")] = round(average, 3)
+            most = max(before.get(key, 0), current.get(key, 0))
+            found[group + pattern.format("max")] = round(most, 3)
+        return found
+
+
+def values_of(reading: bytes) -> Mapping[str, Any]:
+    """Parses a reading. Raises ValueError."""
+    found: Mapping[str, Any] = orjson.loads(reading)
+    return found

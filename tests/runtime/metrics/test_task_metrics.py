@@ -1,0 +1,137 @@
+"""What a task counts, and what a reading makes of it. Names are Connect's (KIP-196, KIP-298)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from connect_runtime.metrics.task_metrics import TaskMetrics, values_of
+from connect_runtime.storage.snapshots import State
+
+SOURCE = "kafka_connect_source_task_"
+SINK = "kafka_connect_sink_task_"
+TASK = "kafka_connect_connector_task_"
+ERROR = "kafka_connect_task_error_"
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def metrics(clock: Clock) -> TaskMetrics:
+    return TaskMetrics(clock)
+
+
+def read(metrics: TaskMetrics) -> dict[str, Any]:
+    found: dict[str, Any] = values_of(metrics.reading())["metrics"]
+    return found
+
+
+def test_a_source_that_has_done_nothing_reads_as_zero(metrics: TaskMetrics) -> None:
+    metrics.begin("source")
+    found = read(metrics)
+    assert found[f"{SOURCE}source_record_poll_total"] == 0
+    assert found[f"{SOURCE}source_record_write_rate"] == 0
+    assert found[f"{ERROR}total_record_failures"] == 0
+    assert not any(name.startswith(SINK) for name in found)
+
+
+def test_a_rate_covers_the_last_one_or_two_windows(metrics: TaskMetrics, clock: Clock) -> None:
+    metrics.begin("source")
+    for second in range(100):
+        clock.now = 1000.0 + second
+        metrics.polled(10, 0.001)
+        read(metrics)
+    assert read(metrics)[f"{SOURCE}source_record_poll_total"] == 1000
+    assert read(metrics)[f"{SOURCE}source_record_poll_rate"] == pytest.approx(10, rel=0.05)
+    clock.now += 45
+    read(metrics)
+    clock.now += 45
+    found = read(metrics)
+    assert found[f"{SOURCE}source_record_poll_total"] == 1000
+    assert found[f"{SOURCE}source_record_poll_rate"] == 0
+
+
+def test_a_maximum_is_forgotten_after_two_windows(metrics: TaskMetrics, clock: Clock) -> None:
+    metrics.begin("sink")
+    metrics.put(500, 2.0)
+    metrics.read(500)
+    metrics.read(100)
+    found = read(metrics)
+    assert found[f"{TASK}batch_size_max"] == 500
+    assert found[f"{TASK}batch_size_avg"] == 300
+    assert found[f"{SINK}put_batch_max_time_ms"] == 2000
+    clock.now += 31
+    assert read(metrics)[f"{TASK}batch_size_max"] == 500
+    metrics.read(7)
+    assert read(metrics)[f"{TASK}batch_size_max"] == 500
+    clock.now += 31
+    found = read(metrics)
+    assert found[f"{TASK}batch_size_max"] == 7
+    assert found[f"{TASK}batch_size_avg"] == 7
+    assert f"{SINK}put_batch_max_time_ms" not in found
+
+
+def test_records_are_written_when_they_are_committed(metrics: TaskMetrics) -> None:
+    metrics.begin("source")
+    metrics.sent(3)
+    metrics.wrote(0.01, done=False)
+    found = read(metrics)
+    assert found[f"{SOURCE}source_record_active_count"] == 3
+    assert found[f"{SOURCE}source_record_write_total"] == 0
+    metrics.wrote(0.03, done=True)
+    found = read(metrics)
+    assert found[f"{SOURCE}source_record_active_count"] == 0
+    assert found[f"{SOURCE}source_record_write_total"] == 3
+    assert found[f"{SOURCE}transaction_size_max"] == 3
+    assert found[f"{TASK}offset_commit_avg_time_ms"] == 20
+
+
+def test_aborted_records_are_not_written(metrics: TaskMetrics) -> None:
+    metrics.begin("source")
+    metrics.sent(3)
+    metrics.aborted()
+    metrics.wrote(0.01, done=True)
+    assert read(metrics)[f"{SOURCE}source_record_write_total"] == 0
+
+
+def test_time_in_states_is_a_ratio(metrics: TaskMetrics, clock: Clock) -> None:
+    metrics.in_state(State.RUNNING)
+    clock.now += 3
+    metrics.in_state(State.PAUSED)
+    clock.now += 1
+    found = read(metrics)
+    assert (found[f"{TASK}running_ratio"], found[f"{TASK}pause_ratio"]) == (0.75, 0.25)
+
+
+def test_statistics_of_a_client_give_bytes_connections_and_lag(metrics: TaskMetrics) -> None:
+    broker = {"state": "UP"}
+    partitions = {"0": {"consumer_lag": 5}, "1": {"consumer_lag": -1}, "-1": {"consumer_lag": 9}}
+    statistics = {
+        "client_id": "connector-consumer-c-0",
+        "rx_bytes": 70,
+        "tx_bytes": 8,
+        "brokers": {"a:1/1": broker, "b:1/2": {"state": "TRY_CONNECT"}, "group": broker},
+        "topics": {"t": {"partitions": partitions}},
+    }
+    metrics.client("consumer", json.dumps(statistics))
+    assert values_of(metrics.reading())["clients"] == [
+        {
+            "kind": "consumer",
+            "client_id": "connector-consumer-c-0",
+            "connections": 2,
+            "bytes": 70,
+            "lags": [["t", 0, 5]],
+        }
+    ]
