@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from connect_runtime.spark.jvm_figures import JvmFigures
 from connect_runtime.spark.log_file import rotate
 from connect_runtime.spark.session import SparkSession
 from connect_specs.diagnostics import ConnectError
@@ -29,6 +30,7 @@ _TICK_S = 0.25
 # A tick that took longer, because this process was frozen, says nothing about the JVM.
 _TICK_MAX_S = 1.0
 _PROBE_S = 1.0
+_FIGURES_EVERY = 15  # probes
 # How long the JVM is silent before that is reported, and before it counts as ended.
 _SILENT_S = 10.0
 _DEAD_S = 60.0
@@ -48,6 +50,7 @@ class _Answers:
     """The JVM's last answer, and the number of answers. `slots` None: the context was stopped."""
 
     slots: int | None = 0
+    figures: JvmFigures | None = None
     count: int = 0
     enough: threading.Event = field(default_factory=threading.Event)
 
@@ -77,6 +80,7 @@ class SessionKeeper:
         self._session: SparkSession | None = None
         self._slots = 0
         self._problem: str | None = None
+        self._answers = _Answers()
         self._starting_first = True
         self._failures = 0
         self._no_slots_s = _NO_SLOTS_S
@@ -96,6 +100,11 @@ class SessionKeeper:
     def slots(self) -> int:
         """Returns how many tasks can run at once; 0 while there is no session."""
         return 0 if self.session is None else self._slots
+
+    @property
+    def jvm(self) -> JvmFigures | None:
+        """Returns what the open session's JVM said of itself last."""
+        return None if self.session is None else self._answers.figures
 
     @property
     def problem(self) -> str | None:
@@ -173,7 +182,7 @@ class SessionKeeper:
 
     def _watch(self, session: SparkSession) -> str:
         """Waits until the session ends; returns why it did."""
-        answers = _Answers()
+        answers = self._answers = _Answers()
         probe = threading.Thread(
             target=_probe, args=(session, answers), name="spark-probe", daemon=True
         )
@@ -221,8 +230,19 @@ def _probe(session: SparkSession, answers: _Answers) -> None:
             _log.debug("Spark did not answer", exc_info=True)
         else:
             answers.count += 1
+            if answers.slots is not None and answers.count % _FIGURES_EVERY == 1:
+                answers.figures = _figures(session)
         if answers.enough.wait(_PROBE_S):
             return
+
+
+def _figures(session: SparkSession) -> JvmFigures | None:
+    """Only for metrics: without them the session works all the same."""
+    try:
+        return session.jvm_figures()
+    except Exception:
+        _log.debug("Spark's JVM says nothing of itself", exc_info=True)
+        return None
 
 
 def _problem_of(silent_s: float, empty_s: float) -> str | None:

@@ -21,9 +21,11 @@ from typing import Any
 from pyspark.errors import PythonException
 
 from connect_runtime.spark.jvm import ensure_java
+from connect_runtime.spark.jvm_figures import JvmFigures
 from connect_runtime.spark.keeper import SessionKeeper
 from connect_runtime.spark.lease import Lease
 from connect_runtime.spark.messages import envelope_json, outcome_from_json
+from connect_runtime.spark.readings import file_beside, read
 from connect_runtime.spark.session import SparkSession
 from connect_runtime.spark.worker import DRAIN_S, Body, run_partition
 from connect_runtime.storage.snapshots import TaskId
@@ -71,6 +73,8 @@ class SparkLauncher:
         self._closed = threading.Event()
         self._queued: list[_Attempt] = []
         self._attempts: dict[str, _Attempt] = {}
+        # by task, of its newest attempt that has ended: a failed task keeps its metrics
+        self._last_readings: dict[TaskId, Mapping[str, Any]] = {}
         self._numbers = itertools.count(1)
         self._keeper = SessionKeeper(
             lambda: SparkSession(master, data_folder, settings),
@@ -106,6 +110,23 @@ class SparkLauncher:
     def problem(self) -> str | None:
         """Returns why nothing can run now."""
         return self._keeper.problem
+
+    def readings(self) -> Mapping[TaskId, Mapping[str, Any]]:
+        """Returns what tasks have counted, of those that run on this machine or have ended. Reads a
+        small file for each."""
+        with self._lock:
+            found = dict(self._last_readings)
+            leases = {a.launch.id: a.lease for a in self._attempts.values() if a.lease is not None}
+        for task, lease in leases.items():
+            newest = read(file_beside(lease.path))
+            if newest is not None:
+                found[task] = newest
+        return found
+
+    @property
+    def jvm(self) -> JvmFigures | None:
+        """Returns what Spark's JVM said of itself a few seconds ago."""
+        return self._keeper.jvm
 
     def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:
         """Starts an attempt, or keeps it until Spark is ready."""
@@ -198,6 +219,8 @@ class SparkLauncher:
     def _drive(self, attempt: _Attempt, session: SparkSession) -> None:
         outcome = self._outcome(attempt, session)
         lease = attempt.lease
+        if lease is not None:
+            self._keep_reading(attempt.launch.id, file_beside(lease.path))
         if not outcome.dead and lease is not None:
             outcome = replace(outcome, dead=_confirm_death(lease))
         if outcome.dead:
@@ -208,6 +231,13 @@ class SparkLauncher:
             self._forget(attempt)
         if lease is not None:
             lease.drop()
+
+    def _keep_reading(self, task: TaskId, file: Path) -> None:
+        found = read(file)
+        with self._lock:
+            if found is not None:
+                self._last_readings[task] = found
+        file.unlink(missing_ok=True)
 
     def _outcome(self, attempt: _Attempt, session: SparkSession) -> Outcome:
         launch = attempt.launch

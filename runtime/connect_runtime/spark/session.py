@@ -25,6 +25,7 @@ from connect_runtime.class_archives import ClassArchive
 from connect_runtime.private_files import make_private_folder
 from connect_runtime.spark import sealing
 from connect_runtime.spark.jvm import Jvm, jars_folder
+from connect_runtime.spark.jvm_figures import JvmFigures, jvm_figures
 
 # A JVM without a SparkContext by then is killed. Some clusters keep an application waiting for
 # minutes.
@@ -122,6 +123,10 @@ class SparkSession:
             return None
         profile = spark.resourceProfileManager().defaultResourceProfile()
         return int(spark.maxNumConcurrentTasks(profile))
+
+    def jvm_figures(self) -> JvmFigures:
+        """Calls the JVM, and blocks until it answers."""
+        return jvm_figures(self._context._jvm)  # noqa: SLF001
 
     def cancel(self, group: str) -> None:
         """Cancels the jobs of a group, including those about to be submitted, which Python's own

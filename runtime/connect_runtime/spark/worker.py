@@ -6,22 +6,22 @@ A worker that catches SIGHUP outlives Spark, so it must end by itself: an orphan
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import gc
+import logging
 import os
-import select
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import FrameType
 from typing import TypeAlias
 
 from pyspark import TaskContext
 
+from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.spark.lease import hold
 from connect_runtime.spark.messages import (
     Envelope,
@@ -29,16 +29,19 @@ from connect_runtime.spark.messages import (
     launch_from_json,
     outcome_json,
 )
+from connect_runtime.spark.readings import ReadingFile, file_beside
 from connect_runtime.spark.sealing import Unreadable, key_of, unseal
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+
+_log = logging.getLogger(__name__)
 
 Orphaned: TypeAlias = Callable[[], bool]
 Body: TypeAlias = Callable[[TaskLaunch, Orphaned], Outcome]
 
 DRAIN_S = 5.0
 
-# Where the end of a process cannot be waited for
 _WATCH_S = 0.25
+_PUBLISH_EVERY = 4  # turns of the watch: a second
 _PR_SET_PDEATHSIG = 1
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM)
 
@@ -46,15 +49,15 @@ _SIGNALS = (signal.SIGHUP, signal.SIGTERM)
 class OrphanWatch:
     """Detects that the process that launched this one is gone, and then sets a deadline.
 
-    Costs nothing while nothing happens: a runtime may have a thousand idle tasks.
+    Its thread calls `publish` once a second, so that metrics need no thread of their own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, publish: Callable[[], None] = lambda: None) -> None:
+        self._publish = publish
         self._parent = os.getppid()
         self._orphaned = False
-        self._over = False
-        self._woken, self._wake = os.pipe()
-        os.set_blocking(self._wake, False)
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def __call__(self) -> bool:
         """Whether the runtime is gone."""
@@ -65,50 +68,34 @@ class OrphanWatch:
         for number in _SIGNALS:
             signal.signal(number, self._noticed)
         _request_signal_at_parents_death()
-        threading.Thread(target=self._watch, name="orphan-watch", daemon=True).start()
+        self._thread = threading.Thread(target=self._watch, name="orphan-watch", daemon=True)
+        self._thread.start()
 
     def end(self) -> None:
         """Stops watching, on the main thread. A signal kills an idle worker, as Spark expects."""
-        self._over = True
-        self._wake_up()
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(_WATCH_S)
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
 
     def _noticed(self, number: int, frame: FrameType | None) -> None:
-        # No lock here: the interrupted thread itself may hold it.
+        # No Event here: the interrupted thread itself may hold its lock.
         self._orphaned = True
-        self._wake_up()
-
-    def _wake_up(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # full: it will wake up anyway
-            os.write(self._wake, b".")
 
     def _watch(self) -> None:
-        parent = _descriptor_of(self._parent)
-        waiting = select.poll()
-        for descriptor in filter(None, (self._woken, parent)):
-            waiting.register(descriptor, select.POLLIN)
-        # Signals can be missed or handled late; a missing parent cannot.
-        while not self._orphaned and os.getppid() == self._parent:
-            waiting.poll(None if parent else _WATCH_S * 1000)
-            if self._over:
+        turns = 0
+        while not self._orphaned:
+            if self._over.wait(_WATCH_S):
                 return
-        self._orphaned = True
-        deadline = time.monotonic() + DRAIN_S
-        while time.monotonic() < deadline:
-            if self._over:
-                return
-            time.sleep(_WATCH_S)
-        os._exit(1)
-
-
-def _descriptor_of(pid: int) -> int | None:
-    """Returns a descriptor that is readable once the process has ended; None if the system has no
-    such thing, or the process is gone already."""
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return None
+            turns += 1
+            if turns % _PUBLISH_EVERY == 0:
+                self._publish()
+            # Signals can be missed or handled late; a missing parent cannot.
+            if os.getppid() != self._parent:
+                self._orphaned = True
+        if not self._over.wait(DRAIN_S):
+            os._exit(1)
 
 
 def _request_signal_at_parents_death() -> None:
@@ -136,21 +123,35 @@ def _answer(envelope: Envelope, body: Body | None) -> Outcome:
         launch = launch_from_json(unseal(envelope.sealed, key_of()))
     except Unreadable as error:
         return Outcome(envelope.id, envelope.attempt, Ended.FAILED, str(error))
-    return _run(launch, body)
+    return _run(launch, body, envelope.lease)
 
 
-def _run(launch: TaskLaunch, body: Body | None) -> Outcome:
+def _run(launch: TaskLaunch, body: Body | None, lease: str | None) -> Outcome:
     # the daemon forks with garbage collection off
     gc.enable()
-    watch = OrphanWatch()
+    metrics = TaskMetrics()
+    file = _reading_file(lease, metrics)
+    watch = OrphanWatch(file.publish if file else lambda: None)
     watch.begin()
     try:
         if body is None:
             from connect_runtime.tasks.run import run_task
 
-            body = run_task
+            body = partial(run_task, metrics=metrics)
         return body(launch, watch)
     except BaseException:  # including SystemExit, which would look like a crash of the worker
         return Outcome(launch.id, launch.attempt, Ended.FAILED, traceback.format_exc())
     finally:
         watch.end()
+        if file is not None:
+            file.close()
+
+
+def _reading_file(lease: str | None, metrics: TaskMetrics) -> ReadingFile | None:
+    if lease is None:
+        return None
+    try:
+        return ReadingFile(file_beside(lease), metrics.reading)
+    except OSError as error:
+        _log.warning("The metrics of this task cannot be written: %s", error)
+        return None
