@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE =
 SCRIPTS := $(wildcard .ci/* .github/actions/*.sh .github/actions/*/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test chaos nightly check format bench lock clean java jars chromium
+.PHONY: help install demo test chaos nightly check format bench lock clean java jars chromium prometheus
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,12 +44,15 @@ demo: jars ## run the example from files to records, on this machine
 chromium:
 	@.ci/chromium
 
+prometheus:
+	@.ci/prometheus
+
 test: jars chromium ## run the tests
 	-@PYTHONPATH=tests $(BIN)/python -m support.oracle
 	$(BIN)/python -m pytest -m "not chaos and not long" -n $(WORKERS) $(ORDER) $(ARGS)
 	$(BIN)/python -m pytest -m "chaos and not long" -n $(CHAOS_WORKERS) $(ORDER) $(ARGS)
 
-chaos: jars ## run all tests of faults and outages, which takes long
+chaos: jars prometheus ## run all tests of faults and outages, which takes long
 	$(BIN)/python -m pytest -m "chaos or long" $(ARGS)
 
 nightly: jars ## try the property tests with random seeds and 20 times as many examples

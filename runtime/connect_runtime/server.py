@@ -19,11 +19,13 @@ from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.verbs import Verbs
+from connect_runtime.herder.view import View
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.joining import Leader, ensure_topics, find_cluster
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.metrics.page import Observed, page
 from connect_runtime.plugins import allow_modules
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.password import ensure_password, read_password
@@ -47,6 +49,7 @@ class Runtime:
         self._cluster_id = ""
         self._url: str | None = None
         self._connect: ConnectHerder | None = None
+        self._launcher: SparkLauncher | None = None
         self._serving = False
         self._closing = contextlib.ExitStack()
 
@@ -100,6 +103,7 @@ class Runtime:
         launcher = SparkLauncher(config.master, config.data_folder, settings=config.spark)
         launcher.start()
         closing.callback(launcher.close)
+        self._launcher = launcher
         ensure_topics(config, logs)
         topics = config.topics
         connect = ConnectHerder(
@@ -134,6 +138,23 @@ class Runtime:
             commit=f"connect-reconciler-{version('connect-reconciler')}",
             settings=self._config.rest,
             password=lambda: read_password(self._config.data_folder),
+            metrics=self._metrics,
+        )
+
+    def _metrics(self) -> str:
+        """While this runtime starts or ends, it has no connectors and knows no leader."""
+        connect, launcher = self._connect, self._launcher
+        if connect is None or launcher is None or not self._serving:
+            return page(Observed(View(), leading=False, leader=None))
+        runtime = connect.verbs.runtime()
+        return page(
+            Observed(
+                connect.herder.view,
+                leading=runtime.leading,
+                leader=runtime.leader,
+                readings=launcher.readings() if runtime.leading else {},
+                jvm=launcher.jvm,
+            )
         )
 
     def _known_cluster_id(self) -> str:

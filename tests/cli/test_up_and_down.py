@@ -58,6 +58,12 @@ def _wait_until_it_runs(project: Command) -> None:
     )
 
 
+def _metrics(url: str) -> str:
+    with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
 def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: Command) -> None:
     began = time.monotonic()
     up = project("up", "--detach", "--json")
@@ -77,6 +83,8 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     assert applied.returncode == 0, applied.stderr
     assert "copy: running" in applied.stdout
     _wait_until_it_runs(project)
+    written = 'kafka_connect_source_task_source_record_write_total{connector="copy",task="0"} 3'
+    wait_until(lambda: written in _metrics(running["url"]), what="three lines to be counted")
 
     broker = find_broker(project.folder / ".connect" / "broker")
     assert broker is not None

@@ -6,6 +6,7 @@ record costs its payload only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -26,10 +27,8 @@ from connect_runtime.api import (
 )
 from connect_runtime.data.any_part import AnyPartConverter
 from connect_runtime.data.converter_type import with_converter_type
-from connect_runtime.data.json_parsing import parse, parse_digits
-from connect_runtime.data.json_schema import schema_json, schema_of
+from connect_runtime.data.json_schema import Decode, decoder, schema_json, schema_of
 from connect_runtime.data.json_text import Encode, Options, encoder, plain_json
-from connect_runtime.data.json_values import Decode, DigitsNeeded, decoder
 
 CONFIG = with_converter_type(
     ConfigDef()
@@ -88,6 +87,8 @@ _ENVELOPE: Final = (
     " schemas.enable=false in your converter configuration."
 )
 _PAYLOAD: Final = b',"payload":'
+# matches strings in order to leave them out; Connect's parser accepts numbers with leading zeros
+_LEADING_ZEROS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|(?<![0-9.eE+])0+(?=[0-9])')
 
 
 class JsonConverter(AnyPartConverter):
@@ -164,26 +165,17 @@ def _external_schema(options: Mapping[str, str], given: Options) -> Schema | Non
         raise DataError(
             "Failed to parse schema in converter config due to serialization error: "
         ) from error
-    try:
-        return schema_of(found, given)
-    except DigitsNeeded:
-        return schema_of(parse_digits(content.encode()), given)
+    return schema_of(found, given)
 
 
 def _reader_of(schema: Schema, options: Options) -> Read:
     """Returns a reader of messages that are payloads of one schema."""
     decode = decoder(schema, options)
 
-    def value_of(data: bytes) -> Any:
-        try:
-            return decode(parse(data))
-        except DigitsNeeded:
-            return decode(parse_digits(data))
-
     def read(
         topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
     ) -> Column:
-        values = [None if data is None else value_of(data) for data in column]
+        values = [None if data is None else decode(parse(data)) for data in column]
         if None not in column:
             return Column(values, schema)
         # a tombstone has no schema
@@ -235,27 +227,21 @@ class _EnvelopeReader:
         cut = data.find(_PAYLOAD)
         known = self._known.get(data[:cut])
         if known is not None and data.endswith(b"}"):
-            text = data[cut + len(_PAYLOAD) : -1]
-            schema, decode = known
             try:
-                return schema, decode(orjson.loads(text))
-            except DigitsNeeded:
-                return schema, decode(parse_digits(text))
+                payload = orjson.loads(data[cut + len(_PAYLOAD) : -1])
             except orjson.JSONDecodeError:
                 pass  # something else follows, or it is not JSON: the slow path decides
+            else:
+                return known[0], known[1](payload)
         return self._read_all(data, cut)
 
     def _read_all(self, data: bytes, cut: int) -> tuple[Schema | None, Any]:
-        try:
-            return self._read_parsed(parse(data), data[: max(cut, 0)])
-        except DigitsNeeded:
-            return self._read_parsed(parse_digits(data), b"")
-
-    def _read_parsed(self, found: Any, head: bytes) -> tuple[Schema | None, Any]:
+        found = parse(data)
         if not isinstance(found, dict) or found.keys() != {"schema", "payload"}:
             raise DataError(_ENVELOPE)
+        head = data[:cut]
         schema, decode = self._known.get(head) or self._compile(found["schema"])
-        if head and _is_head(head, found["schema"]):
+        if cut > 0 and _is_head(head, found["schema"]):
             if len(self._known) >= max(1, self._cache_size):
                 self._known.pop(next(iter(self._known)))
             self._known[head] = (schema, decode)
@@ -274,3 +260,19 @@ def _is_head(head: bytes, schema: Any) -> bool:
         return bool(orjson.loads(head + b"}") == {"schema": schema})
     except orjson.JSONDecodeError:
         return False
+
+
+def parse(data: bytes) -> Any:
+    """Parses JSON as Connect does. Raises `DataError`."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as first:
+        without_zeros = _LEADING_ZEROS.sub(
+            lambda found: found[0] if found[0].startswith(b'"') else b"", data
+        )
+        try:
+            return orjson.loads(without_zeros)
+        except orjson.JSONDecodeError:
+            # its reason alone: the error itself holds the document
+            text = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+            raise DataError(text) from DataError(first.msg)

@@ -1,6 +1,7 @@
 """Builds the REST API as an ASGI application: routes, error bodies, and Jetty's own checks.
 
-Resources run on threads, because the herder makes them wait. Every answer but Jetty's own is JSON.
+Resources run on threads, because the herder makes them wait. Every answer but Jetty's own and
+/metrics is JSON.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from starlette.types import ASGIApp
 
 from connect_runtime.herder.errors import REFUSAL_HEADER, RequestError
 from connect_runtime.herder.verbs import Verbs
+from connect_runtime.metrics.exposition import CONTENT_TYPE
 from connect_runtime.rest import jetty, wire
 from connect_runtime.rest.access import guarded
 from connect_runtime.rest.body_limit import read_body
 from connect_runtime.rest.connectors import Connectors
-from connect_runtime.rest.exchange import Call, Reply, Resource, error_reply
+from connect_runtime.rest.exchange import Call, Reply, Resource, Text, error_reply
 from connect_runtime.rest.lanes import Busy, Lane, Lanes
-from connect_runtime.rest.loggers import Loggers
 from connect_runtime.rest.negotiation import accepts_json, allowed, is_json, is_media_type
 from connect_runtime.rest.responses import response
 from connect_runtime.rest.settings import RestSettings
@@ -48,6 +49,7 @@ _PHRASES: Final = {
 }
 _HEALTHY: Final = "Worker has completed startup and is ready to handle requests."
 _STARTING: Final = "Worker is still starting up."
+_METRICS: Final = "/metrics"
 # Resources that Apache's workers answer whatever the request's content type
 _TAKE_ANYTHING: Final = ("/", "/health")
 # The client is gone.
@@ -65,9 +67,11 @@ def create_app(
     commit: str,
     settings: RestSettings | None = None,
     password: Callable[[], str | None] = lambda: None,
+    metrics: Callable[[], str] | None = None,
 ) -> ASGIApp:
     """Builds the application. `verbs` returns None until there is a herder; `plugins` are the
-    resources below /connector-plugins; `password` returns the current one, if any."""
+    resources below /connector-plugins; `password` returns the current one, if any; `metrics` the
+    page for Prometheus, or raises RequestError."""
     settings = settings or RestSettings()
 
     def started() -> Verbs:
@@ -87,9 +91,10 @@ def create_app(
         ("GET", "/health"): lambda call: _health(verbs()),
         ("GET", "/runtime"): lambda call: Reply(200, wire.runtime_json(started().runtime())),
         **Connectors(started).routes(),
-        **Loggers(started).routes(),
         **plugins,
     }
+    if metrics is not None and settings.metrics:
+        resources["GET", _METRICS] = lambda call: Reply(200, text=Text(metrics(), CONTENT_TYPE))
     starlette = Starlette(
         routes=_routes(resources, settings.max_body_bytes),
         exception_handlers={HTTPException: _on_http, Exception: _on_bug},
@@ -160,7 +165,7 @@ def _not_negotiable(request: Request, path: str) -> Response | None:
         return jetty.page("Bad Request")
     if sent is not None and not is_json(sent) and path not in _TAKE_ANYTHING:
         return _http_error(415)
-    if not accepts_json(request.headers.get("accept")):
+    if path != _METRICS and not accepts_json(request.headers.get("accept")):
         return _http_error(406)
     return None
 

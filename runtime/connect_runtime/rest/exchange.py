@@ -45,12 +45,21 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """A body that is not JSON."""
+
+    content: str
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
-    """A status and JSON, or no body."""
+    """A status and JSON, a `text` of another media type, or no body."""
 
     status: int
     json: Any = NOTHING
     headers: Mapping[str, str] = field(default_factory=dict)
+    text: Text | None = None
 
 
 Resource: TypeAlias = Callable[[Call], Reply]

@@ -1,4 +1,4 @@
-"""Converts replies to HTTP. Every answer but Jetty's own pages is JSON."""
+"""Converts replies to HTTP. Every answer but Jetty's own pages and /metrics is JSON."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ JSON: Final = "application/json"
 def response(reply: Reply, media_type: str | None = JSON) -> Response:
     """Returns the HTTP response. JAX-RS errors have no content type in Connect: then `media_type`
     is None."""
+    if reply.text is not None:
+        headers = {**reply.headers, "Content-Type": reply.text.media_type}
+        return Response(reply.text.content, reply.status, headers)
     if reply.json is NOTHING:
         return Response(status_code=reply.status, headers=dict(reply.headers))
     content = orjson.dumps(reply.json)

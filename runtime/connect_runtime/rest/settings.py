@@ -29,7 +29,7 @@ class RestSettings:
     """`loopback`: only this machine reaches the listener. `hosts`: names that clients may call it
     by; none: any, but on a loopback listener. `origins`: of web pages that may use it, as regular
     expressions or `*`. `methods`: those that browsers may use from there. `login`: whether clients
-    need the password."""
+    need the password. `metrics`: whether /metrics is served."""
 
     loopback: bool = False
     hosts: frozenset[str] = frozenset()
@@ -37,6 +37,7 @@ class RestSettings:
     methods: tuple[str, ...] = _METHODS
     max_body_bytes: int = MAX_BODY_BYTES
     login: bool = False
+    metrics: bool = True
 
     @property
     def open_to_others(self) -> bool:
@@ -57,6 +58,7 @@ def define_rest_keys(keys: ConfigDef) -> None:
     )
     keys.define("rest.allowed.hosts", ConfigType.LIST, "", importance=low)
     keys.define("rest.authentication", ConfigType.STRING, "none", validator=OneOf(("none", _BASIC)))
+    keys.define("rest.metrics.enable", ConfigType.BOOLEAN, True, importance=low)
     keys.define(
         "rest.max.body.bytes",
         ConfigType.INT,
@@ -79,6 +81,7 @@ def rest_settings(values: Mapping[str, Any], host: str, own_name: str) -> RestSe
         methods=tuple(each for each in values["access.control.allow.methods"] if each) or _METHODS,
         max_body_bytes=values["rest.max.body.bytes"],
         login=values["rest.authentication"] == _BASIC,
+        metrics=values["rest.metrics.enable"],
     )
 
 

@@ -8,8 +8,11 @@ import httpx
 import pytest
 
 from connect_runtime.rest import jetty
+from connect_runtime.rest.app import create_app
+from connect_runtime.rest.settings import RestSettings
+from connect_runtime.worker_config import from_properties
 from connect_specs.desired import OffsetEntry
-from runtime.rest.client import SOURCE, Client, client_of, error, running_source
+from runtime.rest.client import SOURCE, WORKER, Client, client_of, error, running_source
 from runtime.rest.fake_verbs import FakeVerbs
 from support.rest_worker import AsgiTransport
 
@@ -383,3 +386,33 @@ def test_validate_answers_key_by_key(client: Client) -> None:
         "name": ['Missing required configuration "name" which has no default value.'],
         "topic": ["Invalid value  for configuration topic: String must be non-empty"],
     }
+
+
+def _with_metrics(*, enabled: bool) -> Client:
+    app = create_app(
+        lambda: None,
+        {},
+        cluster_id=lambda: "k",
+        commit="c",
+        settings=RestSettings(metrics=enabled),
+        metrics=lambda: "a_total 1\n",
+    )
+    return Client(app)
+
+
+def test_metrics_are_text_for_prometheus() -> None:
+    accept = {"accept": "text/plain;version=0.0.4"}
+    found = _with_metrics(enabled=True)("GET", "/metrics", headers=accept)
+    assert (found.status_code, found.text) == (200, "a_total 1\n")
+    assert found.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+
+
+def test_metrics_that_are_turned_off_are_what_connect_answers() -> None:
+    found = _with_metrics(enabled=False)("GET", "/metrics")
+    assert (found.status_code, found.json()) == (404, error(404, "HTTP 404 Not Found"))
+
+
+def test_a_worker_property_turns_metrics_off() -> None:
+    on, _ = from_properties(WORKER)
+    off, _ = from_properties({**WORKER, "rest.metrics.enable": "false"})
+    assert (on.rest.metrics, off.rest.metrics) == (True, False)
