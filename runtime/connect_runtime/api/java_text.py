@@ -31,7 +31,9 @@ def java_text(value: Any) -> str:
 
 def java_double(value: float) -> str:
     """`Double.toString`: the shortest digits, scientific outside [1e-3, 1e7)."""
-    return _java_number(value, repr(value))
+    text = repr(value)
+    # within these limits, Python writes the same
+    return text if 1e-3 <= abs(value) < 1e7 else _java_number(value, text)
 
 
 def java_float(value: float) -> str:

@@ -24,7 +24,7 @@ from connect_runtime.api import (
     SinkTask,
     TopicPartition,
 )
-from connect_runtime.api.java_text import java_text
+from connect_runtime.api.java_text_columns import java_texts
 from connect_runtime.connectors.built_in import VERSION
 
 CONFIG = ConfigDef().define(
@@ -115,7 +115,7 @@ def _lines(values: Sequence[object]) -> bytes:
     try:
         text = "\n".join(values)  # type: ignore[arg-type]
     except TypeError:
-        text = "\n".join(map(java_text, values))
+        text = "\n".join(java_texts(values))
     return f"{text}\n".encode("utf-8", "replace")
 
 

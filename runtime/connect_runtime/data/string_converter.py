@@ -23,7 +23,7 @@ from connect_runtime.api import (
     Width,
     Write,
 )
-from connect_runtime.api.java_text import java_text
+from connect_runtime.api.java_text_columns import java_texts
 from connect_runtime.data.any_part import AnyPartConverter
 from connect_runtime.data.converter_type import with_converter_type
 
@@ -71,7 +71,10 @@ class StringConverter(AnyPartConverter):
                 # nearly always all of them are strings
                 return [value.encode(encoding) for value in values]
             except (AttributeError, UnicodeEncodeError):
-                return [_encode(value, encoding) for value in values]
+                return [
+                    None if value is None else _encode(text, encoding)
+                    for value, text in zip(values, java_texts(values), strict=True)
+                ]
 
         return write
 
@@ -90,10 +93,8 @@ class StringConverter(AnyPartConverter):
         return read
 
 
-def _encode(value: Any, encoding: str) -> bytes | None:
-    if value is None:
-        return None
+def _encode(text: str, encoding: str) -> bytes:
     try:
-        return java_text(value).encode(encoding, "replace")
+        return text.encode(encoding, "replace")
     except UnicodeError as error:
         raise DataError("Failed to serialize to a string: ") from error

@@ -1,0 +1,43 @@
+"""Many values have the texts that each of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from connect_runtime.api import INT64, OPTIONAL_STRING, STRING, Schema, Struct
+from connect_runtime.api.java_text import java_text
+from connect_runtime.api.java_text_columns import java_texts
+
+INNER = Schema.struct({"x%s": STRING, "y": STRING})
+POINT = Schema.struct({"id": INT64, "50%": OPTIONAL_STRING, "in": INNER})
+ONE = Schema.struct({"line": STRING})
+
+
+def point(number: int, text: str | None) -> Struct:
+    inner = Struct(INNER, {"x%s": "a%", "y": "b"})
+    return Struct(POINT, {"id": number, "50%": text, "in": inner})
+
+
+def equal_point(number: int) -> Struct:
+    return Struct(Schema.struct({"id": INT64}), {"id": number})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [], [""], [1, 2], [1.0, 1e7, float("nan")], [True, False], [None, None], [1, "a", None],
+        [{}, {}], [{}, {"a": 1}], [{"a": 1}, {}], [{"a": 1}, {"b": 2}],
+        [{"a": 1, "b": 0.1}, {"b": 2e9, "a": 3}],
+        [{"a%s": 1e9, "b": None}, {"a%s": 0.5, "b": "%s"}],
+        [{1: {"deep": [1, None]}}, {1: {"deep": []}}], [{"a": 1}, None],
+        [{"a": b"\xff"}, {"a": b"x"}], [{None: True}, {None: False}],
+        [point(1, "a%d"), point(2, "b")], [point(1, "a"), point(2, None)],
+        [point(1, "a"), equal_point(2)], [Struct(ONE, {"line": "a"}), Struct(ONE, {"line": "b"})],
+        [Struct(POINT), Struct(POINT)], [Struct(Schema.struct({}))], [[1.0], ["a"]],
+    ],
+)  # fmt: skip
+def test_texts_of_many_are_those_of_each(values: Sequence[Any]) -> None:
+    assert list(java_texts(values)) == list(map(java_text, values))
