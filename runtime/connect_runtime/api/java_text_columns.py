@@ -1,9 +1,8 @@
-"""Prints many values as Java does: `java_text` of each, for maps and structs of one shape at once."""
+"""Prints many values as Java does: as `java_text`, but maps and structs of one shape together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
 from operator import itemgetter
 from types import NoneType
 from typing import Any
@@ -49,7 +48,9 @@ def _texts_of_structs(structs: Sequence[Struct]) -> Sequence[str]:
     if len(names) < 2 or any(struct.schema is not schema for struct in structs):
         return list(map(str, structs))
     try:
-        columns = list(zip(*map(itemgetter(*names), [struct.values for struct in structs]), strict=True))
+        columns = list(
+            zip(*map(itemgetter(*names), [struct.values for struct in structs]), strict=True)
+        )
     except KeyError:  # a field was never written
         return list(map(str, structs))
     if any(NoneType in set(map(type, column)) for column in columns):

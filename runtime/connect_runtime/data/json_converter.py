@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -27,6 +28,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.data.any_part import AnyPartConverter
 from connect_runtime.data.converter_type import with_converter_type
+from connect_runtime.data.json_columns import DecodeMany, decoder_of_many
 from connect_runtime.data.json_schema import Decode, decoder, schema_json, schema_of
 from connect_runtime.data.json_text import Encode, Options, encoder, plain_json
 
@@ -170,18 +172,29 @@ def _external_schema(options: Mapping[str, str], given: Options) -> Schema | Non
 
 def _reader_of(schema: Schema, options: Options) -> Read:
     """Returns a reader of messages that are payloads of one schema."""
-    decode = decoder(schema, options)
+    decode_many = decoder_of_many(schema, options)
 
     def read(
         topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
     ) -> Column:
-        values = [None if data is None else decode(parse(data)) for data in column]
-        if None not in column:
-            return Column(values, schema)
-        # a tombstone has no schema
-        return Column(values, schemas=[None if data is None else schema for data in column])
+        values = decode_many([parse(data) for data in column if data is not None])
+        return _with_tombstones(column, values, schema)
 
     return read
+
+
+def _with_tombstones(
+    column: Sequence[bytes | None], values: list[Any], schema: Schema | None
+) -> Column:
+    """Returns the column of these values of one schema; those of tombstones, which have neither
+    value nor schema, are missing in `values`."""
+    if len(values) == len(column):
+        return Column(values, schema)
+    present = iter(values)
+    return Column(
+        [None if data is None else next(present) for data in column],
+        schemas=[None if data is None else schema for data in column],
+    )
 
 
 class _Cache:
@@ -202,56 +215,88 @@ class _Cache:
         return known[1]
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A schema that was read before; None for payloads without one."""
+
+    schema: Schema | None
+    decode: Decode
+    decode_many: DecodeMany
+
+
 class _EnvelopeReader:
     """Reads envelopes; a schema text that came before is not parsed again."""
 
     def __init__(self, options: Options, cache_size: int) -> None:
         self._options = options
         self._cache_size = cache_size
-        self._known: dict[bytes, tuple[Schema | None, Decode]] = {}
+        self._known: dict[bytes, _Known] = {}
 
     def __call__(
         self, topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
     ) -> Column:
-        schemas: list[Schema | None] = []
-        values = []
-        for data in column:
-            schema, value = (None, None) if data is None else self._read(data)
-            schemas.append(schema)
-            values.append(value)
+        present = [data for data in column if data is not None]
+        known = self._common(present)
+        if known is not None:
+            values = self._payloads(present)
+            if values is not None:
+                return _with_tombstones(column, known.decode_many(values), known.schema)
+        rows = [(None, None) if data is None else self._read(data) for data in column]
+        schemas, values = [schema for schema, _ in rows], [value for _, value in rows]
         if all(schema is schemas[0] for schema in schemas):
             return Column(values, schemas[0] if schemas else None)
         return Column(values, schemas=schemas)
 
-    def _read(self, data: bytes) -> tuple[Schema | None, Any]:
-        cut = data.find(_PAYLOAD)
-        known = self._known.get(data[:cut])
-        if known is not None and data.endswith(b"}"):
-            try:
-                payload = orjson.loads(data[cut + len(_PAYLOAD) : -1])
-            except orjson.JSONDecodeError:
-                pass  # something else follows, or it is not JSON: the slow path decides
-            else:
-                return known[0], known[1](payload)
-        return self._read_all(data, cut)
+    def _common(self, column: Sequence[bytes]) -> _Known | None:
+        """Returns the schema of the first envelope, if it is known."""
+        return self._known.get(_head(column[0])) if column else None
 
-    def _read_all(self, data: bytes, cut: int) -> tuple[Schema | None, Any]:
+    def _payloads(self, column: Sequence[bytes]) -> list[Any] | None:
+        """Returns the parsed payloads, if all envelopes begin as the first one does."""
+        start = _head(column[0]) + _PAYLOAD
+        size = len(start)
+        try:
+            found = [
+                orjson.loads(data[size:-1])
+                for data in column
+                if data.startswith(start) and data.endswith(b"}")
+            ]
+        except orjson.JSONDecodeError:  # something else follows, or it is not JSON
+            return None
+        return found if len(found) == len(column) else None
+
+    def _read(self, data: bytes) -> tuple[Schema | None, Any]:
+        known = self._known.get(_head(data))
+        payloads = None if known is None else self._payloads([data])
+        if known is None or payloads is None:
+            return self._read_all(data)
+        return known.schema, known.decode(payloads[0])
+
+    def _read_all(self, data: bytes) -> tuple[Schema | None, Any]:
         found = parse(data)
         if not isinstance(found, dict) or found.keys() != {"schema", "payload"}:
             raise DataError(_ENVELOPE)
-        head = data[:cut]
-        schema, decode = self._known.get(head) or self._compile(found["schema"])
-        if cut > 0 and _is_head(head, found["schema"]):
-            if len(self._known) >= max(1, self._cache_size):
-                self._known.pop(next(iter(self._known)))
-            self._known[head] = (schema, decode)
-        return schema, decode(found["payload"])
+        head = _head(data)
+        known = self._known.get(head)
+        if known is None:
+            known = self._compile(found["schema"])
+            if head and _is_head(head, found["schema"]):
+                if len(self._known) >= max(1, self._cache_size):
+                    self._known.pop(next(iter(self._known)))
+                self._known[head] = known
+        return known.schema, known.decode(found["payload"])
 
-    def _compile(self, found: Any) -> tuple[Schema | None, Decode]:
+    def _compile(self, found: Any) -> _Known:
         schema = schema_of(found, self._options)
         if schema is None:
-            return None, lambda value: value
-        return schema, decoder(schema, self._options)
+            return _Known(None, lambda value: value, list)
+        decode_many = decoder_of_many(schema, self._options)
+        return _Known(schema, decoder(schema, self._options), decode_many)
+
+
+def _head(data: bytes) -> bytes:
+    """Returns what comes before the payload; nothing if there is none."""
+    return data[: max(0, data.find(_PAYLOAD))]
 
 
 def _is_head(head: bytes, schema: Any) -> bool:

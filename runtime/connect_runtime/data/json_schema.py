@@ -23,7 +23,7 @@ Decode: TypeAlias = Callable[[Any], Any]
 
 _TYPES: Final = {t.value: t for t in Type}
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_RANGES: Final = {
+INTEGERS: Final = {
     Type.INT8: range(-(1 << 7), 1 << 7),
     Type.INT16: range(-(1 << 15), 1 << 15),
     Type.INT32: range(-(1 << 31), 1 << 31),
@@ -172,7 +172,7 @@ def _as(type_: type[Any], value: Any, schema: Schema) -> Any:
 
 
 def _integer(value: Any, schema: Schema) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value not in _RANGES[schema.type]:
+    if isinstance(value, bool) or not isinstance(value, int) or value not in INTEGERS[schema.type]:
         raise DataError(f"Invalid value for {schema.type.name}: {value}")
     return value
 

@@ -228,6 +228,56 @@ def test_different_schemas_in_one_column() -> None:
     assert column.each_schema() == [STRING, INT32, None]
 
 
+MANY_SCHEMA = (
+    '{"type":"struct","optional":true,"fields":['
+    '{"type":"int8","optional":true,"field":"a"},'
+    '{"type":"double","optional":false,"field":"b"},'
+    '{"type":"string","optional":true,"default":"x","field":"c"},'
+    '{"type":"boolean","optional":true,"field":"d"},'
+    '{"type":"int64","name":"org.apache.kafka.connect.data.Timestamp","optional":true,"field":"e"},'
+    '{"type":"struct","optional":true,"field":"f","fields":['
+    '{"type":"string","field":"g"},{"type":"bytes","optional":true,"field":"h"}]}]}'
+)
+WHOLE = '{"a":1,"b":0.5,"c":"t","d":true,"e":1000,"f":{"g":"t","h":"AA=="}}'
+
+
+@pytest.mark.parametrize("replace_null", ["true", "false"])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        WHOLE, "null", "{}", '{"b":1}', '{"b":null}', WHOLE.replace("1,", "127,", 1),
+        WHOLE.replace("1,", "128,", 1), WHOLE.replace("1,", "-129,", 1),
+        WHOLE.replace("1,", "1.0,"), WHOLE.replace("1,", "null,", 1), WHOLE.replace("0.5", '"NaN"'),
+        WHOLE.replace("0.5", "7"),
+        WHOLE.replace('"t"', "null", 1), WHOLE.replace("true", "null"), WHOLE.replace("true", "1"),
+        WHOLE.replace("1000", "null"), WHOLE.replace('"g":"t"', '"g":null'),
+        WHOLE.replace('"AA=="', "null"), WHOLE.replace('"AA=="', "1"), "[1]",
+        WHOLE.replace('"a"', '"z"'), WHOLE.replace("}}", '},"more":1}'), WHOLE + "x", "1,2",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("tombstone", [False, True])
+def test_many_are_read_as_each_is(payload: str, replace_null: str, tombstone: bool) -> None:
+    made = reading(converter(replace_null_with_default=replace_null))
+    data: list[bytes | None] = [
+        f'{{"schema":{MANY_SCHEMA},"payload":{each}}}'.encode() for each in (WHOLE, payload, WHOLE)
+    ]
+    if tombstone:
+        data.insert(1, None)
+    try:
+        expected = [reading(converter(replace_null_with_default=replace_null))([d]) for d in data]
+    except DataError:
+        with pytest.raises(DataError):
+            made(data)
+        with pytest.raises(DataError):
+            made(data)  # and when the schema is known
+        return
+    for _ in range(2):
+        column = made(data)
+        assert column.each_schema() == [each.each_schema()[0] for each in expected]
+        # not ==: a NaN is not equal to itself
+        assert list(map(repr, column.values)) == [repr(each.values[0]) for each in expected]
+
+
 def test_a_schema_in_the_config_is_that_of_all_messages() -> None:
     """KIP-1054: payloads come without an envelope, and tombstones without a schema."""
     content = '{"type":"struct","fields":[{"type":"int32","optional":true,"field":"a"}]}'
