@@ -24,7 +24,7 @@ from connect_runtime.api import (
 from connect_runtime.api.schema import TIMESTAMP_NAME
 from connect_runtime.api.schema_builder import copy_basics
 from connect_runtime.api.transforms import ConnectRecord, R
-from connect_runtime.transforms.columns import SCHEMAS, Columns
+from connect_runtime.transforms.columns import SCHEMAS, Columns, Structs
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
     CopiedField,
@@ -82,6 +82,10 @@ class _Insertion:
     read: _Read
     column: _ReadColumn
 
+    @property
+    def is_timestamp(self) -> bool:
+        return self.schema.name == TIMESTAMP_NAME
+
 
 def _offset(record: ConnectRecord) -> int:
     if not isinstance(record, SinkRecord):
@@ -135,12 +139,40 @@ class InsertField(KeyOrValue):
         """Adds the fields; null stays null."""
         found = [each.column(columns) for each in self._insertions]
         maps = columns.maps(self.part)
-        if maps is None:
+        if maps is not None:
+            self._insert(maps, found)
+        elif not self._inserted_in_structs(columns, found):
             schemas = columns[SCHEMAS[self.part]]
             rows = zip(schemas, columns[self.part], zip(*found, strict=True), strict=True)
             halves = [self._inserted(schema, value, row.__iter__) for schema, value, row in rows]
             self.set_halves(columns, halves)
-            return
+
+    def _inserted_in_structs(self, columns: Columns, found: Sequence[Sequence[Any]]) -> bool:
+        """Adds the fields if all are structs of one schema, and get what is required."""
+        if any(
+            None in column and not insertion.schema.optional
+            for insertion, column in zip(self._insertions, found, strict=True)
+        ):
+            return False
+        structs = columns.structs(self.part, with_default=self._with_default)
+        if structs is None:
+            return False
+        made, _ = self._schemas(structs.schema)
+        self._insert(
+            structs.values,
+            [
+                [None if ms is None else from_millis(ms) for ms in column]
+                if insertion.is_timestamp
+                else column
+                for insertion, column in zip(self._insertions, found, strict=True)
+            ],
+        )
+        columns.set_structs(self.part, Structs(made, structs.values))
+        return True
+
+    def _insert(
+        self, maps: Sequence[dict[str, Any] | None], found: Sequence[Sequence[Any]]
+    ) -> None:
         for insertion, column in zip(self._insertions, found, strict=True):
             name = insertion.name
             if None not in maps and None not in column:
@@ -170,8 +202,7 @@ class InsertField(KeyOrValue):
         values = copy_values(copied, struct, with_default=self._with_default)
         for each, found in zip(self._insertions, read(), strict=True):
             if found is not None:
-                is_timestamp = each.schema.name == TIMESTAMP_NAME
-                values[each.name] = from_millis(found) if is_timestamp else found
+                values[each.name] = from_millis(found) if each.is_timestamp else found
         return made, Struct.unchecked(made, values)
 
     def _made(self, schema: Schema) -> tuple[Schema, tuple[CopiedField, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from types import NoneType
 from typing import Any, Final
@@ -96,24 +96,37 @@ class MaskField(OneHalf):
     def apply_columns(self, columns: Columns) -> None:
         """Masks the fields."""
         maps = columns.maps(self.part)
-        if maps is None:
+        if maps is not None:
+            for name in self._fields:
+                self._mask(maps, name, None)
+            return
+        structs = columns.structs(self.part, with_default=self._with_default)
+        if structs is None:
             super().apply_columns(columns)
             return
         for name in self._fields:
-            # by type; not for lists and maps, which records must not share
-            masks: dict[type, Any] = {}
-            for each in maps:
-                if each is None:
-                    require_map(each, _PURPOSE)
-                    continue
-                value = each.get(name)
-                kind = type(value)
-                if kind in masks:
-                    each[name] = masks[kind]
-                    continue
-                masked = each[name] = self._masked(value, None)
-                if kind in _SHARED:
-                    masks[kind] = masked
+            schema = structs.schema.field(name)
+            if schema is not None:
+                self._mask(structs.values, name, schema)
+        columns.set_structs(self.part, structs)
+
+    def _mask(
+        self, maps: Sequence[dict[str, Any] | None], name: str, schema: Schema | None
+    ) -> None:
+        # by type; not for lists and maps, which records must not share
+        masks: dict[type, Any] = {}
+        for each in maps:
+            if each is None:
+                require_map(each, _PURPOSE)
+                continue
+            value = each.get(name)
+            kind = type(value)
+            if kind in masks:
+                each[name] = masks[kind]
+                continue
+            masked = each[name] = self._masked(value, schema)
+            if kind in _SHARED:
+                masks[kind] = masked
 
     def _masked(self, value: Any, schema: Schema | None) -> Any:
         if value is None:

@@ -18,7 +18,7 @@ from connect_runtime.api import (
     Type,
 )
 from connect_runtime.api.schema_builder import copy_basics
-from connect_runtime.transforms.columns import Columns
+from connect_runtime.transforms.columns import Columns, Structs
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
     CopiedField,
@@ -120,7 +120,8 @@ class ReplaceField(OneHalf):
         """Drops and renames the fields."""
         given = columns.given_maps(self.part)
         if given is None:
-            super().apply_columns(columns)
+            if not self._replaced_in_structs(columns):
+                super().apply_columns(columns)
         elif self._include or self._renames:
             replaced = [None if each is None else self._replaced(each) for each in given]
             columns.set_maps(self.part, replaced)
@@ -128,6 +129,26 @@ class ReplaceField(OneHalf):
             for each in filter(None, columns.maps(self.part) or ()):
                 for name in self._exclude:
                     each.pop(name, None)
+
+    def _replaced_in_structs(self, columns: Columns) -> bool:
+        """Drops and renames the fields if all are structs of one schema, and no field gets the
+        place of another."""
+        structs = columns.structs(self.part, with_default=self._with_default)
+        if structs is None:
+            return False
+        made, copied = self._schemas(structs.schema)
+        names = {field.name for field in structs.schema.fields}
+        renamed = [(each.source, each.target) for each in copied if each.source != each.target]
+        dropped = names.difference(each.source for each in copied)
+        if any(target in names for _, target in renamed):
+            return False
+        for each in structs.values:
+            for name in dropped:
+                each.pop(name, None)
+            for source, target in renamed:
+                each[target] = each.pop(source, None)
+        columns.set_structs(self.part, Structs(made, structs.values))
+        return True
 
     def _replaced(self, given: Mapping[str, Any]) -> dict[str, Any]:
         shape = tuple(given)
