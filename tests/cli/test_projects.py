@@ -134,7 +134,7 @@ def test_a_saved_plan_about_a_part_stays_one(projects: Projects) -> None:
     for name in ("orders-in", "orders-out", "billing"):
         project.write(f"connectors/{name}.yaml", spec(name))
     saved = project("plan", "--target", "orders-*", "--exclude", "*-out", "--out", "part.json")
-    assert ": 1 to create; partial: 1 of 3 connectors, by --target" in saved.stdout.splitlines()[0]
+    assert ": 1 to create; targeted: 1 of 3 connectors, by --target" in saved.stdout.splitlines()[0]
     again = project("apply", "part.json", "--yes", "--target", "*")
     assert again.returncode == 2
     assert "error[apply.scope-of-a-file]" in again.stderr

@@ -10,6 +10,7 @@ from connect_reconciler.backend.observe.plugin_facts import error_line
 from connect_reconciler.cli.output import table
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.storage.snapshots import State, TaskId
+from connect_specs.counting import listed
 from connect_specs.printable import one_line
 
 _UNKNOWN = "-"
@@ -21,8 +22,6 @@ _GAP = 2
 _REASON_LEAST = 24
 _REASON_LINES = 3
 _INDENT = "    "
-# How many tasks a reason names
-_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +173,4 @@ def _number(value: int | None) -> str:
 
 
 def _named(numbers: Sequence[int]) -> str:
-    if len(numbers) == 1:
-        return f"task {numbers[0]}"
-    named = ", ".join(map(str, numbers[:_NAMED]))
-    left = len(numbers) - _NAMED
-    return f"tasks {named} and {left} more" if left > 0 else f"tasks {named}"
+    return f"task{'s' if len(numbers) > 1 else ''} {listed(map(str, numbers))}"

@@ -44,6 +44,7 @@ from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.election import find_leader
 from connect_runtime.kafka.errors import as_failure, error_of
 from connect_runtime.storage.snapshots import OffsetSnapshot, State
+from connect_specs.counting import counted
 from connect_specs.desired import OffsetEntry, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic
 from connect_specs.names import ClusterTopics
@@ -217,16 +218,12 @@ def _unfinished(backend: Backend) -> Iterator[Finding]:
 
 def _tell_topics(side: TopicsSide, looked_at: list[str]) -> None:
     topics, connectors = len(side.topics), len(side.config.connectors)
-    counts = f"{_count(topics, 'topic')}, {_count(connectors, 'connector')}"
+    counts = f"{counted(topics, 'topic')}, {counted(connectors, 'connector')}"
     looked_at.append(f"Kafka {side.cluster_id}: {counts}")
 
 
 def _tell_rest(side: RestSide, looked_at: list[str]) -> None:
-    looked_at.append(f"REST, Connect {side.version}: {_count(len(side.infos), 'connector')}")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    looked_at.append(f"REST, Connect {side.version}: {counted(len(side.infos), 'connector')}")
 
 
 _REQUEST_S = 10.0

@@ -12,8 +12,6 @@ from connect_specs.desired import DeleteLimits, Desired
 from connect_specs.diagnostics import Location
 from connect_specs.names import sink_group
 
-_NAMED = 5
-
 # Names of sinks by consumer group. Offsets belong to the group: what a rename moves or forgets
 # there is every reader's.
 Readers: TypeAlias = Mapping[str, frozenset[str]]
@@ -59,10 +57,3 @@ def readers_of(changes: Iterable[ConnectorDiff], live: Live, worker: Mapping[str
 def place_of(changes: ConnectorDiff) -> Location | str:
     """Where the connector's spec is; the connector's name if it has none."""
     return changes.spec.where if changes.spec else changes.name
-
-
-def listed(names: Iterable[str]) -> str:
-    """The first few names, and how many more there are."""
-    known = list(names)
-    more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
-    return f"{', '.join(known[:_NAMED])}{more}"

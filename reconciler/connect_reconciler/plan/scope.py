@@ -12,10 +12,12 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from connect_reconciler.model.live import Live
+from connect_specs.counting import listed
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, Invalid
 
-PARTIAL = "plan.partial"
+# A code keeps its name
+TARGETED = "plan.partial"
 
 # Options that a first line names
 _OPTIONS = 3
@@ -54,9 +56,9 @@ def narrowed(desired: Desired, live: Live, scope: Scope) -> tuple[Desired, Live]
         raise Invalid(*problems)
     kept = [group for group in groups if scope.holds(group)]
     names = {name for group in kept for name in group}
-    partial = Diagnostic(
-        PARTIAL,
-        f"partial: {len(kept)} of {len(groups)} connectors, by {_named(scope)}",
+    targeted = Diagnostic(
+        TARGETED,
+        f"targeted: {len(kept)} of {len(groups)} connectors, by {_named(scope)}",
         why=" and ".join(_options(scope)) + " leaves out the others: they stay as they are",
         severity="warning",
     )
@@ -69,7 +71,7 @@ def narrowed(desired: Desired, live: Live, scope: Scope) -> tuple[Desired, Live]
     return replace(desired, connectors=specs), replace(
         live,
         ledger=replace(live.ledger, connectors=owners),
-        warnings=(partial, *live.warnings),
+        warnings=(targeted, *live.warnings),
     )
 
 
@@ -111,9 +113,7 @@ def _without_match(scope: Scope, names: list[str]) -> Iterator[Diagnostic]:
 
 def _named(scope: Scope) -> str:
     """The options that leave connectors out, for a first line."""
-    options = list(_options(scope))
-    more = len(options) - _OPTIONS
-    return ", ".join(options[:_OPTIONS]) + (f" and {more} more" if more > 0 else "")
+    return listed(_options(scope), _OPTIONS)
 
 
 def _options(scope: Scope) -> Iterator[str]:

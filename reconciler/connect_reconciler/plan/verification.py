@@ -27,7 +27,7 @@ from connect_reconciler.model.reasons import NO_REASON
 from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.consequences.rule import sink_start
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.scope import PARTIAL, Scope
+from connect_reconciler.plan.scope import TARGETED, Scope
 from connect_specs.desired import DeleteLimits, Desired, Offset, OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Stale
 from connect_specs.partitions import PartitionKey, partition_key
@@ -80,7 +80,7 @@ def planned_again(
             deletes=deletes or DeleteLimits(allow_empty=True),
         )
         # The saved plan says which connectors it is about: no warning of a targeted plan
-        told = tuple(each for each in plan.warnings if each.code != PARTIAL)
+        told = tuple(each for each in plan.warnings if each.code != TARGETED)
         return replace(plan, warnings=told)
 
     now = with_numbers_of(saved, desired, live, worker or {}, made)

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from connect_reconciler.model.actions import Action, ChangeKind, Create, UpdateConfig, old_name
 from connect_reconciler.model.plan import RISKY, Plan, grouped, kinds
-from connect_reconciler.plan.scope import PARTIAL
+from connect_reconciler.plan.scope import TARGETED
 from connect_reconciler.render.words import (
     CONSEQUENCES,
     GRAVE,
@@ -165,7 +165,7 @@ def shown_warnings(plan: Plan, *, everything: bool) -> tuple[Diagnostic, ...]:
     """The warnings to show: `everything`, or those about changes. That a plan is targeted is in the
     first line."""
     unchanged = frozenset(() if everything else plan.unchanged)
-    return tuple(each for each in plan.warnings if each.code != PARTIAL and each not in unchanged)
+    return tuple(each for each in plan.warnings if each.code != TARGETED and each not in unchanged)
 
 
 def about_unchanged(plan: Plan) -> tuple[Diagnostic, ...]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from connect_reconciler.render.markdown import hidden, named, prose
 from connect_reconciler.testing.compare import Comparison
+from connect_specs.counting import counted
 
 _FIELDS_MAX: Final = 20
 _LENGTH_MAX: Final = 60_000
@@ -53,9 +54,7 @@ def comparison_markdown(
     if not compared:
         title = "no connector's records were compared"
     elif different:
-        title = (
-            f"records of {different} connector{'' if different == 1 else 's'} come out differently"
-        )
+        title = f"records of {counted(different, 'connector')} come out differently"
     else:
         title = "all records come out the same"
     lines = [hidden(f"connect-test:{project}"), f"### {prose(f'Compared with {against}: {title}')}"]
@@ -88,8 +87,8 @@ def _item(name: str, found: Comparison) -> str:
 def _headline(found: Comparison) -> str:
     if found.different:
         verb = "comes" if found.different == 1 else "come"
-        return f"{found.different:,} of {_records(found.total)} {verb} out differently"
-    return f"all {_records(found.total)} come out the same"
+        return f"{found.different:,} of {counted(found.total, 'record')} {verb} out differently"
+    return f"all {counted(found.total, 'record')} come out the same"
 
 
 def _outcomes(found: Comparison) -> Sequence[str]:
@@ -115,8 +114,4 @@ def _counts(fields: Mapping[str, int]) -> list[str]:
 
 def _more(fields: Mapping[str, int]) -> list[str]:
     left = len(fields) - _FIELDS_MAX
-    return [f"and {left} more field{'' if left == 1 else 's'}"] if left > 0 else []
-
-
-def _records(number: int) -> str:
-    return f"{number:,} record{'' if number == 1 else 's'}"
+    return [f"and {counted(left, 'more field')}"] if left > 0 else []

@@ -21,8 +21,8 @@ from connect_reconciler.drift.model import (
 )
 from connect_reconciler.model.actions import FieldChange
 from connect_reconciler.model.config_values import Plain, Secret, Value
-from connect_reconciler.plan.offsets.measures import amount
 from connect_reconciler.render.texts import PLAIN, Role, Style, change_text, value_text
+from connect_specs.counting import counted
 from connect_specs.printable import one_line
 
 # GitHub takes 65,536 characters.
@@ -58,7 +58,7 @@ SECTIONS = (
 
 def drift_text(drift: Drift, style: Style = PLAIN, *, whole: bool = False) -> str:
     """The report as text that ends with a line break; `whole` lists all left offsets."""
-    blocks = [[style.paint("strong", headline(drift)), *counted(drift)]]
+    blocks = [[style.paint("strong", headline(drift)), *connector_counts(drift)]]
     for section in SECTIONS:
         found = [each for each in shown(drift, whole=whole) if each.counts_as(section.what)]
         if found:
@@ -80,7 +80,7 @@ def finding_lines(finding: Finding, style: Style = PLAIN) -> Iterator[str]:
 def drift_markdown(drift: Drift, *, whole: bool = False) -> str:
     """The report for an issue, never longer than one may be."""
     lines = [f"**{headline(drift)}**"]
-    if rest := counted(drift):
+    if rest := connector_counts(drift):
         lines += ["", "<br>".join(map(_code, rest))]
     for section in SECTIONS:
         found = [each for each in shown(drift, whole=whole) if each.counts_as(section.what)]
@@ -141,7 +141,7 @@ def _counted(drift: Drift, words: Mapping[ChangedIn | FindingKind, str]) -> str:
     return ", ".join(f"{count} {text}" for text, count in counts.items() if count)
 
 
-def counted(drift: Drift) -> list[str]:
+def connector_counts(drift: Drift) -> list[str]:
     """How many connectors are as they should be, and which keys drift in more than one."""
     found = drift.connectors()
     words = {"in sync": "in_sync", "drifted": "drifted", "not applied yet": "pending"}
@@ -200,7 +200,7 @@ def _detail(detail: Detail | None) -> str:
     if detail.code == "failed":
         tasks = f"task{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
         about = " and ".join(filter(None, (about, tasks if numbers else "")))
-    count = ", ".join(amount(number, "partition") for number in numbers)
+    count = ", ".join(counted(number, "partition") for number in numbers)
     return one_line(_DETAILS[detail.code].format(about=about, count=count))
 
 

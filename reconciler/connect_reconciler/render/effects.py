@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from connect_reconciler.model.actions import OffsetMove
 from connect_reconciler.model.reasons import About, Effect, EffectCode, Effects
-from connect_reconciler.plan.offsets.measures import amount
+from connect_specs.counting import counted
 
 
 def effect_text(effect: Effect) -> str:
@@ -42,7 +42,7 @@ class _Count(int):
             return span(int(self))
         if unit == "are":
             return "is" if self == 1 else "are"
-        return amount(int(self), unit) if unit else f"{int(self):,}"
+        return counted(int(self), unit) if unit else f"{int(self):,}"
 
 
 def span(seconds: int) -> str:

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as Xml
 
 from connect_reconciler.render.texts import Style
 from connect_reconciler.testing.check import Mismatch
+from connect_specs.counting import counted
 from connect_specs.diagnostics import Location
 from connect_specs.printable import one_line
 
@@ -50,8 +51,8 @@ def results_text(results: Sequence[TestResult], paint: Style) -> str:
 def summary(results: Sequence[TestResult]) -> str:
     """`3 tests: 2 passed, 1 failed`."""
     failed = sum(bool(each.mismatches) for each in results)
-    number = len(results)
-    return f"{number} test{'' if number == 1 else 's'}: {number - failed} passed, {failed} failed"
+    passed = len(results) - failed
+    return f"{counted(len(results), 'test')}: {passed} passed, {failed} failed"
 
 
 def results_json(results: Sequence[TestResult]) -> dict[str, Any]:

@@ -26,8 +26,9 @@ from connect_reconciler.model.actions import (
 from connect_reconciler.model.plan import EMBEDDED, Plan, Target, summarize
 from connect_reconciler.model.reasons import Reason, ReasonCode
 from connect_reconciler.plan.offsets.sink_positions import position_text
-from connect_reconciler.plan.scope import PARTIAL
+from connect_reconciler.plan.scope import TARGETED
 from connect_reconciler.render.effects import effect_text
+from connect_specs.counting import counted
 from connect_specs.desired import Consequence
 
 
@@ -101,7 +102,7 @@ def outcome(plan: Plan) -> str:
     """`1 rewind, 2 to create, 1 to change`, or that there is nothing to do; and of which part of
     the project that is said."""
     back = "" if plan.rolls_back is None else f"rollback of apply {plan.rolls_back}: "
-    parts = [each.what for each in plan.warnings if each.code == PARTIAL]
+    parts = [each.what for each in plan.warnings if each.code == TARGETED]
     if parts and plan.empty:
         return f"{back}no changes; {parts[0]}"
     return back + "; ".join([_whole(plan), *parts])
@@ -128,8 +129,7 @@ def _whole(plan: Plan) -> str:
     counts = counts_text(plan)
     if not plan.errors:
         return counts
-    errors = len(plan.errors)
-    refused = f"{errors} error{'' if errors == 1 else 's'}, so nothing can be applied"
+    refused = f"{counted(len(plan.errors), 'error')}, so nothing can be applied"
     return f"{counts}; {refused}" if counts else refused
 
 
@@ -216,7 +216,7 @@ def reason_text(action: Action) -> str:
         of_old=reason.old,
         state=action.asks_for,
         before="" if reason.state is None else f"{reason.state} → ",
-        keys="1 key" if count == 1 else f"{count} keys",
+        keys=counted(count, "key"),
         differ="differs" if count == 1 else "differ",
         were="was" if count == 1 else "were",
         protects=str(protects).lower(),

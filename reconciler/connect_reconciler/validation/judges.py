@@ -26,6 +26,7 @@ from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import PLUGIN_MODULES
 from connect_runtime.validation.validate import check_common, validate
 from connect_runtime.worker_config import WorkerConfig, from_project
+from connect_specs.counting import listed
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Unreachable
 from connect_specs.plugin_definitions import CLASS_KEY, CONNECTORS, SINK, Definitions, keys_of
@@ -37,7 +38,6 @@ NO_KAFKA: Final = "localhost:9092"
 
 _AT_ONCE: Final = 8
 _ALL_S: Final = 30.0
-_NAMES_MAX: Final = 5
 
 
 class Judge(Protocol):
@@ -187,7 +187,5 @@ def _refused(error: RequestError, config: Config) -> Validation | str:
 
 
 def _not_validated(names: list[str], reason: str) -> Diagnostic:
-    shown = ", ".join(names[:_NAMES_MAX])
-    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
-    what = f"not validated by the cluster: {shown}{more}"
+    what = f"not validated by the cluster: {listed(names)}"
     return Diagnostic("config.not-validated", what, why=reason, severity="warning")

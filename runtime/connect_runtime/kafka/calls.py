@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sized
 from typing import ParamSpec, TypeVar
 
+from connect_specs.counting import listed
 from connect_specs.diagnostics import ConnectError
 
 P = ParamSpec("P")
@@ -58,9 +59,7 @@ def _names(value: object) -> str:
         return str(value[_ADDRESS])
     if isinstance(value, str) or not isinstance(value, Collection):
         return "" if value is None else _name(value)
-    found = list(dict.fromkeys(map(_name, value)))
-    more = len(found) - _NAMES_MAX
-    return ", ".join(found[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
+    return listed(dict.fromkeys(map(_name, value)), _NAMES_MAX)
 
 
 def _name(value: object) -> str:

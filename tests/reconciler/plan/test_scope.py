@@ -89,13 +89,13 @@ def test_the_first_line_says_that_it_is_partial(world: tuple[Desired, Live]) -> 
     plan = plan_of(world, "orders-*", exclude=("*-old",))
     text = render_plan(plan)
     assert text.splitlines()[0] == (
-        "orders, group g: 2 to create; partial: 2 of 4 connectors,"
+        "orders, group g: 2 to create; targeted: 2 of 4 connectors,"
         " by --target orders-*, --exclude *-old"
     )
     assert text.count("--target") == 1
     assert render_plan(load_plan(dump_plan(plan))) == text
     nothing = render_plan(plan_of(world, "billing", exclude=("billing",)))
-    head = "orders, group g: no changes; partial: 0 of 4 connectors, by --target billing"
+    head = "orders, group g: no changes; targeted: 0 of 4 connectors, by --target billing"
     assert nothing.splitlines()[0].startswith(head)
 
 

@@ -9,7 +9,7 @@ One side may know of a change before the other: only what stays different is tol
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -22,13 +22,13 @@ from connect_reconciler.model.ledger import Owned
 from connect_runtime.kafka.election import ApacheGroup, find_leader
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
+from connect_specs.counting import listed
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Location
 
 # A rebalance, before which a worker tells of what was, takes a few seconds
 _SETTLES_S: Final = 10.0
 _EVERY_S: Final = 0.5
-_NAMED: Final = 5
 
 Sign: TypeAlias = tuple[
     Literal["no-topic", "no-member", "in-rest", "in-topic", "worker", "no-status"], str
@@ -129,9 +129,9 @@ class _Problems:
     def other_connectors(self, only_rest: list[str], only_topic: list[str]) -> Diagnostic:
         said = []
         if only_rest:
-            said.append(f"REST tells of {_names(only_rest)}, which {self._topic()} does not hold")
+            said.append(f"REST tells of {listed(only_rest)}, which {self._topic()} does not hold")
         if only_topic:
-            said.append(f"{self._topic()} holds {_names(only_topic)}, which REST does not know")
+            said.append(f"{self._topic()} holds {listed(only_topic)}, which REST does not know")
         return self._other_group("; ".join(said))
 
     def other_workers(self, name: str, kafka: KafkaSide, rest: RestSide) -> Diagnostic:
@@ -174,12 +174,6 @@ class _Problems:
 
     def _topic(self) -> str:
         return f"topic {self.project.topics.config}"
-
-
-def _names(names: Iterable[str]) -> str:
-    found = list(names)
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return ", ".join(found[:_NAMED]) + more
 
 
 def connectors_of(desired: Desired, owned: Mapping[str, Owned]) -> frozenset[str]:
@@ -269,9 +263,9 @@ def _has_members(project: Project, client: Mapping[str, str]) -> bool | None:
 
 def rest_side(rest: RestClient) -> RestSide:
     """Raises Unreachable, also where what answers is not Connect; RequestError."""
-    about, listed = rest.about(), rest.must("/connectors", shapes.names)
+    about, names = rest.about(), rest.must("/connectors", shapes.names)
     # Leaves out what has no status yet
     path, parse = "/connectors?expand=status", shapes.expanded_statuses
-    statuses = rest.must(path, parse) if listed else {}
+    statuses = rest.must(path, parse) if names else {}
     workers = {name: each.connector.worker_id for name, each in statuses.items()}
-    return RestSide(about.kafka_cluster_id, dict.fromkeys(listed, "") | workers, about.version)
+    return RestSide(about.kafka_cluster_id, dict.fromkeys(names, "") | workers, about.version)

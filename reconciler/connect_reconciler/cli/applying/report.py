@@ -22,6 +22,7 @@ from connect_reconciler.apply.report import (
     Outcome,
 )
 from connect_reconciler.model.actions import verb
+from connect_specs.counting import listed
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, NextStep, Stale
 from connect_specs.printable import lines_of
 from connect_specs.secret_values import is_sensitive
@@ -306,8 +307,7 @@ def _not_begun(reports: Iterable[ConnectorReport]) -> Iterator[str]:
     for each in reports:
         why_not[each.results[0].detail].append(each.name)
     for why, names in why_not.items():
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        yield f"  not started ({why}): {', '.join(names[:_NAMED])}{more}"
+        yield f"  not started ({why}): {listed(names, _NAMED)}"
 
 
 def _connector(report: ConnectorReport) -> list[str]:

@@ -41,6 +41,7 @@ from connect_reconciler.cli.signals import at_once, may_change, stop_requested
 from connect_reconciler.model.actions import verb
 from connect_reconciler.render.plan_file.file import render_plan_json
 from connect_reconciler.render.words import question
+from connect_specs.counting import listed
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, NextStep
 from connect_specs.diagnostics_text import render_diagnostics
 from connect_specs.printable import one_line
@@ -239,6 +240,5 @@ class ProgressLines:
         text = f"{self._ended} of {self._actions} actions"
         names = list(self._in_progress.values())
         if names:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            text += f", in progress: {', '.join(names[:_NAMED])}{more}"
+            text += f", in progress: {listed(names, _NAMED)}"
         return text

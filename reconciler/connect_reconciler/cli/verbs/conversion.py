@@ -12,6 +12,7 @@ import typer
 from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import progress, result, result_json
 from connect_reconciler.cli.session import Invocation, connector_names, invocation
+from connect_specs.counting import counted
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
@@ -130,9 +131,8 @@ def _tell(
             else ""
         )
         result(f"{name}: wrote {places[name]}{out}")
-    number = len(found)
-    if number:
-        result(f"{number} connector{'' if number == 1 else 's'} imported, unchanged on the cluster")
+    if found:
+        result(f"{counted(len(found), 'connector')} imported, unchanged on the cluster")
     else:
         result("nothing to import: every connector has a spec or an owner")
     if left:

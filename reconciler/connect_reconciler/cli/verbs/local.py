@@ -19,6 +19,7 @@ from connect_reconciler.cli.session import (
     origins_of,
     origins_text,
 )
+from connect_specs.counting import counted
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
 from connect_specs.printable import one_line
 
@@ -147,8 +148,8 @@ def validate(
             shown["variables"] = origins_json(variables)
         result_json(shown)
         return
-    number = len(desired.connectors)
-    lines = [f"{desired.project}: {number} connector{'' if number == 1 else 's'}, no mistakes"]
+    number = counted(len(desired.connectors), "connector")
+    lines = [f"{desired.project}: {number}, no mistakes"]
     lines += [f"  {name}  {spec.where}" for name, spec in desired.connectors.items()]
     result("\n".join(map(one_line, lines)))
 

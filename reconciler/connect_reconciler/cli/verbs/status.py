@@ -15,6 +15,7 @@ import typer
 from connect_reconciler.cli.options import AsJson, Targets
 from connect_reconciler.cli.output import progress, result, result_json, width
 from connect_reconciler.cli.session import invocation
+from connect_specs.counting import counted
 from connect_specs.diagnostics import ExitCode
 
 if TYPE_CHECKING:
@@ -296,9 +297,7 @@ def _text(report: Report) -> str:
     errors = sum(finding.level == "error" for finding in report.findings)
     warnings = len(report.findings) - errors
     counts = [
-        f"{count} {what}{'' if count == 1 else 's'}"
-        for count, what in ((errors, "error"), (warnings, "warning"))
-        if count
+        counted(count, what) for count, what in ((errors, "error"), (warnings, "warning")) if count
     ]
     lines = [f"Doctor: {', '.join(counts) or 'nothing is wrong'}"]
     lines += [f"  looked at {each}" for each in report.looked_at]

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from connect_reconciler.model.actions import Action, Delete
 from connect_reconciler.model.ledger import LedgerState
-from connect_reconciler.plan.context import Context, listed, place_of
+from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
+from connect_specs.counting import counted, listed
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic
 
@@ -132,5 +133,4 @@ def _other_environment(changes: ConnectorDiff, desired: Desired, env: str | None
 
 
 def _connectors(names: Sequence[str]) -> str:
-    count = "1 connector" if len(names) == 1 else f"{len(names)} connectors"
-    return f"{count} ({listed(sorted(names))})"
+    return f"{counted(len(names), 'connector')} ({listed(sorted(names))})"

@@ -10,8 +10,8 @@ from connect_reconciler.model.live import Kind, Live, TopicLogs
 from connect_reconciler.model.offsets import sink_offset, sink_partition
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff, PinChange, recorded_pin
-from connect_reconciler.plan.offsets.measures import offsets
 from connect_reconciler.plan.offsets.sink_positions import may_read, position_problem
+from connect_specs.counting import counted
 from connect_specs.desired import OffsetEntry, Partition, Pin
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.partitions import content_hash, is_sink_partition, partition_key
@@ -112,10 +112,11 @@ def without_effect(changes: ConnectorDiff, context: Context) -> Iterator[Diagnos
         label, log = f"{partition[0]}-{partition[1]}", logs.get(partition)
         if log is not None and wanted is not None and wanted < log.earliest:
             gone = log.earliest - wanted
+            verb = "is" if gone == 1 else "are"
             yield Diagnostic(
                 "plan.below-start",
                 f"pin {changes.pin.pin} of {changes.name}: {label} starts at {log.earliest} by now,"
-                f" so {offsets(gone)} that the pin asks for {'are' if gone != 1 else 'is'} gone",
+                f" so {counted(gone, 'offset')} that the pin asks for {verb} gone",
                 _place(changes),
                 severity="warning",
             )

@@ -16,8 +16,9 @@ from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.ledger import HalfDone, Owned
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.secrets import ConfigRedactor, config_fingerprint, redacted
-from connect_reconciler.plan.context import Context, listed
+from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff
+from connect_specs.counting import listed
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
 

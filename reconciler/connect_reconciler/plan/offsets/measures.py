@@ -17,16 +17,6 @@ from connect_reconciler.model.reasons import Effect, EffectCode, effect
 from connect_specs.desired import JsonScalar, Offset
 
 
-def amount(count: int, unit: str) -> str:
-    """`1 byte`, `22,430 bytes`."""
-    return f"{count:,} {unit}{'' if count == 1 else 's'}"
-
-
-def offsets(count: int) -> str:
-    """`1 offset`, `22,430 offsets`: positions in a log, each with one record or none."""
-    return amount(count, "offset")
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """From old to new. `size` says how much lies between, and `of` of what; `place` where the new

@@ -11,12 +11,11 @@ from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.checks.ownership import SPECS_DISJOINT, SPECS_EMPTY
 from connect_reconciler.plan.diff import ignores
+from connect_specs.counting import listed
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.partitions import ROLLBACK_PIN
 from connect_specs.states import TargetState
-
-_KEYS_SHOWN = 5
 
 
 def for_rollback(problem: Diagnostic, apply_id: str) -> Diagnostic | None:
@@ -133,7 +132,7 @@ def _keys(
 ) -> str:
     """The keys whose values differ from the recorded ones, where secrets are fingerprints."""
     now, mark = without_reserved(connector.config), live.ledger.fingerprint_key
-    found = [
+    return listed(
         key
         for key in sorted(then.keys() | now.keys())
         if not ignores(ignore, f"config.{key}")
@@ -142,10 +141,7 @@ def _keys(
             or key not in now
             or then[key] not in (now[key], fingerprint(mark, connector.name, key, now[key]))
         )
-    ]
-    more = len(found) - _KEYS_SHOWN
-    shown = ", ".join(found[:_KEYS_SHOWN])
-    return f"{shown} and {more} more" if more > 0 else shown
+    )
 
 
 # --- what stays as it is ---

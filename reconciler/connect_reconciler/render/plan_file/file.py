@@ -29,13 +29,12 @@ from connect_reconciler.render.plan_file.convert import (
     target_to,
     warning_to,
 )
+from connect_specs.counting import listed
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 
 Document: TypeAlias = dict[str, Any]
 
 _AGAIN = "make the plan again"
-# Names in one warning
-_NAMED = 5
 
 
 def plan_document(plan: Plan) -> Document:
@@ -145,12 +144,10 @@ def without_key_yet(plan: Plan) -> Plan:
     found = unmarked(plan)
     if not found:
         return plan
-    shown = ", ".join(found[:_NAMED])
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    what = f"a file of this plan does not tell whether secrets change before it is applied: {shown}"
+    what = "a file of this plan does not tell whether secrets change before it is applied"
     warning = Diagnostic(
         "plan-file.key-to-come",
-        what + more,
+        f"{what}: {listed(found)}",
         why="the first apply makes the key of fingerprints, and takes what the specs hold then",
         hint="set CONNECT_FINGERPRINT_KEY for plan and apply to have it told from the first on",
         severity="warning",
