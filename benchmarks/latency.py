@@ -84,14 +84,13 @@ def _places(most: float) -> int:
 
 def _idle_share(worker: Worker, folder: Path, prefix: str) -> float:
     """Per cent of one core that one idle source takes."""
-    without = _share(worker)
     names = [f"{prefix}-idle-{number}" for number in range(_IDLE)]
     start_many(worker, folder, names, f"{prefix}-idle")
-    with_sources = _share(worker)
+    used = _share(worker)
     for name in names:
         worker.call("DELETE", f"/connectors/{name}")
     wait_for(lambda: not worker.statuses(), "the idle sources to be gone", _PATIENCE_S, 0.1)
-    return (with_sources - without) / _IDLE
+    return (used - _share(worker)) / _IDLE
 
 
 def _share(worker: Worker) -> float:

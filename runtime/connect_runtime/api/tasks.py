@@ -138,7 +138,8 @@ class SourceTask(ABC):
 
     @abstractmethod
     def poll(self) -> Sequence[SourceRecord] | SourceBatch | None:
-        """Returns the next records, or None after at most about half a second without any.
+        """Returns the next records, or None if there are none: at once, or after at most about half
+        a second. After None at once the runtime waits; the longer nothing came, the longer.
 
         `RetriableError` counts as None; any other error fails the task.
         """

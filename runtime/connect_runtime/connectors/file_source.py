@@ -67,7 +67,7 @@ CONFIG = (
 _log = logging.getLogger(__name__)
 
 _BLOCK_BYTES: Final = 1 << 18
-_WAIT_S: Final = 0.2  # how long a poll waits for more; also the longest delay of a stop
+_REPLACED_S: Final = 0.2  # how long a replaced file is followed: it may still be written to
 _MAX_REQUEST: Final = "producer.override.max.request.size"
 # The longest allowed line, to bound memory; Kafka's default limit is 1 MiB.
 _LINE_BYTES: Final = 16 << 20
@@ -140,7 +140,7 @@ def _check_partition(partition: SourcePartition | None) -> None:
 
 
 class FileStreamSourceTask(SourceTask):
-    """Follows one file as it grows. Only complete lines become records."""
+    """Follows one file as it grows. Only complete lines become records. Polls never wait."""
 
     def __init__(self) -> None:
         self._file: BinaryIO | None = None
@@ -149,7 +149,7 @@ class FileStreamSourceTask(SourceTask):
         self._batch_size = 0
         self._line_bytes = _LINE_BYTES
         self._lines = Lines()
-        self._replaced = False
+        self._replaced_at: float | None = None
 
     def version(self) -> str:
         return VERSION
@@ -168,7 +168,7 @@ class FileStreamSourceTask(SourceTask):
 
     def poll(self) -> SourceBatch | None:
         lines = self._lines.take(self._batch_size)
-        if not lines and self._read():
+        while not lines and self._read():
             lines = self._lines.take(self._batch_size)
         if not lines:
             return None
@@ -181,17 +181,14 @@ class FileStreamSourceTask(SourceTask):
         )
 
     def _read(self) -> bool:
-        """Whether there is more; waits a little if not."""
+        """Whether there is more."""
         file = self._open()
         block = b"" if file is None else file.read(_BLOCK_BYTES)
         if block:
             self._check_line()
             self._lines.feed(block)
             return True
-        if file is not None and self._was_rewritten(file):
-            return True
-        time.sleep(_WAIT_S)
-        return False
+        return file is not None and self._was_rewritten(file)
 
     def _check_line(self) -> None:
         if self._lines.unfinished > self._line_bytes:
@@ -203,12 +200,13 @@ class FileStreamSourceTask(SourceTask):
 
     def _was_rewritten(self, file: BinaryIO) -> bool:
         """Whether, at the end of the file, it was truncated or replaced, so that the next read
-        starts at the beginning. A replaced file gets a pause to be written to its end."""
+        starts at the beginning. A replaced file gets some time to be written to its end."""
         how = "" if self._name is None else _changed(file, self._name)
-        if how == "replaced" and not self._replaced:
-            self._replaced = True
-            return False
-        self._replaced = False
+        if how == "replaced":
+            self._replaced_at = self._replaced_at or time.monotonic()
+            if time.monotonic() < self._replaced_at + _REPLACED_S:
+                return False
+        self._replaced_at = None
         if not how:
             return False
         _log.warning("%s was %s: it is read from its beginning", self._name, how)

@@ -1,9 +1,9 @@
 """Decides when a source task's transaction ends (`transaction.boundary`).
 
 `poll`: the records of one poll are committed together with its offset, and never split. Under load,
-several whole polls share a transaction, for a tenth of a second at most; an idle source's records
-are committed at once. `interval`: commits after a time. `connector`: the task decides. Without
-transactions, only `offset.flush.interval.ms` decides when to commit.
+several whole polls share a transaction, for a tenth of a second at most; once a source has nothing
+more at hand, its records are committed. `interval`: commits after a time. `connector`: the task
+decides. Without transactions, only `offset.flush.interval.ms` decides when to commit.
 """
 
 from __future__ import annotations
@@ -17,23 +17,26 @@ from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.launch import TaskLaunch, exactly_once
 from connect_runtime.tasks.source_writer import SourceWriter
 
+QUICK_POLL_S: Final = 0.01  # a poll that takes longer waits for its data
 _SHARED_S: Final = 0.1
 _SHARED_BYTES: Final = 32 << 20
-_QUICK_POLL_S: Final = 0.01  # a poll that took longer waited for its data
-_LONGEST_SHARED_S: Final = 0.25  # a long poll does not delay earlier records
 
 
 class Boundary(Protocol):
-    """Decides after each poll, and during long polls, whether to commit."""
+    """Decides when to commit: after each poll, and between. `during_polls`: also while the task is
+    busy."""
+
+    @property
+    def during_polls(self) -> bool: ...
 
     def due(self, writer: SourceWriter, since: float, poll_s: float, *, empty: bool) -> bool:
         """Whether to commit now what waits since `since` (monotonic seconds), after a poll that
         took `poll_s`; `empty` if it found nothing."""
         ...
 
-    def commit_at(self, writer: SourceWriter) -> float | None:
-        """Returns when (monotonic seconds) to commit open records if the next poll has not returned
-        by then; None to wait for the poll without limit."""
+    def commit_at(self, quiet_at: float) -> float | None:
+        """Returns when to commit open records if no more follow until then; None if that is not for
+        us to decide. From `quiet_at` on, the task has nothing at hand (both monotonic seconds)."""
         ...
 
     def restart(self) -> None:
@@ -44,19 +47,21 @@ class Boundary(Protocol):
 class PollBoundary:
     """Commits whole polls. With `shared` False each has its own transaction."""
 
+    during_polls = True
+
     def __init__(self, *, shared: bool) -> None:
         self._shared_s = _SHARED_S if shared else 0.0
 
     def due(self, writer: SourceWriter, since: float, poll_s: float, *, empty: bool) -> bool:
         return (
             empty
-            or poll_s > _QUICK_POLL_S
+            or poll_s > QUICK_POLL_S
             or writer.bytes >= _SHARED_BYTES
             or time.monotonic() - since >= self._shared_s
         )
 
-    def commit_at(self, writer: SourceWriter) -> float | None:
-        return writer.opened_at + _LONGEST_SHARED_S
+    def commit_at(self, quiet_at: float) -> float | None:
+        return quiet_at
 
     def restart(self) -> None:
         pass
@@ -64,18 +69,18 @@ class PollBoundary:
 
 class IntervalBoundary:
     """Commits after a time since the last commit. Unlike Apache's, also while the source is idle:
-    an open transaction would time out. With `always` True also during polls."""
+    an open transaction would time out."""
 
-    def __init__(self, interval_s: float, *, always: bool) -> None:
+    def __init__(self, interval_s: float, *, during_polls: bool) -> None:
+        self.during_polls = during_polls
         self._interval_s = interval_s
-        self._always = always
         self._last = time.monotonic()
 
     def due(self, writer: SourceWriter, since: float, poll_s: float, *, empty: bool) -> bool:
         return time.monotonic() >= self._last + self._interval_s
 
-    def commit_at(self, writer: SourceWriter) -> float | None:
-        return self._last + self._interval_s if self._always else None
+    def commit_at(self, quiet_at: float) -> float | None:
+        return self._last + self._interval_s
 
     def restart(self) -> None:
         self._last = time.monotonic()
@@ -90,6 +95,8 @@ class Ending(Enum):
 
 class ConnectorBoundary:
     """Commits when the task requests it: a `TransactionContext`."""
+
+    during_polls = False
 
     def __init__(self) -> None:
         self._batch: Ending | None = None
@@ -137,7 +144,7 @@ class ConnectorBoundary:
     def due(self, writer: SourceWriter, since: float, poll_s: float, *, empty: bool) -> bool:
         return False
 
-    def commit_at(self, writer: SourceWriter) -> float | None:
+    def commit_at(self, quiet_at: float) -> float | None:
         return None
 
     def restart(self) -> None:
@@ -154,12 +161,14 @@ def boundary_of(
     a poll, and no poll may start while records wait for a commit.
     """
     if not exactly_once(launch.worker):
-        return IntervalBoundary(client_properties.flush_interval_ms(launch) / 1000, always=False)
+        return IntervalBoundary(
+            client_properties.flush_interval_ms(launch) / 1000, during_polls=False
+        )
     match launch.connector_config.get("transaction.boundary", "poll").strip().lower():
         case "connector":
             return ConnectorBoundary()
         case "interval":
             interval_s = client_properties.boundary_interval_ms(launch) / 1000
-            return IntervalBoundary(interval_s, always=not asked)
+            return IntervalBoundary(interval_s, during_polls=not asked)
         case _:
             return PollBoundary(shared=not asked)

@@ -34,15 +34,21 @@ class CommitTimer:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
+        self._quiet_at = 0.0
         self._busy.acquire()
 
     @contextmanager
-    def may_commit(self) -> Iterator[None]:
-        """Lets the thread commit while the block runs, which must not use the writer. Raises its
-        commit's error, even if the block raises another: the writer must no longer be used."""
-        if not self._writer.open or self._boundary.commit_at(self._writer) is None:
+    def may_commit(self, quick_s: float) -> Iterator[None]:
+        """Lets the thread commit while the block runs, which must not use the writer. More records
+        are at hand if the block ends within `quick_s`.
+
+        Raises the commit's error, even if the block raises another: the writer must no longer be
+        used.
+        """
+        if not self._writer.open or not self._boundary.during_polls:
             yield
             return
+        self._quiet_at = time.monotonic() + quick_s
         if not self._open.is_set():
             self._begin()
         self._busy.release()
@@ -82,5 +88,5 @@ class CommitTimer:
                     self._open.clear()
 
     def _left_s(self) -> float:
-        at = self._boundary.commit_at(self._writer)
+        at = self._boundary.commit_at(self._quiet_at)
         return 0 if at is None else max(at - time.monotonic(), 0)

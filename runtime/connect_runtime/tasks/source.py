@@ -30,9 +30,10 @@ from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import Fenced
 from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks import client_properties
-from connect_runtime.tasks.boundaries import ConnectorBoundary, Ending, boundary_of
+from connect_runtime.tasks.boundaries import QUICK_POLL_S, ConnectorBoundary, Ending, boundary_of
 from connect_runtime.tasks.commit_timer import CommitTimer
 from connect_runtime.tasks.control import Control, Orders, Wanted
+from connect_runtime.tasks.idle_wait import IdleWait
 from connect_runtime.tasks.interrupted import Interrupted, kafka_may_interrupt
 from connect_runtime.tasks.launch import Ended, TaskLaunch, exactly_once
 from connect_runtime.tasks.offset_layers import read_layers
@@ -53,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 _DRAIN_S: Final = 5.0
 _PAUSE_WAIT_S: Final = 0.5
-_IDLE_WAIT_S: Final = 0.01  # after an empty poll, which may return without waiting
+_QUICK_PREPARING_S: Final = 0.1  # a longer preparation does not delay earlier records
 _PAUSED_SHARE: Final = 0.5  # of a transaction's time; the rest is for ending it
 
 
@@ -176,7 +177,7 @@ class _Loop:
         self._timer = CommitTimer(writer, self._boundary, self._commit_meanwhile)
         self._state: State | None = None
         self._started = False
-        self._poll_found = True
+        self._idle = IdleWait()
         self._poll_s = 0.0
 
     def run(self, control: Control, orphaned: Callable[[], bool]) -> Ended:
@@ -236,7 +237,12 @@ class _Loop:
     def _wait_s(self) -> float:
         if self._state is State.PAUSED:
             return _PAUSE_WAIT_S
-        return 0.0 if self._poll_found or self._poll_s > _IDLE_WAIT_S / 2 else _IDLE_WAIT_S
+        wait_s, now = self._idle.seconds, time.monotonic()
+        if wait_s and (self._writer.open or self._uncommitted.waiting):
+            commit_at = self._boundary.commit_at(now)
+            if commit_at is not None:
+                return max(0.0, min(wait_s, commit_at - now))
+        return wait_s
 
     def _run_once(self) -> None:
         if not self._started:
@@ -247,7 +253,7 @@ class _Loop:
         if polled:
             self._metrics.polled(len(polled), self._poll_s)
         self._uncommitted.tell()  # a commit meanwhile calls no hooks
-        self._poll_found = bool(polled)
+        self._idle.polled(found=bool(polled), took_s=self._poll_s)
         boundary = self._boundary
         try:
             if isinstance(boundary, ConnectorBoundary):
@@ -270,7 +276,7 @@ class _Loop:
     def _poll(self) -> Polled:
         before = time.monotonic()
         try:
-            with self._timer.may_commit():
+            with self._timer.may_commit(QUICK_POLL_S):
                 return self._task.poll() or ()
         except RetriableError as error:
             _log.warning("Task %s polls again later: %s", self._launch.id, self._text(error))
@@ -292,7 +298,7 @@ class _Loop:
     def _send(self, polled: Polled) -> None:
         """Sends what the chain leaves. What it drops counts like the rest: its offsets are
         committed, and the task is told of it."""
-        with self._timer.may_commit():  # a record may be tried again for any time
+        with self._timer.may_commit(_QUICK_PREPARING_S):  # a record may be tried again for any time
             sendings = self._outbound.sendings(polled)
         for sending in sendings:
             self._topics.prepare(sending.topic)

@@ -16,6 +16,7 @@ from connect_runtime.connectors.file_source import (
     FileStreamSourceTask,
     Lines,
 )
+from support.wait import wait_until
 
 
 class Stored:
@@ -42,11 +43,9 @@ def started(file: Path, offset: dict[str, Any] | None = None, **more: str) -> Fi
 
 
 def polled(task: FileStreamSourceTask) -> SourceBatch:
-    for _ in range(5):
-        batch = task.poll()
-        if batch is not None:
-            return batch
-    raise AssertionError("no lines came")
+    batch = task.poll()
+    assert batch is not None, "no lines came"
+    return batch
 
 
 text = st.text(st.sampled_from("ab é\x0b\x0c\u2028\r\n"), max_size=60)
@@ -190,8 +189,7 @@ def test_an_endless_line_is_refused_with_its_place(tmp_path: Path) -> None:
         with pytest.raises(
             ConnectorError, match=r"in\.txt: the line that begins at byte 6 is longer than 16777216"
         ):
-            while True:
-                task.poll()
+            task.poll()
         assert tracemalloc.get_traced_memory()[1] < 40 << 20
     finally:
         tracemalloc.stop()
@@ -202,9 +200,7 @@ def test_a_long_line_passes_where_the_producer_takes_it(tmp_path: Path) -> None:
     file = tmp_path / "in.txt"
     file.write_bytes(b"x" * (17 << 20) + b"\n")
     task = started(file, **{"producer.override.max.request.size": str(18 << 20)})
-    found = None
-    while found is None:
-        found = task.poll()
+    found = polled(task)
     assert [len(line) for line in found.values] == [17 << 20]
     assert found.source_offset == {"position": (17 << 20) + 1}
     task.stop()
@@ -214,13 +210,15 @@ def until_lines(task: FileStreamSourceTask, *wanted: str) -> list[Any]:
     """Polls until these lines have come; the offset of each batch."""
     found: list[str] = []
     offsets = []
-    for _ in range(30):
+
+    def come() -> bool:
         batch = task.poll()
         if batch is not None:
-            found += batch.values
+            found.extend(batch.values)
             offsets.append(batch.source_offset["position"])
-        if len(found) >= len(wanted):
-            break
+        return len(found) >= len(wanted)
+
+    wait_until(come, what="the lines", every_s=0.01)
     assert found == list(wanted)
     return offsets
 

@@ -168,15 +168,17 @@ def test_a_failure_is_told_with_its_trace(
 
 def test_what_cannot_be_produced_fails_the_task(cluster: Any, topic: Any, tmp_path: Path) -> None:
     file = tmp_path / "in.txt"
-    file.write_text("small\n" + "x" * 2_000_000 + "\n")
+    file.write_text("small\n")
     cluster.assign(TASK, 1)
     running = cluster.run(cluster.launch(TASK, file_config(file, topic(1))))
+    wait_until(cluster.values, what="the small line")
+    with file.open("a") as more:
+        more.write("x" * 2_000_000 + "\n")
 
     outcome = running.outcome()
     assert outcome.ended is Ended.FAILED
     assert "Message size too large" in (outcome.trace or "")
     assert cluster.status(TASK)["state"] == "FAILED"
-    # the first poll did not reach the long line, and was committed
     assert cluster.values() == ["small"]
     assert [o["position"] for o in cluster.newest(cluster.topics.offsets).values()] == [6]
 

@@ -1,0 +1,43 @@
+"""Decides how long a source task waits before it polls again after an empty poll.
+
+The wait grows with the silence: a record is delayed by at most an eighth of the silence before it,
+and an idle task wakes twice a second. A poll that waited itself is repeated at once.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+_SHARE: Final = 1 / 8
+_SHORTEST_S: Final = 0.01
+_LONGEST_S: Final = 0.5
+_WAITED_S: Final = 0.005  # a poll that took longer waited itself
+
+
+class IdleWait:
+    """Follows the polls of one task."""
+
+    def __init__(self) -> None:
+        self._found_at = time.monotonic()
+        self._wait_s = 0.0
+
+    def polled(self, *, found: bool, took_s: float) -> None:
+        """Notes a poll that has just ended, and whether it found records."""
+        now = time.monotonic()
+        if found:
+            self._found_at = now
+        if found or took_s > _WAITED_S:
+            self._wait_s = 0.0
+        else:
+            self._wait_s = wait_s(now - self._found_at)
+
+    @property
+    def seconds(self) -> float:
+        """Returns how long to wait before the next poll."""
+        return self._wait_s
+
+
+def wait_s(silence_s: float) -> float:
+    """Returns the wait after an empty poll, `silence_s` after the last records."""
+    return min(max(silence_s * _SHARE, _SHORTEST_S), _LONGEST_S)

@@ -1,0 +1,30 @@
+"""How long a source task waits after an empty poll."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_runtime.tasks.idle_wait import IdleWait, wait_s
+
+silences = st.floats(0, 1e6)
+
+
+def test_the_wait_grows_with_the_silence() -> None:
+    assert [wait_s(silence_s) for silence_s in (0, 0.08, 0.8, 2, 4, 3600)] == [
+        0.01, 0.01, 0.1, 0.25, 0.5, 0.5,
+    ]  # fmt: skip
+
+
+@given(silences, silences)
+def test_a_longer_silence_never_means_a_shorter_wait(one: float, other: float) -> None:
+    assert wait_s(min(one, other)) <= wait_s(max(one, other))
+
+
+def test_only_an_empty_poll_that_returned_at_once_is_followed_by_a_wait() -> None:
+    idle = IdleWait()
+    assert idle.seconds == 0
+    idle.polled(found=False, took_s=0.001)
+    assert idle.seconds > 0
+    idle.polled(found=True, took_s=0.001)
+    assert idle.seconds == 0
+    idle.polled(found=False, took_s=0.2)
+    assert idle.seconds == 0
