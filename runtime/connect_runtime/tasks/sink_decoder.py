@@ -47,10 +47,15 @@ class Decoder:
         try:
             batch = self._together(messages)
         except Exception:
-            batch = SinkBatch.of(list(self._in_pieces(messages)))
-        return self._transformed(batch) if self._chain else batch
+            # each piece is transformed before the next is converted, so that reports keep the order
+            # of the messages
+            parts = map(self._transformed, self._in_pieces(messages))
+            return SinkBatch.of([record for part in parts for record in part])
+        return self._transformed(batch)
 
     def _transformed(self, batch: SinkBatch) -> SinkBatch:
+        if not self._chain:
+            return batch
         columns = Columns(
             len(batch),
             {
@@ -107,15 +112,15 @@ class Decoder:
         typed = ((key, *read(topic, key, data)) for key, data in found)
         return tuple(Header(key, value, schema) for key, schema, value in typed)
 
-    def _in_pieces(self, messages: Sequence[Any]) -> Iterator[SinkRecord]:
+    def _in_pieces(self, messages: Sequence[Any]) -> Iterator[SinkBatch]:
         for begin, piece in pieces_of(
             0, len(messages), lambda begin, end: self._together(messages[begin:end])
         ):
             if piece is not None:
-                yield from piece
+                yield piece
                 continue
             try:
-                yield self._singly(messages[begin])
+                yield SinkBatch.of([self._singly(messages[begin])])
             except RecordSkipped:
                 continue
 

@@ -15,7 +15,7 @@ from support.oracle import Oracle
 from support.wait import wait_until
 
 JAVA = "org.apache.kafka.connect"
-BAD = 5
+BAD = 6
 
 
 def config(cluster: Any, name: str, folder: Path) -> dict[str, str]:
@@ -63,6 +63,7 @@ def test_dead_letters_are_those_of_apache(
     number, good = b"\0\0\0\1", b'{"n":1}'
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     producer.produce(cluster.data, good, number)
+    producer.produce(cluster.data, b'{"n":"many"}', number, timestamp=500)
     producer.produce(cluster.data, good, b"key", timestamp=1000)
     producer.produce(cluster.data, b"{", b"key", timestamp=2000)
     producer.produce(cluster.data, b"{", number, headers=[("h", b"\xff")], timestamp=3000)
