@@ -159,7 +159,7 @@ class HeaderFrom(OneHalf):
                 "'fields' config must have the same number of elements as 'headers' config."
             )
         self._purpose = f"header {parsed['operation']}"
-        self._moves = parsed["operation"] == "move"
+        self._moved = frozenset(self._fields if parsed["operation"] == "move" else ())
         self._with_default: bool = parsed[REPLACE_NULL]
         self._schemas = SchemaCache(self._remaining)
 
@@ -180,10 +180,10 @@ class HeaderFrom(OneHalf):
 
     def change(self, schema: Schema | None, value: Any) -> Half:
         """Removes the fields from the value if they are moved."""
-        if not self._moves:
+        if not self._moved:
             return schema, value
         if schema is None:
-            return None, {k: v for k, v in value.items() if k not in self._fields}
+            return None, {k: v for k, v in value.items() if k not in self._moved}
         made, copied = self._schemas(schema)
         values = copy_values(copied, value, with_default=self._with_default)
         return made, Struct.unchecked(made, values)
@@ -214,7 +214,7 @@ class HeaderFrom(OneHalf):
     def _remaining(self, schema: Schema) -> tuple[Schema, tuple[CopiedField, ...]]:
         builder = copy_basics(schema, Type.STRUCT)
         for field in schema.fields:
-            if field.name not in self._fields:
+            if field.name not in self._moved:
                 builder.field(field.name, field.schema)
         made = builder.build()
         return made, copied_fields(made)

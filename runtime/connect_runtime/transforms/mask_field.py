@@ -88,9 +88,9 @@ class MaskField(OneHalf):
         struct = require_struct(value, _PURPOSE, schema)
         copied = self._copied(struct.schema)
         values = copy_values(copied, struct, with_default=self._with_default)
-        for name, value in values.items():
-            if name in self._fields:
-                values[name] = self._masked(value, struct.schema.field(name))
+        for name in self._fields:
+            if name in values:
+                values[name] = self._masked(values[name], struct.schema.field(name))
         return schema, Struct.unchecked(struct.schema, values)
 
     def apply_columns(self, columns: Columns) -> None:
