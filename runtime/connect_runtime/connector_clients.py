@@ -75,7 +75,8 @@ class NewOffsetsTopic:
 @dataclass(frozen=True, slots=True)
 class ConnectorClients:
     """A connector's clients. `worker` holds all worker properties, `offsets_topic` is the worker's.
-    `config` has its references resolved wherever a client is created from these properties."""
+    `config` has its references resolved wherever a client is created from these properties.
+    `in_file`: sources' offsets are in a standalone worker's file, wherever their records go."""
 
     group_id: str
     offsets_topic: str
@@ -83,6 +84,7 @@ class ConnectorClients:
     name: str
     config: Mapping[str, str] = field(repr=False)
     kind: Kind
+    in_file: bool = False
 
     def check(self) -> None:
         """Raises ConfigError if the worker's policy forbids an override."""
@@ -133,6 +135,8 @@ class ConnectorClients:
     @property
     def place(self) -> OffsetsPlace:
         """Returns where a source's offsets are."""
+        if self.in_file:
+            return OffsetsPlace(self.offsets_topic, None, elsewhere=False)
         elsewhere = self.elsewhere
         topic = (self.config.get(OFFSETS_TOPIC_KEY) or "").strip() or self.offsets_topic
         own = elsewhere or topic != self.offsets_topic
@@ -154,14 +158,18 @@ class ConnectorClients:
 
     @property
     def own_login(self) -> bool:
-        """Whether a client of the connector reaches Kafka in another way than the worker's
-        clients."""
-        return any(self._overridden(each) for each in (PRODUCER, CONSUMER, ADMIN))
+        """Whether offsets are reached in another way than by the worker's clients: a client of the
+        connector reaches Kafka in another way."""
+        return not self.in_file and any(
+            self._overridden(each) for each in (PRODUCER, CONSUMER, ADMIN)
+        )
 
     @property
     def leader_writes_offsets(self) -> bool:
         """Whether the leader's transaction can write this source's offsets: to the worker's topic,
         or to one that the worker's login also reaches."""
+        if self.in_file:
+            return True
         ours = self.place.underneath is None or not self._overridden(PRODUCER)
         return ours and not self.elsewhere
 

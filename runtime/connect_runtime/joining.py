@@ -33,14 +33,20 @@ _WAIT_S = 1.0
 _STALE_S = 10.0
 
 
+def find_kafka(config: WorkerConfig) -> str:
+    """Returns the Kafka cluster's id. Raises Unreachable, and Invalid for invalid client
+    properties."""
+    check_worker_clients(config.resolved_properties)
+    return check_reachable(config.client)
+
+
 def find_cluster(config: WorkerConfig) -> str:
     """Returns the Kafka cluster's id. Raises Unreachable, also if Apache's workers use the group,
     and Invalid for invalid client properties.
 
     Killed workers stay members for one session; this waits for that long.
     """
-    check_worker_clients(config.resolved_properties)
-    cluster_id = check_reachable(config.client)
+    cluster_id = find_kafka(config)
     deadline = time.monotonic() + _SESSION_S
     warned = False
     while True:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
@@ -21,7 +22,7 @@ from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.herder.view import View
 from connect_runtime.herder.worker import WorkerSettings
-from connect_runtime.joining import Leader, ensure_topics, find_cluster
+from connect_runtime.joining import Leader, ensure_topics, find_cluster, find_kafka
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
@@ -32,19 +33,26 @@ from connect_runtime.rest.password import ensure_password, read_password
 from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.rest.server import Bound, RestServer
 from connect_runtime.spark.launcher import SparkLauncher
+from connect_runtime.standalone.alone import Alone
+from connect_runtime.standalone.connectors import create_connectors
+from connect_runtime.standalone.logs import StandaloneLogs
+from connect_runtime.standalone.server import TopicsServer
+from connect_runtime.storage.offset_file import OffsetFile
 from connect_runtime.validation.unresolved_references import unresolved_references
 from connect_runtime.validation.validate import check
 from connect_runtime.worker_config import WorkerConfig
+from connect_specs.connector_files import FirstConnector
 
 _log = logging.getLogger(__name__)
 
 
 class Runtime:
-    """One runtime between `start` and `stop`."""
+    """One runtime between `start` and `stop`. `connectors` are created before REST serves."""
 
-    def __init__(self, config: WorkerConfig) -> None:
+    def __init__(self, config: WorkerConfig, connectors: Sequence[FirstConnector] = ()) -> None:
         allow_modules(config.properties)
         self._config = config
+        self._connectors = connectors
         self._providers = ConfigProviders(config.properties)
         self._cluster_id = ""
         self._url: str | None = None
@@ -96,39 +104,90 @@ class Runtime:
         rest = RestServer(self._app(), bound)
         rest.start()
         closing.callback(rest.stop)
+        if config.offset_file is None:
+            connect = self._on_kafka(closing)
+        else:
+            connect = self._standalone(closing, config.offset_file)
+        connect.start()
+        closing.callback(connect.stop)
+        self._connect = connect
+        create_connectors(self._connectors, connect.verbs)
+        self._serving = True
+
+    def _on_kafka(self, closing: contextlib.ExitStack) -> ConnectHerder:
+        """Returns a herder of a cluster, whose topics are in Kafka."""
+        config = self._config
         self._cluster_id = find_cluster(config)
         logs = KafkaLogs(config.client)
         closing.callback(logs.close)
+        launcher = self._start_launcher(closing)
+        ensure_topics(config, logs)
+        topic = config.topics.config
+        return ConnectHerder(
+            self.url,
+            self._settings(),
+            Edges(
+                logs=logs,
+                groups=SinkGroups(),
+                election=Election(config.client, config.group_id, topic, self.url),
+                launcher=launcher,
+                check=self._check,
+                leader=Leader(config.client, config.group_id, topic),
+                providers=self._providers,
+            ),
+        )
+
+    def _standalone(self, closing: contextlib.ExitStack, file: Path) -> ConnectHerder:
+        """Returns a herder that is alone, whose topics are here."""
+        config = self._config
+        offsets = OffsetFile.open(file)
+        closing.callback(offsets.close)
+        self._cluster_id = find_kafka(config)
+        logs = StandaloneLogs(config.topics, offsets, self._cluster_id)
+        launcher = self._start_launcher(closing)
+        server = TopicsServer(logs, config.topics)
+        # after the tasks' last commits, and before the lock on the file is released
+        closing.callback(server.close)
+        return ConnectHerder(
+            self.url,
+            self._settings(server.path),
+            Edges(
+                logs=logs,
+                groups=SinkGroups(),
+                election=Alone(),
+                launcher=launcher,
+                check=self._check,
+                leader=lambda: None,
+                offsets_problem=lambda: logs.problem,
+                providers=self._providers,
+            ),
+        )
+
+    def _start_launcher(self, closing: contextlib.ExitStack) -> SparkLauncher:
+        config = self._config
         closing.callback(self._providers.close)
         launcher = SparkLauncher(config.master, config.data_folder, settings=config.spark)
         launcher.start()
         closing.callback(launcher.close)
         self._launcher = launcher
-        ensure_topics(config, logs)
-        topics = config.topics
-        connect = ConnectHerder(
-            self.url,
-            WorkerSettings(
-                group_id=config.group_id,
-                topics=topics,
-                worker_id=urlsplit(self.url).netloc,
-                properties=config.properties,
-                graceful_s=config.graceful_timeout_ms / 1000,
-            ),
-            Edges(
-                logs=logs,
-                groups=SinkGroups(),
-                election=Election(config.client, config.group_id, topics.config, self.url),
-                launcher=launcher,
-                check=lambda name, given: _check(name, given, config, self._providers),
-                leader=Leader(config.client, config.group_id, topics.config),
-                providers=self._providers,
-            ),
+        return launcher
+
+    def _settings(self, socket: str | None = None) -> WorkerSettings:
+        config = self._config
+        return WorkerSettings(
+            group_id=config.group_id,
+            topics=config.topics,
+            worker_id=urlsplit(self.url).netloc,
+            properties=config.properties,
+            graceful_s=config.graceful_timeout_ms / 1000,
+            socket=socket,
         )
-        connect.start()
-        closing.callback(connect.stop)
-        self._connect = connect
-        self._serving = True
+
+    def _check(self, name: str, given: Mapping[str, str]) -> None:
+        """Refuses an invalid config; logs what a valid one refers to and cannot get."""
+        check(given, self._config, self._providers)
+        for what in unresolved_references(given, self._config.properties):
+            _log.warning("Connector %s: %s", name, what)
 
     def _app(self) -> ASGIApp:
         return create_app(
@@ -165,12 +224,3 @@ class Runtime:
     def _started(self) -> ConnectHerder:
         assert self._connect is not None, "the runtime was not started"
         return self._connect
-
-
-def _check(
-    name: str, given: Mapping[str, str], config: WorkerConfig, providers: ConfigProviders
-) -> None:
-    """Refuses an invalid config; logs what a valid one refers to and cannot get."""
-    check(given, config, providers)
-    for what in unresolved_references(given, config.properties):
-        _log.warning("Connector %s: %s", name, what)

@@ -19,8 +19,11 @@ from connect_runtime.config_providers.resolved import Resolved
 from connect_runtime.rest.settings import RestSettings, rest_settings
 from connect_runtime.worker_keys import (
     DEFAULT_LISTENER,
+    DEFAULT_MASTER,
     JSON_CONVERTER,
+    OFFSET_FILE,
     SUPPORTED,
+    TOPIC_PREFIXES,
     is_client_key,
     without_effect,
 )
@@ -67,7 +70,7 @@ class WorkerConfig:
     references to config providers unresolved; `resolved_properties` the same with their values, for
     this process alone. Topics are created by `config_topic`, `offset_topic` and `status_topic`.
     `spark` holds further Spark settings. Everything that the runtime writes on this machine goes
-    below `data_folder`.
+    below `data_folder`. `offset_file`: of a standalone worker, which has no topics in Kafka.
     """
 
     group_id: str
@@ -90,6 +93,7 @@ class WorkerConfig:
     master: str
     spark: Mapping[str, str]
     data_folder: Path
+    offset_file: Path | None = None
 
     def url(self, bound_port: int) -> str:
         """Returns the address that this runtime advertises, once REST listens on `bound_port`."""
@@ -112,16 +116,17 @@ def from_properties(
     """Returns settings from Apache's worker properties, and warnings. Resolves references. Raises
     Invalid.
 
-    A standalone worker names no group and no topics: they get names here, and its offsets are
-    stored in Kafka, not in a file.
+    A standalone worker has no group, and its topics are not in Kafka: they get names here. Its
+    sources deliver at least once.
     """
     given = {key: value.strip() for key, value in properties.items()}
     warnings = _warnings(given, standalone=standalone)
     if standalone:
-        given = _standalone(given) | given
+        given = _standalone(given)
     resolved = _resolved(given)
     topics = ClusterTopics.of(resolved.config.get("group.id", ""))
-    return _config(resolved, topics, data_folder, warnings), warnings
+    config = _config(resolved, topics, data_folder, warnings, standalone=standalone)
+    return config, warnings
 
 
 def from_project(
@@ -191,24 +196,53 @@ def _project_defaults(project: Project) -> dict[str, str]:
 
 
 def _standalone(given: Mapping[str, str]) -> dict[str, str]:
-    topics = ClusterTopics.of(given.get("group.id") or STANDALONE_GROUP)
-    return {
+    """Returns the properties with those of a cluster of one, whatever is given for them."""
+    topics = ClusterTopics.of(STANDALONE_GROUP)
+    kept = {key: value for key, value in given.items() if not _is_of_clusters(key)}
+    return kept | {
         "group.id": STANDALONE_GROUP,
         "config.storage.topic": topics.config,
         "offset.storage.topic": topics.offsets,
         "status.storage.topic": topics.status,
-        **{f"{kind}.storage.replication.factor": "-1" for kind in _KINDS},
+        "exactly.once.source.support": "disabled",
     }
 
 
+def _is_of_clusters(key: str) -> bool:
+    """Whether a key has a meaning for distributed workers alone."""
+    return key in ("group.id", "exactly.once.source.support") or (
+        key.startswith(TOPIC_PREFIXES) and key != OFFSET_FILE
+    )
+
+
+def _standalone_problems(given: Mapping[str, str]) -> list[Diagnostic]:
+    problems = []
+    if not given.get(OFFSET_FILE):
+        what = f'Missing required configuration "{OFFSET_FILE}" which has no default value.'
+        problems.append(Diagnostic("worker.invalid", what, OFFSET_FILE))
+    master = given.get("spark.master", DEFAULT_MASTER)
+    if not master.startswith("local"):
+        what = f"Invalid value {master} for configuration spark.master: must be local[N]"
+        why = "tasks of a standalone worker run on its machine, where its offset file is"
+        problems.append(Diagnostic("worker.invalid", what, "spark.master", why))
+    return problems
+
+
 def _config(
-    resolved: Resolved, topics: ClusterTopics, data_folder: Path, warnings: list[str]
+    resolved: Resolved,
+    topics: ClusterTopics,
+    data_folder: Path,
+    warnings: list[str],
+    *,
+    standalone: bool = False,
 ) -> WorkerConfig:
     given = resolved.config
     found = SUPPORTED.validate(given)
     problems = [
         Diagnostic("worker.invalid", error, value.name) for value in found for error in value.errors
     ]
+    if standalone:
+        problems += _standalone_problems(given)
     values: dict[str, Any] = {value.name: value.value for value in found}
     listener = None
     if not any(problem.where == "listeners" for problem in problems):
@@ -216,7 +250,7 @@ def _config(
     if problems or listener is None:
         redactor = Redactor(resolved.given.values())
         raise Invalid(*(replace(each, what=redactor.redact(each.what)) for each in problems))
-    if str(values["exactly.once.source.support"]).lower() == "disabled":
+    if not standalone and str(values["exactly.once.source.support"]).lower() == "disabled":
         warnings.append(
             "exactly.once.source.support is disabled: a source task that is killed sends again "
             "what it sent since its last commit"
@@ -253,6 +287,7 @@ def _config(
             if key.startswith("spark.") and key != "spark.master"
         },
         data_folder=data_folder,
+        offset_file=Path(given[OFFSET_FILE]) if standalone else None,
     )
 
 
@@ -318,11 +353,12 @@ def _warnings(given: Mapping[str, str], *, standalone: bool, of_project: bool = 
             f"listeners is not set: REST is at {DEFAULT_LISTENER} only, where Apache's workers "
             "listen on every interface"
         )
-    if standalone and "offset.storage.file.filename" in given:
-        warnings.append(
-            "offset.storage.file.filename has no effect: offsets are kept in Kafka, and those in "
-            "that file are not read"
-        )
-        given = {key: given[key] for key in given if key != "offset.storage.file.filename"}
+    if standalone:
+        warnings += [
+            f"{key} has no effect in standalone mode"
+            for key in sorted(given)
+            if _is_of_clusters(key)
+        ]
+        given = {k: v for k, v in given.items() if k != OFFSET_FILE and not _is_of_clusters(k)}
     warnings += [sentence for _, sentence in without_effect(given)]
     return warnings

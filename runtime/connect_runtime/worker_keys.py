@@ -31,6 +31,7 @@ JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 DEFAULT_LISTENER: Final = "http://127.0.0.1:8083"
 DEFAULT_MASTER: Final = "local[64]"
+OFFSET_FILE: Final = "offset.storage.file.filename"
 
 # How to reach Kafka: for the clients of this runtime's own topics.
 CLIENT_KEYS: Final = frozenset(
@@ -65,12 +66,12 @@ WITHOUT_EFFECT: Final = frozenset(
     inter.worker.signature.algorithm inter.worker.verification.algorithms internal.key.converter
     internal.value.converter key.converter.plugin.version metadata.recovery.rebootstrap.trigger.ms
     metadata.recovery.strategy metric.reporters metrics.num.samples metrics.recording.level
-    metrics.sample.window.ms offset.storage.file.filename plugin.discovery
-    plugin.path rebalance.timeout.ms response.http.headers.config rest.advertised.listener
-    rest.extension.classes scheduled.rebalance.max.delay.ms session.timeout.ms
+    metrics.sample.window.ms plugin.discovery plugin.path rebalance.timeout.ms
+    response.http.headers.config rest.advertised.listener rest.extension.classes
+    scheduled.rebalance.max.delay.ms session.timeout.ms
     value.converter.plugin.version worker.sync.timeout.ms worker.unsync.backoff.ms
     """.split()
-)
+) | {OFFSET_FILE}
 WITHOUT_EFFECT_PREFIXES: Final = (
     "admin.listeners.",
     "listeners.https.",

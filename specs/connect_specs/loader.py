@@ -6,7 +6,7 @@ by the plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from connect_specs.consequence_rules import read_consequences
@@ -54,7 +54,7 @@ def read_specs(project: Project) -> tuple[Desired, tuple[Diagnostic, ...]]:
     values = load_values(project.folder, project.env, project.given)
     files = find_spec_files(project, problems)
     find_policy_files(project, problems)
-    found = _Found(values, problems)
+    found = FoundSpecs(values, problems)
     found.warnings += values.warnings if values else ()
     if not files and not problems:
         found.warnings.append(_none(project))
@@ -75,21 +75,7 @@ def read_specs(project: Project) -> tuple[Desired, tuple[Diagnostic, ...]]:
     return desired, tuple(by_place(redacted(problems, values) if values else problems))
 
 
-def load_connectors(files: Iterable[Path], folder: Path) -> dict[str, DesiredConnector]:
-    """Returns the connectors of some files, by name; diagnostics name files relative to `folder`.
-
-    For `connect standalone`, which has no project. Raises Invalid as `load_specs` does.
-    """
-    found = _Found(None, [])
-    for path in files:
-        found.read(path, relative_name(path, folder))
-    check_renames(found.connectors, found.problems)
-    if found.problems:
-        raise Invalid(*by_place(found.problems))
-    return dict(sorted(found.connectors.items()))
-
-
-class _Found:
+class FoundSpecs:
     """The contents of the files read so far. `wrong` names connectors whose spec has problems."""
 
     def __init__(self, values: Values | None, problems: list[Diagnostic]) -> None:

@@ -20,6 +20,7 @@ PROJECT = "project: p\ncluster: {group.id: g, kafka: {bootstrap.servers: 'localh
         ["nonsense"],
         ["validate", "--nonsense"],
         ["distributed"],
+        ["standalone"],
         ["stop"],
         ["restart"],
         ["restart", "a", "--failed"],

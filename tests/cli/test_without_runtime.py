@@ -55,7 +55,13 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "words", [["up", "--slots", "1"], ["up", "--detach"], ["distributed", "w.properties"]]
+    "words",
+    [
+        ["up", "--slots", "1"],
+        ["up", "--detach"],
+        ["distributed", "w.properties"],
+        ["standalone", "w"],
+    ],
 )
 def test_what_runs_connectors_names_the_extra(project: Path, words: list[str]) -> None:
     done = run(project, *words)

@@ -16,11 +16,11 @@ from connect_reconciler.render.plugin_changes import plugin_changes
 from connect_reconciler.validation.configs import checked
 from connect_specs.desired import Desired, DesiredConnector, Project, RestTarget
 from connect_specs.diagnostics import Location
-from connect_specs.loader import load_connectors
 from connect_specs.names import ClusterTopics
 from connect_specs.plugin_definitions import PluginSet
 from connect_specs.plugins_lock import PLUGINS_LOCK, load_lock, lock_text
 from support.oracle import Oracle
+from support.spec_files import load_connectors
 
 pytestmark = pytest.mark.oracle
 

@@ -13,12 +13,12 @@ import pytest
 
 from connect_reconciler.validation.configs import checked
 from connect_specs.desired import Desired, DesiredConnector
-from connect_specs.loader import load_connectors
 from connect_specs.states import TargetState
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 from support.command import Command
 from support.oracle import Oracle
 from support.rest_project import RestProject, sink
+from support.spec_files import load_connectors
 from support.wait import wait_until
 
 pytestmark = pytest.mark.oracle

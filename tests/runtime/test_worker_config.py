@@ -214,10 +214,33 @@ def test_standalone_needs_no_group_and_no_topics() -> None:
     }
     config, warnings = from_properties(given, standalone=True)
     assert config.topics == ClusterTopics.of("connect-standalone")
-    assert config.offset_topic.replication_factor == -1
-    assert [warning.split()[0] for warning in warnings] == ["offset.storage.file.filename"]
+    assert config.offset_file == Path("/tmp/x")
+    assert config.properties["exactly.once.source.support"] == "disabled"
+    assert warnings == []
     with pytest.raises(Invalid):
         from_properties(given)
+
+
+def test_standalone_warns_about_settings_of_clusters() -> None:
+    config, warnings = from_properties(
+        {**APACHE, "offset.storage.file.filename": "/tmp/x", "spark.master": "local[3]"}
+        | {"exactly.once.source.support": "enabled", "offset.storage.partitions": "no number"},
+        standalone=True,
+    )
+    assert config.group_id == "connect-standalone"
+    of_clusters = ("exactly.once.source.support", "group.id", "offset.storage.partitions")
+    for key in of_clusters:
+        assert f"{key} has no effect in standalone mode" in warnings
+    assert not [warning for warning in warnings if "file.filename" in warning]
+
+
+def test_standalone_needs_a_file_and_this_machine() -> None:
+    with pytest.raises(Invalid) as caught:
+        from_properties({**APACHE, "spark.master": "spark://host:7077"}, standalone=True)
+    assert [each.where for each in caught.value.diagnostics] == [
+        "offset.storage.file.filename",
+        "spark.master",
+    ]
 
 
 def test_a_project_on_the_embedded_broker() -> None:

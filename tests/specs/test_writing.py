@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from connect_specs.desired import DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Invalid, Location
 from connect_specs.exporting import ENDINGS, FORMATS, ExportFormat, export_text, lost_in
-from connect_specs.loader import load_connectors
 from connect_specs.states import TargetState
 from connect_specs.writing import spec_text
+from support.spec_files import load_connectors
 
 ODD = (
     "on", "off", "no", "y", "010", "0x1f", "1_000", "1e3", "1E+5", ".5", "5.", "0o7", "0b1",

@@ -1,6 +1,6 @@
 """A real Apache Kafka Connect worker, to compare with.
 
-Distributed mode, with topics, group and port of its own, so that several can run on one Kafka.
+In distributed mode with topics, group and port of its own, so that several can run on one Kafka.
 `python -m support.oracle` makes the archive of classes with which they start in half the CPU time.
 """
 
@@ -108,6 +108,26 @@ class Oracle:
             str(worker_file),
         ]
         return cls._spawned(command, url, group_id, folder, verify)
+
+    @classmethod
+    def standalone(cls, worker_file: Path, connectors: Sequence[Path], url: str) -> Self:
+        """Starts a standalone worker, and returns when its REST API answers at `url`. What it
+        writes is beside `worker_file`."""
+        java = find_java()
+        assert java is not None, "Java not found"
+        folder = worker_file.parent
+        command = [
+            str(java),
+            *_JVM_FLAGS,
+            *_archive_flags(KAFKA_VERSION),
+            *_logging(folder, KAFKA_VERSION),
+            "-cp",
+            worker_classpath(KAFKA_VERSION),
+            "org.apache.kafka.connect.cli.ConnectStandalone",
+            str(worker_file),
+            *map(str, connectors),
+        ]
+        return cls._spawned(command, url, "", folder, True)
 
     @classmethod
     def _spawned(

@@ -14,6 +14,7 @@ from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.storage.log import Logs
 from connect_runtime.storage.snapshots import State
 from connect_runtime.worker_config import from_properties
 from support.launcher import ThreadLauncher
@@ -27,7 +28,7 @@ class ThreadCluster:
     """A leader, and what a test may want of it."""
 
     connect: ConnectHerder
-    logs: KafkaLogs
+    logs: Logs
     launcher: ThreadLauncher
 
     @property

@@ -46,6 +46,9 @@ VERBS: Mapping[str, Verb] = {
     "password": Verb("runtime", "Show where the REST API's password is kept, or replace it."),
     "down": Verb("runtime", "Stop what `connect up` started."),
     "distributed": Verb("runtime", "Run connectors from an Apache worker.properties file."),
+    "standalone": Verb(
+        "runtime", "Run connectors alone, with offsets in a file, as Apache's does."
+    ),
     "status": Verb("status", "Show connectors, their tasks and why they failed."),
     "offsets": Verb("connector", "List, alter or reset a connector's offsets."),
     "stop": Verb("connector", "Stop a connector: its tasks end; offsets can then be altered."),

@@ -25,8 +25,8 @@ from connect_runtime.topic_tracking import TopicTracking
 class Edges:
     """The herder's outside dependencies: Kafka's logs, groups and election, the launcher (None: run
     nothing), the config check, the leader's URL if another runtime leads, logs for connectors that
-    need their own, and the worker's config providers, which the caller closes. Tests pass their own
-    clock and pool."""
+    need their own, why offsets cannot be written now, and the worker's config providers, which the
+    caller closes. Tests pass their own clock and pool."""
 
     logs: Logs
     groups: Groups
@@ -37,6 +37,7 @@ class Edges:
     open_logs: OpenLogs = connector_logs
     clock: Callable[[], float] = time.monotonic
     pool: Executor | None = None
+    offsets_problem: Callable[[], str | None] = lambda: None
     providers: ConfigProviders = field(default_factory=lambda: ConfigProviders({}))
 
 
@@ -54,6 +55,7 @@ class ConnectHerder:
             settings.properties,
             edges.providers,
             edges.open_logs,
+            in_file=settings.socket is not None,
         )
         self._worker = Worker(
             settings, edges.launcher, self._sources, edges.providers, self._fence, edges.pool
@@ -82,6 +84,7 @@ class ConnectHerder:
             leader=edges.leader,
             problem=lambda: edges.launcher.problem if edges.launcher else None,
             tracking=TopicTracking.of(settings.properties),
+            offsets_problem=edges.offsets_problem,
         )
 
     def _fence(self, name: str, config: Mapping[str, str], tasks: int) -> None:

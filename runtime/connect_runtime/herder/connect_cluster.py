@@ -20,7 +20,12 @@ from connect_runtime.herder.restart import restart_effects, task_restart_effects
 from connect_runtime.herder.runs import RunPhase
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, Runtime, TaskInfo
 from connect_runtime.storage import config_topic
-from connect_runtime.storage.log import NewRecord, WriteFailed, WriteRefused
+from connect_runtime.storage.log import (
+    NewRecord,
+    OffsetsNotWritten,
+    WriteFailed,
+    WriteRefused,
+)
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.topic_tracking import TopicTracking
 from connect_specs.desired import OffsetEntry
@@ -34,7 +39,8 @@ Check = Callable[[str, Mapping[str, str]], None]
 
 class ConnectCluster:
     """Implements `Verbs`. `check` refuses an invalid config (RequestError 400); `leader` returns
-    the leader's URL if it is another runtime; `problem` says why no task can run here."""
+    the leader's URL if it is another runtime; `problem` says why no task can run here,
+    `offsets_problem` why offsets cannot be written."""
 
     def __init__(
         self,
@@ -46,6 +52,7 @@ class ConnectCluster:
         leader: Callable[[], str | None],
         problem: Callable[[], str | None],
         tracking: TopicTracking,
+        offsets_problem: Callable[[], str | None],
     ) -> None:
         self._herder = herder
         self._topics = topics
@@ -54,6 +61,7 @@ class ConnectCluster:
         self._leader = leader
         self._problem = problem
         self._tracking = tracking
+        self._offsets_problem = offsets_problem
 
     # --- reads ---
 
@@ -94,7 +102,7 @@ class ConnectCluster:
             slots=view.slots or 0,
             running=sum(run.active for run in view.runs.values()),
             waiting=waiting if leading else (),
-            problem=self._problem(),
+            problem=self._problem() or self._offsets_problem(),
         )
 
     def ready(self) -> bool:
@@ -104,7 +112,8 @@ class ConnectCluster:
         return self._leader() not in (None, self._herder.url)
 
     def problem(self) -> str | None:
-        return self._problem()
+        problem = self._problem()
+        return self._offsets_problem() if problem is None else f"Worker cannot run tasks. {problem}"
 
     # --- writes ---
 
@@ -265,6 +274,9 @@ class ConnectCluster:
                 f"{why}. Use a smaller config, or raise max.message.bytes of the topic and "
                 "max.request.size of the worker's producer",
             ) from error
+        except OffsetsNotWritten as error:
+            why = error.diagnostics[0].why
+            raise RequestError(500, f"{error}: {why}", Refusal.NOT_WRITTEN) from error
         except WriteFailed as error:
             raise RequestError(
                 500,

@@ -18,8 +18,9 @@ from connect_runtime.storage.log import Logs
 
 
 class SourceOffsets:
-    """Offsets by connector, read where the connector's clients keep them. All methods raise
-    ConnectError and, for an override that the worker forbids, ConfigError."""
+    """Offsets by connector, read where the connector's clients keep them; `in_file`: in the file of
+    a standalone worker. All methods raise ConnectError and, for an override that the worker
+    forbids, ConfigError."""
 
     def __init__(
         self,
@@ -29,11 +30,14 @@ class SourceOffsets:
         worker: Mapping[str, str],
         providers: ConfigProviders,
         open_logs: OpenLogs,
+        *,
+        in_file: bool = False,
     ) -> None:
         self._group_id = group_id
         self._topic = topic
         self._worker = worker
         self._providers = providers
+        self._in_file = in_file
         self.logs = ConnectorLogs(logs, open_logs)
 
     def clients(self, name: str, config: Mapping[str, str], kind: Kind) -> ConnectorClients:
@@ -47,6 +51,7 @@ class SourceOffsets:
             name,
             self._providers.resolve(given).config,
             kind,
+            self._in_file,
         )
 
     def read(self, clients: ConnectorClients) -> LayeredOffsets:
@@ -69,6 +74,8 @@ class SourceOffsets:
     def fence(self, clients: ConnectorClients, tasks: int) -> None:
         """Fences the producers of tasks 0..`tasks`-1, on the cluster that they write to."""
         ids = [clients.transactional_id(task) for task in range(tasks)]
+        if not ids:
+            return
         if not clients.elsewhere:
             self.logs.worker.logs.fence(ids)
             return

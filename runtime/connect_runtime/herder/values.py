@@ -55,7 +55,8 @@ class Runtime:
     """The runtime behind a URL: whether it leads, and whether it has enough slots.
 
     `slots` is 0 if tasks cannot run yet or at all. `waiting` holds tasks that have no slot.
-    `problem` says why no task can run here now; None if tasks can, or if Spark is still starting.
+    `problem` says why no task can run here now, or why a standalone worker cannot write offsets;
+    None if tasks can run, or if Spark is still starting.
     """
 
     leader: str | None

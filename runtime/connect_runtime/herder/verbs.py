@@ -32,7 +32,8 @@ class Verbs(Protocol):
         ...
 
     def problem(self) -> str | None:
-        """Returns why no task can run on this runtime now. Never blocks."""
+        """Returns why this runtime cannot do its work now: no task can run, or offsets cannot be
+        written. Never blocks."""
         ...
 
     # writes

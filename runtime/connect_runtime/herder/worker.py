@@ -79,13 +79,14 @@ FenceTasks = Callable[[str, Mapping[str, str], int], None]
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """The worker settings that a task needs. `properties` has Apache's names; `graceful_s` is how
-    long an attempt may take to end before it is killed."""
+    long an attempt may take to end before it is killed; `socket` as in TaskLaunch."""
 
     group_id: str
     topics: ClusterTopics
     worker_id: str
     properties: Mapping[str, str]
     graceful_s: float = 5.0
+    socket: str | None = None
 
     @property
     def exactly_once(self) -> bool:
@@ -383,6 +384,7 @@ class Worker:
             config=state.task_configs[task.task],
             connector_config=state.config,
             worker=self.settings.properties,
+            socket=self.settings.socket,
         )
         self._launcher.launch(launch, self._ended)
 

@@ -123,16 +123,7 @@ class KafkaLogReader:
         """Keeps a record, or returns the error if it is permanent."""
         error = message.error()
         if error is None:
-            self._unread.append(
-                LogRecord(
-                    topic=self.topic,
-                    partition=message.partition(),
-                    offset=message.offset(),
-                    timestamp_ms=message.timestamp()[1],
-                    key=message.key(),
-                    value=message.value(),
-                )
-            )
+            self._unread.append(record_of(message))
         elif error.code() == END_OF_PARTITION:
             number = message.partition()
             self._next[number] = max(self._next[number], message.offset())
@@ -185,3 +176,15 @@ class KafkaLogReader:
         return Unreachable(
             Diagnostic("topic.slow", f"Kafka has not sent the records from offset {reached}", where)
         )
+
+
+def record_of(message: Message) -> LogRecord:
+    """Returns a message of librdkafka as a record."""
+    return LogRecord(
+        topic=message.topic(),
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp_ms=message.timestamp()[1],
+        key=message.key(),
+        value=message.value(),
+    )

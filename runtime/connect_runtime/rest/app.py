@@ -107,7 +107,7 @@ def _health(verbs: Verbs | None) -> Reply:
         return Reply(503, {"status": "starting", "message": _STARTING})
     problem = verbs.problem()
     if problem is not None:
-        return Reply(500, {"status": "unhealthy", "message": f"Worker cannot run tasks. {problem}"})
+        return Reply(500, {"status": "unhealthy", "message": problem})
     return Reply(200, {"status": "healthy", "message": _HEALTHY})
 
 

@@ -62,6 +62,7 @@ def launch_json(launch: TaskLaunch) -> str:
             "config": dict(launch.config),
             "connector_config": dict(launch.connector_config),
             "worker": dict(launch.worker),
+            "socket": launch.socket,
         }
     ).decode()
 

@@ -1,4 +1,5 @@
-"""Implements logs in memory: the twin of `connect_runtime.kafka.log`, for tests.
+"""Implements logs in memory: the twin of `connect_runtime.kafka.log`, for standalone mode and
+tests.
 
 Reproduces what readers of a real topic notice: offsets of transaction markers, records hidden by
 open transactions, writers fenced by transactional id. All users of one MemoryLogs share one

@@ -12,7 +12,7 @@ import fcntl
 import os
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Self
 
@@ -66,13 +66,15 @@ class OffsetFile:
         """Returns why the last write failed; None if it did not."""
         return self._problem
 
-    def write(self, changes: Entries) -> Entries:
+    def write(self, changes: Entries, check: Callable[[], None] = lambda: None) -> Entries:
         """Applies `changes` and returns what the file then holds, on the disk.
 
         Raises OffsetsNotWritten: offsets.file-changed, offsets.file-not-written. The file and
-        `entries` are then as before.
+        `entries` are then as before. `check` is called when earlier writes are over; what it raises
+        prevents this one.
         """
         with self._mutex:
+            check()
             changed = {**self._entries, **changes}
             kept = {key: value for key, value in changed.items() if value is not None}
             try:

@@ -27,6 +27,7 @@ def clients_of(launch: TaskLaunch, kind: Kind) -> ConnectorClients:
         launch.id.connector,
         launch.connector_config,
         kind,
+        in_file=launch.socket is not None,
     )
 
 

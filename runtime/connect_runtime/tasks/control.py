@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from connect_runtime.kafka import clients
+from connect_runtime.kafka.log_reader import record_of
 from connect_runtime.storage.assignments_topic import reduce
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import AssignmentSnapshot
@@ -43,19 +44,11 @@ class Orders:
         self._repeated = repeated
         self.offset = launch.assignments_offset
 
-    def take(self, message: Any) -> None:
+    def take(self, record: LogRecord) -> None:
         """Applies one more record of the assignments topic."""
-        self.offset = message.offset() + 1
-        if message.key() != self._key:
+        self.offset = record.offset + 1
+        if record.key != self._key:
             return
-        record = LogRecord(
-            topic=message.topic(),
-            partition=message.partition(),
-            offset=message.offset(),
-            timestamp_ms=message.timestamp()[1],
-            key=message.key(),
-            value=message.value(),
-        )
         self._snapshot = reduce(self._snapshot, record)
         if self._told and self.wanted not in (Wanted.STOP, Wanted.NOTHING):
             self._repeated()
@@ -110,7 +103,7 @@ class Control:
         while message is not None:
             _check(message.error())
             if message.error() is None:
-                self._orders.take(message)
+                self._orders.take(record_of(message))
             message = self._consumer.poll(0)
         return self._orders.wanted
 

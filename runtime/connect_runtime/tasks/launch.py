@@ -21,9 +21,10 @@ class TaskLaunch:
     attempt are at or after it. `leader_term` is the status generation to write. `config` is the
     task's config, `connector_config` the connector's (converters and client overrides come from
     it), both with references unresolved. `worker` holds worker properties in Apache's names;
-    `worker_id` is the runtime's advertised host:port for status records. `given` holds the values
-    that config providers returned for references: empty until `resolve_launch`, in the process that
-    runs the task.
+    `worker_id` is the runtime's advertised host:port for status records. `socket` is the path of
+    the socket at which a standalone worker serves the topics; None: they are in Kafka. `given`
+    holds the values that config providers returned for references: empty until `resolve_launch`,
+    in the process that runs the task.
     """
 
     id: TaskId
@@ -37,6 +38,7 @@ class TaskLaunch:
     config: Mapping[str, str]
     connector_config: Mapping[str, str]
     worker: Mapping[str, str]
+    socket: str | None = None
     given: frozenset[str] = field(default=frozenset(), repr=False)
 
 

@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 
 from connect_runtime.kafka import clients
-from connect_runtime.kafka.errors import error_of, reason
 from connect_runtime.metrics.client_stats import STATISTICS_MS
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
@@ -26,6 +25,7 @@ from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.send_failures import RAISED, SendFailures, error_in
 from connect_runtime.tasks.source_writer import Messages, queue
 from connect_runtime.tasks.transactions import QUEUE, UNACKNOWLEDGED_BYTES
+from connect_runtime.tasks.worker_topics import open_offsets
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _ROOM_LIMIT_S: Final = 60.0
 
 
 class PlainWriter:
-    """A producer of records and one of offsets. Implements SourceWriter."""
+    """A producer of records, and a writer of offsets. Implements SourceWriter."""
 
     atomic = False
     expires_s = None
@@ -52,17 +52,7 @@ class PlainWriter:
                 "stats_cb": partial(metrics.client, "producer"),
             },
         )
-        self._offset_failures = SendFailures()
-        self._offsets: Producer = clients.producer(
-            client_properties.offsets_producer(launch),
-            {
-                "acks": "all",
-                "linger.ms": 0,
-                "max.in.flight": 1,
-                "message.timeout.ms": max(int(self._flush_limit_s * 1000), 1),
-                "on_delivery": self._offset_failures.delivered,
-            },
-        )
+        self._offsets = open_offsets(launch)
         self.open = False
         self.bytes = 0
         self.opened_at = 0.0
@@ -91,7 +81,7 @@ class PlainWriter:
         if not self._flush(limit_s):
             _log.warning("Task %s: records are not acknowledged yet; no offsets written", self._id)
             return False
-        if not self._write(offsets, limit_s):
+        if not self._offsets.write(offsets, limit_s):
             return False
         self.open = False
         return True
@@ -100,11 +90,12 @@ class PlainWriter:
         """Does nothing: sent records cannot be taken back and are sent again."""
 
     def close(self) -> None:
-        """Closes both producers, after waiting for sent records."""
+        """Closes the producer, after waiting for sent records."""
         try:
             self._flush(self._flush_limit_s)
         finally:
-            del self._producer, self._offsets
+            del self._producer
+            self._offsets.close()
 
     def _begin(self, messages: Messages) -> None:
         if not self.open:
@@ -132,17 +123,3 @@ class PlainWriter:
         if self._failures:
             raise self._failures.failure(None, self._producer)
         return answer
-
-    def _write(self, offsets: Sequence[NewRecord], limit_s: float) -> bool:
-        self._offset_failures.clear()
-        try:
-            for record in offsets:
-                self._offsets.produce(record.topic, record.value, record.key)
-        except KafkaException as raised:
-            _log.error("Task %s: offsets cannot be written: %s", self._id, reason(error_of(raised)))
-            return False
-        left = self._offsets.flush(limit_s + 1)
-        if left == 0 and not self._offset_failures:
-            return True
-        _log.error("Task %s: offsets were not written; the next commit tries again", self._id)
-        return False

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from connect_runtime.tasks.control import Control, Wanted
+from connect_runtime.tasks.control import Wanted
+from connect_runtime.tasks.worker_topics import OrdersFollower
 
 _LOOK_S: Final = 0.2
 
@@ -17,7 +18,7 @@ class RetryWait:
     def __init__(self) -> None:
         self._is_over: Callable[[float], bool] | None = None
 
-    def follow(self, control: Control, orphaned: Callable[[], bool]) -> None:
+    def follow(self, control: OrdersFollower, orphaned: Callable[[], bool]) -> None:
         """Notices stops from now on."""
         self._is_over = lambda wait_s: (
             control.wanted(wait_s) in (Wanted.STOP, Wanted.NOTHING) or orphaned()

@@ -18,9 +18,9 @@ from connect_runtime.tasks.interrupted import Interrupted
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
 from connect_runtime.tasks.sink import run_sink
 from connect_runtime.tasks.source import run_source
-from connect_runtime.tasks.start_reader import StartReader
 from connect_runtime.tasks.status import Reporter
 from connect_runtime.tasks.traces import trace_of
+from connect_runtime.tasks.worker_topics import TopicsReader, open_reader
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ def _run(
 ) -> Ended:
     # the leader repeats an assignment after it has forgotten the connector's topics
     orders = Orders(launch, repeated=reporter.forget_topics)
-    reader = StartReader(launch)
+    reader = open_reader(launch)
     try:
         match reader.orders(orders):
             case Wanted.STOP:
@@ -83,7 +83,7 @@ def _run(
 
 def _run_newest(
     launch: TaskLaunch,
-    reader: StartReader,
+    reader: TopicsReader,
     orders: Orders,
     reporter: Reporter,
     orphaned: Callable[[], bool],
@@ -106,7 +106,7 @@ def _run_newest(
 
 def _say_failed(launch: TaskLaunch, orders: Orders, reporter: Reporter, error: Exception) -> None:
     """Writes FAILED, unless another attempt has the task by now."""
-    reader = StartReader(launch)
+    reader = open_reader(launch)
     try:
         if reader.orders(orders) is not Wanted.NOTHING:
             reporter.write(reporter.failure(error))

@@ -27,7 +27,7 @@ from connect_runtime.errors.handler import RetriesEnded
 from connect_runtime.kafka.errors import reason
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.snapshots import State
-from connect_runtime.tasks.control import Control, Orders, Wanted
+from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.delivery import Delivery, PutBatch
 from connect_runtime.tasks.launch import Ended, TaskLaunch
 from connect_runtime.tasks.retry_wait import RetryWait
@@ -37,6 +37,7 @@ from connect_runtime.tasks.sink_errors import SinkErrors
 from connect_runtime.tasks.sink_offsets import SinkOffsets
 from connect_runtime.tasks.status import Reporter
 from connect_runtime.tasks.traces import ErrorTexts
+from connect_runtime.tasks.worker_topics import OrdersFollower, follow_orders
 from connect_runtime.transforms.chain import chain_of
 
 _log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ def run_sink(
 ) -> Ended:
     """Runs until told to end. Raises what failed the task."""
     metrics.begin("sink")
-    control = Control(launch, orders)
+    control = follow_orders(launch, orders)
     try:
         return _Loop(launch, task, reporter, metrics).run(control, orphaned)
     finally:
@@ -137,7 +138,7 @@ class _Loop:
         assert self._consumer is not None
         return self._consumer
 
-    def run(self, control: Control, orphaned: Callable[[], bool]) -> Ended:
+    def run(self, control: OrdersFollower, orphaned: Callable[[], bool]) -> Ended:
         """Puts batches until told to end, then commits, leaves the group and stops the task."""
         ended = Ended.STOPPED
         started = False

@@ -32,7 +32,7 @@ from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.boundaries import QUICK_POLL_S, ConnectorBoundary, Ending, boundary_of
 from connect_runtime.tasks.commit_timer import CommitTimer
-from connect_runtime.tasks.control import Control, Orders, Wanted
+from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.idle_wait import IdleWait
 from connect_runtime.tasks.interrupted import Interrupted, kafka_may_interrupt
 from connect_runtime.tasks.launch import Ended, TaskLaunch, exactly_once
@@ -42,12 +42,12 @@ from connect_runtime.tasks.retry_wait import RetryWait
 from connect_runtime.tasks.source_batches import Outbound, Polled
 from connect_runtime.tasks.source_topics import SourceTopics
 from connect_runtime.tasks.source_writer import SourceWriter
-from connect_runtime.tasks.start_reader import StartReader
 from connect_runtime.tasks.status import Reporter
 from connect_runtime.tasks.task_offsets import TaskOffsets
 from connect_runtime.tasks.traces import ErrorTexts
 from connect_runtime.tasks.transactions import Transactions
 from connect_runtime.tasks.uncommitted import Uncommitted
+from connect_runtime.tasks.worker_topics import OrdersFollower, TopicsReader, follow_orders
 from connect_runtime.transforms.chain import Chain, chain_of
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class SourceContext:
 def run_source(
     launch: TaskLaunch,
     task: SourceTask,
-    reader: StartReader,
+    reader: TopicsReader,
     orders: Orders,
     reporter: Reporter,
     orphaned: Callable[[], bool],
@@ -97,7 +97,7 @@ def run_source(
         reader.close()
         offsets = TaskOffsets(launch.id.connector, layers.topic, layers.merged)
         topics = SourceTopics(launch, clients, layers)
-        control = Control(launch, orders)
+        control = follow_orders(launch, orders)
         wait.follow(control, orphaned)
         try:
             outbound = Outbound(converters, chain, errors)
@@ -180,7 +180,7 @@ class _Loop:
         self._idle = IdleWait()
         self._poll_s = 0.0
 
-    def run(self, control: Control, orphaned: Callable[[], bool]) -> Ended:
+    def run(self, control: OrdersFollower, orphaned: Callable[[], bool]) -> Ended:
         """Polls until told to end, then stops the task."""
         try:
             ended = self._until_told(control, orphaned)
@@ -198,7 +198,7 @@ class _Loop:
             self._say(State.UNASSIGNED)
         return ended
 
-    def _until_told(self, control: Control, orphaned: Callable[[], bool]) -> Ended:
+    def _until_told(self, control: OrdersFollower, orphaned: Callable[[], bool]) -> Ended:
         while True:
             self._writer.serve()
             wanted = control.wanted(self._wait_s())

@@ -14,7 +14,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.errors import END_OF_PARTITION, SILENT, as_failure, error_of
-from connect_runtime.storage.log import LogBlocked, LogRecord
+from connect_runtime.kafka.log_reader import record_of
+from connect_runtime.storage.log import LogBlocked
 from connect_runtime.storage.offsets_topic import reduce_all
 from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_runtime.tasks import client_properties
@@ -58,7 +59,7 @@ class StartReader:
         topic = self._launch.topics.assignments
         with kafka_may_interrupt():
             for message in self._to_end([TopicPartition(topic, 0, orders.offset)]):
-                orders.take(message)
+                orders.take(record_of(message))
         return orders.wanted
 
     def source_offsets(self) -> OffsetSnapshot:
@@ -76,14 +77,7 @@ class StartReader:
         # A record of another connector costs one look at its key. The codec decides keys with
         # spaces or escapes.
         records = [
-            LogRecord(
-                topic=topic,
-                partition=message.partition(),
-                offset=message.offset(),
-                timestamp_ms=message.timestamp()[1],
-                key=key,
-                value=message.value(),
-            )
+            record_of(message)
             for message in self._to_end(starts)
             if (key := message.key()) is not None
             and (key.startswith(mine) or b"\\" in key or not key.startswith(b'["'))

@@ -12,32 +12,20 @@ import logging
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-
-from connect_runtime.kafka import clients
-from connect_runtime.kafka.errors import error_of, reason
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import State, Status
 from connect_runtime.storage.status_topic import task_record, topic_in_use_record
-from connect_runtime.tasks import client_properties
-from connect_runtime.tasks.interrupted import is_interruption
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.traces import trace_of
+from connect_runtime.tasks.worker_topics import StatusWriter, open_statuses
 from connect_runtime.topic_tracking import TopicTracking
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
 
-_TRY_S: Final = 5.0
 _CLOSE_S: Final = 10.0
-_SETTINGS: Final = {
-    "acks": "all",
-    "linger.ms": 0,
-    "max.in.flight": 1,
-    "message.timeout.ms": int(_TRY_S * 1000),
-}
 
 
 class Reporter:
@@ -118,46 +106,36 @@ class Reporter:
         self._closed.set()
 
     def _run(self) -> None:
-        producer = self._producer()
+        writer = self._writer()
+        try:
+            self._write_all(writer)
+        finally:
+            if writer is not None:
+                writer.close()
+
+    def _write_all(self, writer: StatusWriter | None) -> None:
         silent = False
         while not self._closed.is_set():
             with self._lock:
-                if not self._unwritten or producer is None:
+                if not self._unwritten or writer is None:
                     self._unwritten.clear()
                     self._writing = None
                     return
                 record = self._unwritten[0]
-            error = _send(producer, record)
-            if error is None or not is_interruption(error):
+            unwritten = writer.write(record)
+            if unwritten is None or not unwritten.passing:
                 with self._lock:
                     self._unwritten.pop(0)
-            if error is not None and not silent:
-                self._log_failure(reason(error))
-            silent = error is not None
+            if unwritten is not None and not silent:
+                self._log_failure(unwritten.why)
+            silent = unwritten is not None
 
-    def _producer(self) -> Producer | None:
+    def _writer(self) -> StatusWriter | None:
         try:
-            return clients.producer(client_properties.control(self._launch, "statuses"), _SETTINGS)
+            return open_statuses(self._launch)
         except ConnectError as error:
             self._log_failure(str(error))
             return None
 
     def _log_failure(self, why: str) -> None:
         _log.warning("Task %s: its status cannot be written: %s", self._launch.id, why)
-
-
-def _send(producer: Producer, record: NewRecord) -> KafkaError | None:
-    """Returns None when the record is written, else the error."""
-    failed: list[KafkaError] = []
-
-    def delivered(error: KafkaError | None, _: Any) -> None:
-        if error is not None:
-            failed.append(error)
-
-    try:
-        producer.produce(record.topic, record.value, record.key, on_delivery=delivered)
-        # longer than a message may take, so it is answered by then
-        producer.flush(_TRY_S + 1)
-    except KafkaException as error:
-        return error_of(error)
-    return failed[0] if failed else None

@@ -294,7 +294,7 @@ def test_health(client: Client, verbs: FakeVerbs) -> None:
 
 
 def test_a_worker_that_cannot_run_tasks_is_unhealthy(client: Client, verbs: FakeVerbs) -> None:
-    verbs.trouble = "Spark's JVM ended; starting it again"
+    verbs.trouble = "Worker cannot run tasks. Spark's JVM ended; starting it again"
     found = client("GET", "/health")
     assert (found.status_code, found.json()) == (
         500,

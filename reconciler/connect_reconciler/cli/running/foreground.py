@@ -30,6 +30,7 @@ from connect_specs.diagnostics import ConnectError
 if TYPE_CHECKING:
     from connect_runtime.herder.verbs import Verbs
     from connect_runtime.worker_config import WorkerConfig
+    from connect_specs.connector_files import FirstConnector
     from connect_specs.desired import Project
 
 
@@ -44,9 +45,11 @@ def run_until_stopped(
     sensitive: Callable[[str], Collection[str]],
     texts: tuple[str, ...] = (),
     *,
+    connectors: Sequence[FirstConnector] = (),
     as_json: bool = False,
 ) -> None:
-    """Starts the runtime, calls `on_url` once REST listens, and stops it on a signal.
+    """Starts the runtime with these connectors, calls `on_url` once REST listens, and stops it on a
+    signal.
 
     `sensitive` gives the sensitive keys of a connector; `texts` are secrets, too.
     Raises Failed if the runtime stops by itself.
@@ -60,7 +63,7 @@ def run_until_stopped(
     for warning in warnings:
         progress(f"warning: {warning}")
     with stop_requested() as stop, rotate_when_large(log):
-        runtime = Runtime(config)
+        runtime = Runtime(config, connectors)
         with at_once():
             runtime.start()
         try:

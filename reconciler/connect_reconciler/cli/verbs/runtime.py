@@ -1,4 +1,4 @@
-"""`connect up`, `down`, `distributed` and `password`: the runtime of this project.
+"""`connect up`, `down`, `distributed`, `standalone` and `password`: the runtime.
 
 `down` ends what `up` started in this project, and nothing else. The runtime ends first, in order:
 tasks, Spark, broker. What it leaves behind is ended after it.
@@ -194,13 +194,68 @@ def distributed(
         _properties(call.path(file)), data_folder=call.path(Path(".connect"))
     )
     config = _with_master(config, slots, master)
-    if config.rest.open_to_others:
-        warnings.append(
-            f"listeners: everyone who can reach {config.listener.host} can use the REST API and "
-            "with it read and write files as this process; rest.authentication=basic requires a "
-            "password"
-        )
+    warnings += _reach_warnings(config)
     run_until_stopped(config, warnings, lambda url: None, lambda name: (), as_json=as_json)
+
+
+def standalone(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A worker.properties file.")],
+    connectors: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[CONNECTOR]...",
+            help="Files of connectors to create: JSON or properties, whatever they are named.",
+        ),
+    ] = None,
+    slots: Slots = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the runtime alone: offsets in a file, connectors and statuses in memory.
+
+    For Apache's connect-standalone.properties. All connector files are checked before anything
+    starts. Runs in the foreground until Ctrl-C; connectors created over REST are then forgotten.
+    """
+    from connect_reconciler.cli.running.process import ensure_runtime_installed
+
+    ensure_runtime_installed()
+    from connect_reconciler.cli.running.foreground import run_until_stopped
+    from connect_runtime.plugins import allow_modules
+    from connect_runtime.standalone.connectors import check_connectors
+    from connect_runtime.worker_config import from_properties
+    from connect_specs.connector_files import read_connector_files
+
+    call = invocation(context)
+    config, warnings = from_properties(
+        _properties(call.path(file)), standalone=True, data_folder=call.path(Path(".connect"))
+    )
+    assert config.offset_file is not None, "a standalone worker has one"
+    config = _with_master(
+        replace(config, offset_file=call.path(config.offset_file)), slots, master=None
+    )
+    warnings += _reach_warnings(config)
+    wanted = read_connector_files(map(call.path, connectors or ()), call.folder)
+    allow_modules(config.properties)
+    check_connectors(wanted, config)
+    run_until_stopped(
+        config,
+        warnings,
+        lambda url: None,
+        lambda name: (),
+        connectors=wanted,
+        as_json=as_json,
+    )
+
+
+def _reach_warnings(config: WorkerConfig) -> list[str]:
+    """Warns of a REST API that answers whoever reaches this machine."""
+    if not config.rest.open_to_others:
+        return []
+    return [
+        f"listeners: everyone who can reach {config.listener.host} can use the REST API and "
+        "with it read and write files as this process; rest.authentication=basic requires a "
+        "password"
+    ]
 
 
 def _properties(file: Path) -> Mapping[str, str]:

@@ -1,0 +1,1 @@
+"""Standalone mode: one worker, whose topics are in its own process."""

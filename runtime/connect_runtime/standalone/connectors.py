@@ -1,0 +1,61 @@
+"""The connectors that a standalone worker starts with: all are valid, or none is created."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.herder.errors import NotLeader, RequestError
+from connect_runtime.herder.verbs import Verbs
+from connect_runtime.validation.validate import check
+from connect_runtime.worker_config import WorkerConfig
+from connect_specs.connector_files import FirstConnector
+from connect_specs.diagnostics import Diagnostic, Failed, Invalid
+
+# The herder leads at its first look
+_READY_S: Final = 30.0
+_RETRY_S: Final = 0.02
+
+
+def check_connectors(connectors: Sequence[FirstConnector], config: WorkerConfig) -> None:
+    """Raises Invalid with every config that the worker would refuse. Starts nothing."""
+    problems = []
+    providers = ConfigProviders(config.properties)
+    try:
+        for each in connectors:
+            try:
+                check(each.config, config, providers)
+            except RequestError as error:
+                what = f"the config of connector {each.name!r} is not valid"
+                problems.append(Diagnostic("connector.invalid", what, each.where, error.message))
+    finally:
+        providers.close()
+    if problems:
+        raise Invalid(*problems)
+
+
+def create_connectors(connectors: Sequence[FirstConnector], verbs: Verbs) -> None:
+    """Creates them in order. Raises Failed."""
+    for each in connectors:
+        try:
+            _when_ready(partial(verbs.create, each.name, each.config, each.initial_state))
+        except RequestError as error:
+            what = f"the connector {each.name!r} cannot be created"
+            raise Failed(
+                Diagnostic("connector.not-created", what, each.where, error.message)
+            ) from error
+
+
+def _when_ready(create: Callable[[], object]) -> None:
+    deadline = time.monotonic() + _READY_S
+    while True:
+        try:
+            create()
+            return
+        except NotLeader:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_S)

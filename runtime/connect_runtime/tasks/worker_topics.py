@@ -1,0 +1,72 @@
+"""Opens what a task uses of its cluster's own topics, wherever they are.
+
+In Kafka, or, in standalone mode, in the worker's process (`served_topics`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.snapshots import OffsetSnapshot
+from connect_runtime.tasks.control import Control, Orders, Wanted
+from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.plain_offsets import KafkaOffsets
+from connect_runtime.tasks.served_topics import (
+    ServedControl,
+    ServedOffsets,
+    ServedReader,
+    ServedStatuses,
+)
+from connect_runtime.tasks.start_reader import StartReader
+from connect_runtime.tasks.status_writer import KafkaStatuses, Unwritten
+
+
+class TopicsReader(Protocol):
+    """Reads topics up to their current ends. Raises Interrupted."""
+
+    def orders(self, orders: Orders) -> Wanted: ...
+    def source_offsets(self) -> OffsetSnapshot: ...
+    def close(self) -> None: ...
+
+
+class OrdersFollower(Protocol):
+    """Follows what the leader wants of an attempt. Raises Interrupted."""
+
+    def wanted(self, wait_s: float = 0.0) -> Wanted: ...
+    def close(self) -> None: ...
+
+
+class OffsetsWriter(Protocol):
+    """Writes source offsets without transactions."""
+
+    def write(self, offsets: Sequence[NewRecord], limit_s: float) -> bool:
+        """Whether all are written; the log says why not."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class StatusWriter(Protocol):
+    """Writes one status record, and returns None once it is written."""
+
+    def write(self, record: NewRecord) -> Unwritten | None: ...
+    def close(self) -> None: ...
+
+
+def open_reader(launch: TaskLaunch) -> TopicsReader:
+    return StartReader(launch) if launch.socket is None else ServedReader(launch)
+
+
+def follow_orders(launch: TaskLaunch, orders: Orders) -> OrdersFollower:
+    """Follows from the position of `orders`."""
+    return Control(launch, orders) if launch.socket is None else ServedControl(launch, orders)
+
+
+def open_offsets(launch: TaskLaunch) -> OffsetsWriter:
+    return KafkaOffsets(launch) if launch.socket is None else ServedOffsets(launch)
+
+
+def open_statuses(launch: TaskLaunch) -> StatusWriter:
+    return KafkaStatuses(launch) if launch.socket is None else ServedStatuses(launch)

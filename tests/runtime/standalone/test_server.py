@@ -1,0 +1,202 @@
+"""The topics that a standalone worker serves: what tasks may do, and what an end of it is."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.standalone.logs import StandaloneLogs
+from connect_runtime.standalone.server import TopicsServer
+from connect_runtime.storage.assignments_topic import assignment_record
+from connect_runtime.storage.line_socket import LineSocket
+from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.offset_file import OffsetFile
+from connect_runtime.storage.served_messages import Follow, Read, Write, request_line
+from connect_runtime.storage.snapshots import Assignment, TaskId
+from connect_runtime.tasks.control import Orders, Wanted
+from connect_runtime.tasks.interrupted import Interrupted
+from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.served_topics import (
+    ServedControl,
+    ServedOffsets,
+    ServedReader,
+    ServedStatuses,
+)
+from connect_specs.names import ClusterTopics
+from connect_specs.states import TargetState
+from support.wait import wait_until
+
+TOPICS = ClusterTopics.of("standalone")
+TASK = TaskId("c", 0)
+KEY = b'["c",{"p":1}]'
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Iterator[StandaloneLogs]:
+    made = StandaloneLogs(TOPICS, OffsetFile.open(tmp_path / "offsets"), "cluster")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def server(logs: StandaloneLogs) -> Iterator[TopicsServer]:
+    made = TopicsServer(logs, TOPICS)
+    yield made
+    made.close()
+    assert not Path(made.path).parent.exists()
+    wait_until(
+        lambda: not [t for t in threading.enumerate() if t.name.startswith("serve-")],
+        what="all threads to end",
+    )
+
+
+def launch(server: TopicsServer, offset: int = 0) -> TaskLaunch:
+    return TaskLaunch(
+        id=TASK,
+        attempt=1,
+        generation=0,
+        leader_term=1,
+        assignments_offset=offset,
+        group_id="standalone",
+        topics=TOPICS,
+        worker_id="host:8083",
+        config={},
+        connector_config={},
+        worker={},
+        socket=server.path,
+    )
+
+
+def assign(logs: StandaloneLogs, state: TargetState | None, attempt: int = 1) -> None:
+    wanted = None if state is None else Assignment(attempt, "leader", state, 0)
+    logs.writer("leader").write([assignment_record(TOPICS.assignments, TASK, wanted)])
+
+
+def test_an_attempt_follows_its_assignment(logs: StandaloneLogs, server: TopicsServer) -> None:
+    assign(logs, TargetState.STOPPED)
+    assign(logs, TargetState.RUNNING)
+    given = launch(server, offset=2)
+    orders = Orders(given)
+    reader = ServedReader(given)
+    assert reader.orders(orders) is Wanted.RUN
+    reader.close()
+    control = ServedControl(given, orders)
+    assert control.wanted() is Wanted.RUN
+    assign(logs, TargetState.PAUSED)
+    assert control.wanted(10) is Wanted.PAUSE
+    assign(logs, TargetState.RUNNING, attempt=2)
+    assert control.wanted(10) is Wanted.NOTHING
+    assign(logs, None)
+    control.close()
+    later = launch(server, offset=99)
+    reader = ServedReader(later)
+    assert reader.orders(Orders(later)) is Wanted.NOTHING
+    reader.close()
+
+
+def test_offsets_and_statuses_are_written(logs: StandaloneLogs, server: TopicsServer) -> None:
+    given = launch(server)
+    offsets = ServedOffsets(given)
+    assert offsets.write([NewRecord(TOPICS.offsets, KEY, b'{"n":1}')], 10)
+    assert offsets.write([NewRecord(TOPICS.offsets, KEY, b'{"n":2}')], 10)
+    reader = ServedReader(given)
+    (found,) = reader.source_offsets().connectors["c"].values()
+    assert (found.partition, found.offset) == ({"p": 1}, {"n": 2})
+    assert offsets.write([NewRecord(TOPICS.offsets, KEY, None)], 10)
+    assert reader.source_offsets().connectors == {}
+
+    statuses = ServedStatuses(given)
+    assert statuses.write(NewRecord(TOPICS.status, b"key", b"value")) is None
+    (status,) = logs.reader(TOPICS.status).read_to_end(1)
+    assert (status.key, status.value) == (b"key", b"value")
+    for each in (offsets, reader, statuses):
+        each.close()
+
+
+def test_a_commit_that_its_task_gave_up_is_not_written_later(
+    logs: StandaloneLogs, server: TopicsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trap: it waits behind a slow one, the task ends, and it overwrites offsets that were
+    altered after that end."""
+    held, release, sync = threading.Event(), threading.Event(), os.fsync
+
+    def hold(descriptor: int) -> None:
+        held.set()
+        assert release.wait(30)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", hold)
+    slow, late = ServedOffsets(launch(server)), ServedOffsets(launch(server))
+    first = threading.Thread(
+        target=lambda: slow.write([NewRecord(TOPICS.offsets, b'["other",{}]', b"{}")], 30)
+    )
+    first.start()
+    assert held.wait(30)
+    assert not late.write([NewRecord(TOPICS.offsets, KEY, b"{}")], 0.2)
+    release.set()
+    first.join(30)
+    wait_until(
+        lambda: len([t for t in threading.enumerate() if t.name == "serve-task"]) == 1,
+        what="the late one's thread to end",
+    )
+    assert [each.key for each in logs.reader(TOPICS.offsets).poll()] == [b'["other",{}]']
+    slow.close()
+    late.close()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Read(TOPICS.config),
+        Follow(TOPICS.status, 0),
+        Write([NewRecord(TOPICS.config, b"k", b"v")]),
+        Write([NewRecord(TOPICS.offsets, KEY, b"{}"), NewRecord(TOPICS.assignments, b"k", b"v")]),
+    ],
+)
+def test_a_task_may_do_nothing_else(
+    logs: StandaloneLogs, server: TopicsServer, request_: Read | Follow | Write
+) -> None:
+    connection = LineSocket.to(server.path)
+    connection.send(request_line(request_))
+    with pytest.raises(EOFError):
+        connection.receive(10)
+    connection.close()
+    assert logs.reader(TOPICS.offsets).poll() == []
+    assert logs.reader(TOPICS.config).poll() == []
+
+
+def test_only_this_user_reaches_it(server: TopicsServer) -> None:
+    folder = Path(server.path).parent.stat()
+    assert stat.S_IMODE(folder.st_mode) == 0o700
+    assert folder.st_uid == os.getuid()
+
+
+def test_the_end_of_the_worker_interrupts_its_tasks(
+    logs: StandaloneLogs, server: TopicsServer
+) -> None:
+    assign(logs, TargetState.RUNNING)
+    given = launch(server)
+    control = ServedControl(given, Orders(given))
+    assert control.wanted(10) is Wanted.RUN
+    offsets = ServedOffsets(given)
+    server.close()
+    with pytest.raises(Interrupted, match="cannot be reached"):
+        control.wanted(10)
+    assert not offsets.write([NewRecord(TOPICS.offsets, KEY, b"{}")], 10)
+    with pytest.raises(Interrupted):
+        ServedReader(given).source_offsets()
+
+
+def test_a_task_that_ends_leaves_no_thread(logs: StandaloneLogs, server: TopicsServer) -> None:
+    given = launch(server)
+    control = ServedControl(given, Orders(given))
+    control.close()
+    wait_until(
+        lambda: not [t for t in threading.enumerate() if t.name == "serve-task"],
+        what="the follower's thread to end",
+    )
