@@ -38,7 +38,7 @@ from connect_reconciler.model.actions import (
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.secrets import ConfigRedactor, redact, redacted
+from connect_reconciler.model.secrets import ConfigRedactor, live_redactor, redact, redacted
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before, unmet
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.storage.log import NewRecord
@@ -254,9 +254,7 @@ class Executor:
         """The predicted state, with what cluster and ledger say now in its place."""
         name, ledger = predicted.name, self._edges.ledger.state
         owned = ledger.connectors.get(name)
-        redactor = ConfigRedactor(
-            name, predicted.key, self._live.password_keys.get(name, frozenset())
-        )
+        redactor = live_redactor(name, self._live)
         return replace(
             predicted,
             config=None if found is None else redacted(without_reserved(found.config), redactor),

@@ -13,7 +13,7 @@ from connect_reconciler.drift.topic_history import History
 from connect_reconciler.model.config_values import Plain, Secret, Value, without_reserved
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_reconciler.model.secrets import ConfigRedactor, fingerprint, is_mask
+from connect_reconciler.model.secrets import ConfigRedactor, fingerprint, is_mask, live_redactor
 from connect_reconciler.plan.checks.ownership import no_owned_is_named
 from connect_reconciler.plan.diff import managed_state, rename_of, written_config
 from connect_specs.desired import Desired, DesiredConnector
@@ -108,9 +108,7 @@ def _compared(
     name: str, desired: Desired, seen: Seen, rename: Detail | None, refused: str | None
 ) -> _Compared:
     live, spec = seen.live, desired.connectors.get(name)
-    named = frozenset() if spec is None else frozenset(spec.sensitive)
-    named |= live.password_keys.get(name, frozenset())
-    redactor = ConfigRedactor(name, live.ledger.fingerprint_key, named)
+    redactor = live_redactor(name, live, spec)
     owned, connector = live.ledger.connectors.get(name), live.connectors.get(name)
     return _Compared(name, owned, spec, connector, redactor, seen, rename, refused)
 

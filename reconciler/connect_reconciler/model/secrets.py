@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from connect_reconciler.model.config_values import Plain, Secret, Value, without_reserved
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_specs.desired import Desired
+from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Stale
 from connect_specs.redaction import Redactor, secrets_in
 from connect_specs.secret_parts import secret_parts
@@ -78,6 +78,12 @@ class ConfigRedactor:
             key: SENSITIVE if is_sensitive(key, text, self.named) else text
             for key, text in config.items()
         }
+
+
+def live_redactor(name: str, live: Live, spec: DesiredConnector | None = None) -> ConfigRedactor:
+    """Redacts what the connector's plugins and its spec say is secret, with the project's key."""
+    named = live.password_keys.get(name, frozenset()).union(() if spec is None else spec.sensitive)
+    return ConfigRedactor(name, live.ledger.fingerprint_key, named)
 
 
 def redacted(config: Mapping[str, str], redactor: ConfigRedactor) -> dict[str, Value]:

@@ -16,7 +16,7 @@ from connect_reconciler.model.config_values import Value, without_reserved
 from connect_reconciler.model.ledger import AppliedPin, Owned, begun, carried
 from connect_reconciler.model.live import Kind, Live, LiveConnector, kind_of
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.secrets import ConfigRedactor, redacted
+from connect_reconciler.model.secrets import ConfigRedactor, live_redactor, redacted
 from connect_reconciler.plan.offsets.sink_positions import entries_at
 from connect_reconciler.plan.predict import changes_place
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
@@ -148,14 +148,11 @@ def _changes(desired: Desired, live: Live) -> Iterator[ConnectorDiff]:
         if owned.project != desired.project or name in desired.connectors or name in renamed:
             continue
         connector = live.connectors.get(name)
-        redactor = ConfigRedactor(
-            name, live.ledger.fingerprint_key, live.password_keys.get(name, frozenset())
-        )
         yield ConnectorDiff(
             name,
             "forget" if connector is None else "delete",
             "unknown" if connector is None else connector.kind,
-            redactor,
+            live_redactor(name, live),
             TargetState.STOPPED,
             live=connector,
             owned=owned,
@@ -166,11 +163,7 @@ def _changes(desired: Desired, live: Live) -> Iterator[ConnectorDiff]:
 def _of_spec(spec: DesiredConnector, project: str, live: Live) -> ConnectorDiff:
     name = spec.name
     connector, owned = live.connectors.get(name), live.ledger.connectors.get(name)
-    redactor = ConfigRedactor(
-        name,
-        live.ledger.fingerprint_key,
-        frozenset(spec.sensitive) | live.password_keys.get(name, frozenset()),
-    )
+    redactor = live_redactor(name, live, spec)
     rename = rename_of(spec, live)
     stored = None if connector is None else {**without_reserved(connector.config), "name": name}
     written = written_config(spec, base_config(spec, live))

@@ -19,7 +19,7 @@ from connect_reconciler.model.live import Kind, Live, LogRange
 from connect_reconciler.model.offsets import Offsets, TopicPartition
 from connect_reconciler.model.plan import Plan, grouped
 from connect_reconciler.model.reasons import NO_REASON
-from connect_reconciler.model.secrets import ConfigRedactor, config_fingerprint, key_id, redacted
+from connect_reconciler.model.secrets import config_fingerprint, key_id, live_redactor, redacted
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
@@ -75,8 +75,7 @@ def state_before(
 def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
     """The connector as it was observed."""
     connector, owned = live.connectors.get(name), live.ledger.connectors.get(name)
-    key = live.ledger.fingerprint_key
-    redactor = ConfigRedactor(name, key, live.password_keys.get(name, frozenset()))
+    redactor = live_redactor(name, live)
     return ConnectorState(
         name=name,
         project=project,
@@ -92,7 +91,7 @@ def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
         offsets=live.offsets_of(name),
         logs=live.logs_of(name).ranges,
         kind="unknown" if connector is None else connector.kind,
-        key=key,
+        key=redactor.key,
     )
 
 
