@@ -120,11 +120,6 @@ def edges_over(connection: Connection, settings: Settings, worker: Mapping[str, 
     """The edges over a connection; `worker` holds the worker's properties."""
     cluster, read_back = connection.cluster, connection.read_back
     clusters, followed = connection.clusters, connection.followed
-    evidence = None
-    if followed is not None:
-        configs, statuses = followed.configs, followed.statuses
-        follow = followed.tasks_follow
-        evidence = Evidence(configs, statuses, ours=followed.ours, tasks_follow=follow)
     return Edges(
         cluster,
         connection.ledger,
@@ -132,5 +127,5 @@ def edges_over(connection: Connection, settings: Settings, worker: Mapping[str, 
         read_back,
         settings,
         None if clusters is None else lags_of(cluster, clusters.view_of_sink, read_back, worker),
-        evidence,
+        None if followed is None else Evidence(followed),
     )

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from connect_reconciler.apply.health import CONNECTOR, Lag, Lags, Observation
-from connect_reconciler.backend.followed_topics import ConfigTopic, Position, Reported, StatusTopic
+from connect_reconciler.backend.backend import Followed
+from connect_reconciler.backend.followed_topics import Position, Reported
 from connect_reconciler.backend.observe.kafka_view import View
 from connect_reconciler.backend.port import Cluster, Found, ReadBack
 from connect_reconciler.model.offsets import sink_offset, sink_partition
@@ -63,23 +64,16 @@ def noted(
 
 @dataclass(slots=True)
 class Evidence:
-    """What is known of changed connectors. Used by many threads, one for each connector.
+    """What is known of changed connectors. Used by many threads, one for each connector."""
 
-    `ours`: our runtime runs the connectors. It writes task configs only once the connector runs
-    with its config, ends tasks before it starts them with other configs, and repeats no status.
-    `tasks_follow`: task configs are written again after each new config."""
-
-    configs: ConfigTopic
-    statuses: StatusTopic
-    ours: bool
-    tasks_follow: Callable[[], bool]
+    followed: Followed
     _since: dict[str, Since] = field(default_factory=dict)
 
     def note(self, name: str, *, speaks: bool) -> None:
         """Called before each change. `speaks`: after it the connector reports its state, even an
         unchanged one. Raises ConnectError."""
-        at = self.statuses.read()
-        self.configs.read()
+        at = self.followed.statuses.read()
+        self.followed.configs.read()
         since = self._noted(name, at)
         self._since[name] = replace(since, speaks=since.speaks or speaks)
 
@@ -90,20 +84,21 @@ class Evidence:
 
     def read(self) -> None:
         """Reads the new records of all noted connectors. Raises ConnectError."""
-        at = self.statuses.read()
-        self.configs.read()
+        at = self.followed.statuses.read()
+        self.followed.configs.read()
         for name in self._since:
             self._since[name] = self._noted(name, at)
 
     def look(self, name: str, *, long_ago: bool) -> Observation:
         """A noted connector as it was read last. `long_ago`: the change was so long ago that its
         task configs are current by now, even if they were not written again."""
-        since, found = self._since[name], self.configs.known(name)
-        told, later = self.statuses.told(name), self.statuses.told_since(name, since.first)
+        since, found = self._since[name], self.followed.configs.known(name)
+        statuses = self.followed.statuses
+        told, later = statuses.told(name), statuses.told_since(name, since.first)
         if found is None or told.connector is None:
             return Observation(None, 0, tasks_current=False)
         status = ConnectorStatus(name, told.connector, told.tasks, "unknown")
-        current = found.made or (long_ago and not self.tasks_follow())
+        current = found.made or (long_ago and not self.followed.tasks_follow())
         outdated = frozenset(self._outdated(name, since, told, later))
         # A task starts again with its new config, however long that takes
         restarting = frozenset() if since.tasks is None else outdated - {CONNECTOR}
@@ -111,18 +106,20 @@ class Evidence:
         return Observation(status, found.tasks, current, outdated, restarting, unsure)
 
     def _noted(self, name: str, at: Position) -> Since:
-        found: Found | None = self.configs.known(name)
+        found: Found | None = self.followed.configs.known(name)
         generation = None if found is None else found.generation
-        return noted(self._since.get(name), at, generation, self.statuses.told(name).tasks)
+        return noted(self._since.get(name), at, generation, self.followed.statuses.told(name).tasks)
 
     def _outdated(self, name: str, since: Since, told: Reported, later: Reported) -> set[int]:
         """The numbers of tasks, or CONNECTOR, whose status is from before the change."""
         outdated: set[int] = set()
         if later.connector is None and told.connector is not None:
-            silent = since.speaks and not self.ours
+            silent = since.speaks and not self.followed.ours
             if silent or told.connector.state is State.FAILED:
                 outdated.add(CONNECTOR)
-        counts = later if since.tasks is None else self.statuses.told_since(name, since.tasks)
+        counts, statuses = later, self.followed.statuses
+        if since.tasks is not None:
+            counts = statuses.told_since(name, since.tasks)
         for number, part in told.tasks.items():
             if number not in counts.tasks and (since.tasks is not None or _failed(part)):
                 outdated.add(number)
@@ -130,14 +127,14 @@ class Evidence:
 
     def _unsure(self, name: str, since: Since, told: Reported) -> frozenset[int]:
         """The tasks whose status may be of their old config."""
-        restarted = self.statuses.restarted_since(name, since.first)
+        restarted = self.followed.statuses.restarted_since(name, since.first)
         return frozenset(
             number
             for number, before in since.before.items()
             if (part := told.tasks.get(number)) is not None
             and number not in restarted
             # what had failed was not running any more
-            and not (before.worker_id == part.worker_id and (self.ours or _failed(before)))
+            and not (before.worker_id == part.worker_id and (self.followed.ours or _failed(before)))
         )
 
 

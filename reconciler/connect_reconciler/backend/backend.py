@@ -37,8 +37,12 @@ AtOnce: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The config and status topics of the workers whose tasks run. `ours`: our runtime runs them.
-    `tasks_follow`: each new config makes the workers write task configs anew."""
+    """The config and status topics of the workers whose tasks run.
+
+    `ours`: our runtime runs them. It writes task configs only once the connector runs with its
+    config, ends tasks before it starts them with other configs, and repeats no status.
+    `tasks_follow`: each new config makes the workers write task configs anew.
+    """
 
     configs: ConfigTopic
     statuses: StatusTopic

@@ -24,6 +24,7 @@ from connect_reconciler.apply.health import (
 )
 from connect_reconciler.apply.health_gate import await_health
 from connect_reconciler.apply.report import ConnectorReport, Health
+from connect_reconciler.backend.backend import Followed
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
 from connect_reconciler.backend.ledger import Ledger
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
@@ -198,7 +199,9 @@ class World:
         self.says(RUNNING, 0)
         configs = ConfigTopic(self.logs.reader("configs"))
         statuses = StatusTopic(self.logs.reader("status"))
-        self.evidence = Evidence(configs, statuses, ours=ours, tasks_follow=lambda: follow)
+        self.evidence = Evidence(
+            Followed(configs, statuses, ours=ours, tasks_follow=lambda: follow)
+        )
 
     def write(self, *records: NewRecord) -> None:
         self.writer.write(records)
@@ -522,7 +525,7 @@ def test_the_first_status_that_was_ever_written_counts() -> None:
     logs = MemoryLogs()
     logs.create_topic("status")
     statuses = StatusTopic(logs.reader("status"))
-    world.evidence.statuses = statuses
+    world.evidence.followed = replace(world.evidence.followed, statuses=statuses)
     world.evidence.note("a", speaks=True)
     logs.writer("x").write(
         [

@@ -14,6 +14,7 @@ from connect_reconciler.apply.evidence import Evidence
 from connect_reconciler.apply.report import ConnectorReport, Health
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend import open_backend
+from connect_reconciler.backend.backend import Followed
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
 from connect_reconciler.backend.ledger import Ledger
 from connect_reconciler.backend.runtime import InProcessCluster
@@ -55,12 +56,8 @@ class Ours:
         """The exit code, and what was seen of the connector."""
         logs, topics, desired = self.cluster.logs, self.project.topics, desired_of(spec)
         read_back = ConfigTopic(logs.reader(topics.config))
-        evidence = Evidence(
-            read_back,
-            StatusTopic(logs.reader(topics.status)),
-            ours=True,
-            tasks_follow=lambda: True,
-        )
+        statuses = StatusTopic(logs.reader(topics.status))
+        evidence = Evidence(Followed(read_back, statuses, ours=True, tasks_follow=lambda: True))
         edges = Edges(
             WithTasks(self.cluster.verbs, lambda: None),
             Ledger.open(logs, topics.ledger, self.project.group_id),
