@@ -11,14 +11,19 @@ from connect_reconciler.backend.observe.plugin_facts import passwords
 from connect_reconciler.backend.plugins import KeyProblem, Validation
 from connect_reconciler.backend.rest.refusals import class_not_found, follows_from_another
 from connect_reconciler.model.secrets import ConfigRedactor, redact
-from connect_reconciler.validation.chains import mistyped_options, undefined_predicates
 from connect_reconciler.validation.judges import (
     ClusterAnswers,
     first_verdict,
     kind_by_class,
     local_judges,
 )
-from connect_reconciler.validation.keys import sensitive_slips, slips, unknown_keys
+from connect_reconciler.validation.keys import (
+    mistyped_options,
+    sensitive_slips,
+    slips,
+    undefined_predicates,
+    unknown_keys,
+)
 from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.plugins import PLUGIN_MODULES, listed_modules, unlisted_module
 from connect_runtime.validation.unresolved_references import unresolved_references

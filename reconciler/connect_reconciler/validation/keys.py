@@ -1,7 +1,8 @@
 """What can be said of a config's keys and values without the plugin's code? Pure.
 
 Wrong types, missing keys and unknown ones, as definitions tell; and slips, which no definition
-forbids and nobody can have meant. Values that hold a reference are not looked at.
+forbids and nobody can have meant, such as a predicate that no list names, which fails every task,
+or an option that a transformation does not have. Values that hold a reference are not looked at.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from connect_specs.fields import typo_of
 from connect_specs.names import is_topic_name
 from connect_specs.plugin_definitions import (
     CLASS_KEY,
+    Definitions,
     KeyDefinition,
     Keys,
     elements,
+    parts_of,
 )
 
 _CHECKED: Final = (
@@ -37,6 +40,8 @@ _CHECKED: Final = (
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _CHAINS: Final = {"transforms": "transformation", "predicates": "predicate"}
 _OF_A_PART: Final = ("type", "predicate", "negate", "plugin.version")
+# Connect's own tell all of their options; others may read more
+_COMPLETE: Final = "org.apache.kafka.connect.transforms."
 # Connectors pass whole families of keys on, to a driver or a client, and tell nobody. To add a
 # connector's, add a line: a pattern of its class, and how those keys begin.
 _EVERYWHERE: Final = ("producer.override.", "consumer.override.", "admin.override.")
@@ -137,6 +142,36 @@ def sensitive_slips(globs: Iterable[str], config: Mapping[str, str]) -> Iterator
         near = typo_of(glob, config) if glob not in config else None
         if near and not re.search(r"[*?\[]", glob):
             yield glob, near
+
+
+def undefined_predicates(config: Mapping[str, str]) -> Iterator[Finding]:
+    """Predicates of transformations that `predicates` does not list."""
+    listed = config.get("predicates", "")
+    for alias in elements(config.get("transforms", "")):
+        key = f"transforms.{alias}.predicate"
+        name = config.get(key, "").strip()
+        known = elements(listed)
+        if not name or name in known or any(map(holds_reference, (name, listed))):
+            continue
+        near = next(iter(get_close_matches(name, known, 1)), None)
+        what = f"{key} names a predicate {name}, and 'predicates' does not list it"
+        hint = f"did you mean {near}?" if near else f"add {name} to 'predicates', with its type"
+        yield Finding(key, what, hint)
+
+
+def mistyped_options(config: Mapping[str, str], plugins: Definitions) -> Iterator[Finding]:
+    """Options of Connect's own transformations and predicates that nearly have the name of one."""
+    for part in parts_of(config):
+        plugin = plugins.find(part.name, part.types) if part.types[0] in _CHAINS.values() else None
+        if plugin is None or not plugin.class_name.startswith(_COMPLETE):
+            continue
+        options = (*plugin.keys, *_OF_A_PART)
+        for key in config:
+            option = key.removeprefix(part.prefix)
+            near = None if option == key or option in options else typo_of(option, options)
+            if near:
+                what = f"{part.name} has no option {option}"
+                yield Finding(key, what, f"did you mean {part.prefix}{near}?")
 
 
 def _dynamic_prefixes(class_name: str, config: Mapping[str, str]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from connect_reconciler.backend.plugins import InstalledDefinitions, InstalledPlugins, locked
-from connect_reconciler.validation.chains import mistyped_options, undefined_predicates
 from connect_reconciler.validation.configs import check_specs
+from connect_reconciler.validation.keys import mistyped_options, undefined_predicates
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.loader import load_connectors
