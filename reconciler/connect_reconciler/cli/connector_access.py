@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from connect_reconciler.backend.backend import Backend
+from connect_reconciler.backend.observe.plugin_facts import redactor_of
+from connect_reconciler.backend.port import Cluster
+from connect_reconciler.backend.rest.refusals import wants_stop
 from connect_reconciler.cli.connecting import backend_of
+from connect_reconciler.cli.session import sensitive_by_specs
 from connect_reconciler.cli.signals import may_change
+from connect_reconciler.ledger.config_entry import load_ledger, with_configs
+from connect_reconciler.ledger.topic import LedgerUnreadable
+from connect_reconciler.model.ledger import LedgerState, Owned
+from connect_reconciler.model.secrets import redact
+from connect_runtime.herder.errors import RequestError
+from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Invalid
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from connect_reconciler.backend.backend import Backend
-    from connect_reconciler.backend.port import Cluster
-    from connect_reconciler.ledger.topic import LedgerUnreadable
-    from connect_reconciler.model.ledger import Owned
-    from connect_runtime.herder.errors import RequestError
-    from connect_specs.desired import Project
-    from connect_specs.states import TargetState
-
+from connect_specs.loader import load_specs
+from connect_specs.states import TargetState
 
 _NOT_FOUND = 404
 _UNTOLD = "why is not told: its config cannot be read, and so not which secrets to hide"
 # Owners are also found in configs and specs, so Kafka is not waited for long
 _KAFKA_S = 3.0
-Force = Annotated[
-    bool, typer.Option("--force", help="Also change a connector that another project owns.")
-]
 
 
 @contextmanager
@@ -56,8 +51,6 @@ def cluster_at(backend: Backend, name: str, *, reads: bool = False) -> Iterator[
 
     Raises Invalid where the target's workers are those of another Connect cluster than its topics.
     """
-    from connect_runtime.herder.errors import RequestError
-
     backend.ensure_one_cluster(name)
     if not reads:
         may_change()
@@ -73,8 +66,6 @@ def cluster_at(backend: Backend, name: str, *, reads: bool = False) -> Iterator[
 
 def config_of(backend: Backend, name: str) -> Mapping[str, str] | None:
     """A connector's config now; None where there is no such connector."""
-    from connect_runtime.herder.errors import RequestError
-
     # What is refused here is not about the connector, and quotes nothing of its config
     backend.ensure_one_cluster(name)
     try:
@@ -85,8 +76,6 @@ def config_of(backend: Backend, name: str) -> Mapping[str, str] | None:
 
 def _refusal(error: RequestError, said: str, name: str) -> Diagnostic:
     """Connect's answer; its hint names a verb where Connect's text names a request to send."""
-    from connect_reconciler.backend.rest.refusals import wants_stop
-
     told = error.diagnostics[0]
     hint = told.hint
     if wants_stop(error):
@@ -99,11 +88,6 @@ def _refusal(error: RequestError, said: str, name: str) -> Diagnostic:
 
 def redacted(text: str, backend: Backend, cluster: Cluster, name: str) -> str:
     """Why a cluster refused to do something with connector `name`, as it may be shown."""
-    from connect_reconciler.backend.observe.plugin_facts import redactor_of
-    from connect_reconciler.cli.session import sensitive_by_specs
-    from connect_reconciler.model.secrets import redact
-    from connect_specs.diagnostics import ConnectError
-
     try:
         config = cluster.config(name)
     except ConnectError:
@@ -141,9 +125,6 @@ class Owners:
 
 def owners_of(backend: Backend, configs: Mapping[str, Mapping[str, str]]) -> Owners:
     """From the ledger, the configs and the specs, as far as they can be read."""
-    from connect_reconciler.ledger.config_entry import with_configs
-    from connect_reconciler.model.ledger import LedgerState
-
     ledger, unread = LedgerState(), ""
     try:
         # A runtime's statuses came from there
@@ -159,8 +140,6 @@ def owners_of(backend: Backend, configs: Mapping[str, Mapping[str, str]]) -> Own
 
 
 def _asked_for(project: Project) -> Mapping[str, TargetState] | None:
-    from connect_specs.loader import load_specs
-    from connect_specs.states import TargetState
 
     try:
         specs = load_specs(project).connectors
@@ -184,7 +163,6 @@ def known(backend: Backend, name: str) -> Known:
 
     Raises LedgerUnreadable, Unreachable.
     """
-
     config = config_of(backend, name)
     owned = backend.ledger().state.connectors.get(name)
     # Applied over REST alone, only its config names the owner
@@ -212,7 +190,6 @@ def ensure_unprotected(found: Known) -> None:
 
 
 def _owned_by_config(name: str, config: Mapping[str, str]) -> Owned | None:
-    from connect_reconciler.ledger.config_entry import load_ledger
 
     def refused(error: LedgerUnreadable, _: str) -> None:
         raise error

@@ -164,6 +164,9 @@ def _seconds(text: str) -> float | None:
     return None if found is None else float(found[1]) * _UNITS_S[found[2]]
 
 
+Force = Annotated[
+    bool, typer.Option("--force", help="Also change a connector that another project owns.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Parallelism = Annotated[
     int, typer.Option(min=1, metavar="N", help="How many connectors to change at the same time.")

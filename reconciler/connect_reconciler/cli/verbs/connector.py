@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.connector_access import Force
-from connect_reconciler.cli.options import AsJson, Yes
+from connect_reconciler.cli.options import AsJson, Force, Yes
 from connect_reconciler.cli.output import confirmed, progress, result, result_json, table
 from connect_reconciler.cli.session import connector_names, invocation
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid
