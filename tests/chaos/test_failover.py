@@ -17,7 +17,7 @@ from support.processes import Process, frozen, of_session, process, task_process
 from support.rig import Ends, Rig, Tail, Up, committed_lines, lines_of
 from support.wait import wait_until
 
-LINES = 200_000
+LINES = 20_000
 
 _WORKER = """\
 bootstrap.servers={kafka}

@@ -15,7 +15,7 @@ from support.processes import frozen, kill
 from support.rig import Ends, Rig, Tail, Up, committed_lines, count_of, lines_of
 from support.wait import wait_until
 
-LINES = 200_000
+LINES = 20_000
 RECOVERY_S = 60.0
 # A killed sink's place in its group is kept for 6 s here, and for 10 s by default.
 SINK_S = 20.0

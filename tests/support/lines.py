@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Self
 
 _FILLER = "the quick brown fox jumps over the lazy dog, again and again and again"
-_BLOCK = 500
-_EVERY_S = 0.01
+_BLOCK = 100
+_EVERY_S = 0.05
 
 
 def line(number: int) -> str:
@@ -41,13 +41,11 @@ def last_number(file: Path) -> int | None:
 
 
 class Feeder:
-    """A file that grows, some 50 000 lines a second unless told otherwise, until `stop`: load that
-    does not run dry before the moment that a test waits for."""
+    """A file that grows, some 2 000 lines a second, until `stop`: load that does not run dry before
+    the moment that a test waits for, and does not pile up on a machine that is slow."""
 
-    def __init__(self, file: Path, *, block: int = _BLOCK, every_s: float = _EVERY_S) -> None:
+    def __init__(self, file: Path) -> None:
         self._file = file
-        self._block = block
-        self._every_s = every_s
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
         self.count = 0
@@ -72,15 +70,15 @@ class Feeder:
     def finish(self, at_least: int) -> int:
         """Ends the growth with some lines more, so many in all at least; returns how many."""
         self.stop()
-        last = max(self.count + self._block, at_least)
+        last = max(self.count + _BLOCK, at_least)
         write_lines(self._file, self.count + 1, last)
         self.count = last
         return last
 
     def _feed(self) -> None:
-        while not self._over.wait(self._every_s):
-            write_lines(self._file, self.count + 1, self.count + self._block)
-            self.count += self._block
+        while not self._over.wait(_EVERY_S):
+            write_lines(self._file, self.count + 1, self.count + _BLOCK)
+            self.count += _BLOCK
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,8 +284,7 @@ class World:
         """A new pair, which is not started yet."""
         name = f"{self.name}-{called}"
         infile = self.rig.folder / f"{name}.in"
-        # some 2 000 lines a second
-        feeder = stack.enter_context(Feeder(infile, block=100, every_s=0.05))
+        feeder = stack.enter_context(Feeder(infile))
         return Pair(self, name, infile, [], feeder, kafka or self.kafka)
 
     def watch(self, runtime: Runtime, lasts_s: float) -> set[int]:
