@@ -6,13 +6,16 @@ A worker that catches SIGHUP outlives Spark, so it must end by itself: an orphan
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import logging
 import os
+import select
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -40,8 +43,10 @@ Body: TypeAlias = Callable[[TaskLaunch, Orphaned], Outcome]
 
 DRAIN_S = 5.0
 
+_PUBLISH_S = 1.0
+_DRAIN_POLL_S = 0.25
+# Where the end of a process cannot be waited for
 _WATCH_S = 0.25
-_PUBLISH_EVERY = 4  # turns of the watch: a second
 _PR_SET_PDEATHSIG = 1
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM)
 
@@ -56,8 +61,10 @@ class OrphanWatch:
         self._publish = publish
         self._parent = os.getppid()
         self._orphaned = False
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._over = False
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        self._thread = threading.Thread(target=self._watch, name="orphan-watch", daemon=True)
 
     def __call__(self) -> bool:
         """Whether the runtime is gone."""
@@ -68,34 +75,59 @@ class OrphanWatch:
         for number in _SIGNALS:
             signal.signal(number, self._noticed)
         _request_signal_at_parents_death()
-        self._thread = threading.Thread(target=self._watch, name="orphan-watch", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
         """Stops watching, on the main thread. A signal kills an idle worker, as Spark expects."""
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join(_WATCH_S)
+        self._over = True
+        self._wake_up()
+        self._thread.join(_DRAIN_POLL_S)
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
 
     def _noticed(self, number: int, frame: FrameType | None) -> None:
-        # No Event here: the interrupted thread itself may hold its lock.
+        # No lock here: the interrupted thread itself may hold it.
         self._orphaned = True
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # full: it will wake up anyway
+            os.write(self._wake, b".")
 
     def _watch(self) -> None:
-        turns = 0
-        while not self._orphaned:
-            if self._over.wait(_WATCH_S):
+        parent = _descriptor_of(self._parent)
+        waiting = select.poll()
+        for descriptor in filter(None, (self._woken, parent)):
+            waiting.register(descriptor, select.POLLIN)
+        wait_s = _WATCH_S if parent is None else _PUBLISH_S
+        # Signals can be missed or handled late; a missing parent cannot.
+        while not self._orphaned and os.getppid() == self._parent:
+            waiting.poll(wait_s * 1000)
+            if self._over:
                 return
-            turns += 1
-            if turns % _PUBLISH_EVERY == 0:
-                self._publish()
-            # Signals can be missed or handled late; a missing parent cannot.
-            if os.getppid() != self._parent:
-                self._orphaned = True
-        if not self._over.wait(DRAIN_S):
-            os._exit(1)
+            self._publish_safely()
+        self._orphaned = True
+        deadline = time.monotonic() + DRAIN_S
+        while time.monotonic() < deadline:
+            if self._over:
+                return
+            time.sleep(_DRAIN_POLL_S)
+        os._exit(1)
+
+    def _publish_safely(self) -> None:
+        try:
+            self._publish()
+        except Exception:  # an orphan must be noticed whatever metrics do
+            _log.debug("Metrics were not published", exc_info=True)
+
+
+def _descriptor_of(pid: int) -> int | None:
+    """Returns a descriptor that is readable once the process has ended; None if the system has no
+    such thing, or the process is gone already."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
 
 
 def _request_signal_at_parents_death() -> None:
