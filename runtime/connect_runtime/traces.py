@@ -1,12 +1,73 @@
-"""Renders an exception as text for statuses and logs, with secrets redacted."""
+"""Renders an exception as text for statuses, logs and reports, with secrets redacted.
+
+Python reads source files and parses their lines for each stack that it prints. Where records fail,
+the same stack is printed again and again, so its text is kept.
+"""
 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
+from types import CodeType, TracebackType
+from typing import Final
 
 from connect_specs.redaction import Redactor
+
+_CAUSE: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
+_CONTEXT: Final = "\nDuring handling of the above exception, another exception occurred:\n\n"
+_STACKS: Final = 256
 
 
 def trace_text(error: BaseException, redactor: Redactor) -> str:
     """Returns the traceback with causes and contexts, redacted."""
-    return redactor.redact("".join(traceback.format_exception(error)).rstrip())
+    return redactor.redact(_formatted(error).rstrip())
+
+
+def _formatted(error: BaseException) -> str:
+    """Returns what `traceback.format_exception` does."""
+    found: list[str] = []
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None:
+        if isinstance(each, BaseExceptionGroup):
+            return "".join(traceback.format_exception(error))
+        seen.add(id(each))
+        found[:0] = [_stack_text(each.__traceback__), *traceback.format_exception_only(each)]
+        cause = each.__cause__
+        context = None if each.__suppress_context__ else each.__context__
+        if cause is not None and id(cause) not in seen:
+            found.insert(0, _CAUSE)
+            each = cause
+        elif context is not None and id(context) not in seen:
+            found.insert(0, _CONTEXT)
+            each = context
+        else:
+            each = None
+    return "".join(found)
+
+
+class _Stacks:
+    """Texts of stacks, by what was called where."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[tuple[CodeType, int], ...], str] = {}
+
+    def __call__(self, stack: TracebackType | None) -> str:
+        key = tuple(_calls(stack))
+        text = self._known.get(key)
+        if text is None:
+            head = "Traceback (most recent call last):\n" if key else ""
+            text = head + "".join(traceback.format_tb(stack))
+            if len(self._known) >= _STACKS:
+                self._known.clear()
+            self._known[key] = text
+        return text
+
+
+_stack_text = _Stacks()
+
+
+def _calls(stack: TracebackType | None) -> Iterator[tuple[CodeType, int]]:
+    while stack is not None:
+        yield stack.tb_frame.f_code, stack.tb_lasti
+        stack = stack.tb_next

@@ -7,16 +7,25 @@ record is an error, else on single records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import groupby
-from typing import Any, TypeVar
+from itertools import groupby, pairwise
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Message
 
 from connect_runtime import plugins
-from connect_runtime.api import Column, Converter, Header, Headers, Read, SinkBatch, SinkRecord
+from connect_runtime.api import (
+    Column,
+    Converter,
+    Header,
+    Headers,
+    Read,
+    RetriableError,
+    SinkBatch,
+    SinkRecord,
+)
 from connect_runtime.api.records import Lazy
 from connect_runtime.data.converters import Converters
 from connect_runtime.errors.columns import pieces_of
@@ -26,6 +35,9 @@ from connect_runtime.transforms.chain import Chain
 from connect_runtime.transforms.columns import Columns
 
 T = TypeVar("T")
+
+# of so many records, of which one cannot be transformed, each is transformed by itself
+_FEW: Final = 64
 
 
 class Decoder:
@@ -45,17 +57,26 @@ class Decoder:
         Raises RetriesEnded if the task is to end before all are ready, and what fails the task.
         """
         try:
-            batch = self._together(messages)
+            batch, transformed = self._together(messages)
         except Exception:
-            # each piece is transformed before the next is converted, so that reports keep the order
-            # of the messages
-            parts = map(self._transformed, self._in_pieces(messages))
-            return SinkBatch.of([record for part in parts for record in part])
-        return self._transformed(batch)
+            return _joined_batches(list(self._in_pieces(messages)))
+        return batch if transformed else self._record_by_record(batch)
 
-    def _transformed(self, batch: SinkBatch) -> SinkBatch:
-        if not self._chain:
-            return batch
+    def _together(self, messages: Sequence[Any]) -> tuple[SinkBatch, bool]:
+        """Converts messages, and transforms them if that can be done on columns. Returns the batch,
+        and whether it is transformed. Raises something if a message cannot be converted, or one of
+        many cannot be transformed."""
+        batch = self._converted(messages)
+        if not self._chain.in_columns:
+            return batch, not self._chain
+        try:
+            return self._in_columns(batch), True
+        except Exception:
+            if len(batch) > _FEW:
+                raise
+            return batch, False
+
+    def _in_columns(self, batch: SinkBatch) -> SinkBatch:
         columns = Columns(
             len(batch),
             {
@@ -70,19 +91,23 @@ class Decoder:
                 "value_schemas": lambda: batch.value_schemas,
             },
         )
-        if self._chain.apply_columns(columns):
-            return _batch_of(columns, batch.consumed)
-        kept = []
-        for record in batch:
+        self._chain.apply_columns(columns)
+        return _batch_of(columns, batch.consumed)
+
+    def _record_by_record(self, batch: Iterable[SinkRecord]) -> SinkBatch:
+        """Transforms a batch. Each record that cannot be is one error."""
+        return SinkBatch.of(list(self._changed(batch)))
+
+    def _changed(self, records: Iterable[SinkRecord]) -> Iterator[SinkRecord]:
+        for record in records:
             try:
                 changed = self._chain.apply(record, record.consumed, self._errors)
             except RecordSkipped:
                 continue
             if changed is not None:
-                kept.append(changed)
-        return SinkBatch.of(kept)
+                yield changed
 
-    def _together(self, messages: Sequence[Any]) -> SinkBatch:
+    def _converted(self, messages: Sequence[Any]) -> SinkBatch:
         key, value = self._key.column(messages), self._value.column(messages)
         headers: Lazy[Headers] = partial(self._headers, messages)
         if not self._header.reads_anything:
@@ -113,16 +138,42 @@ class Decoder:
         return tuple(Header(key, value, schema) for key, schema, value in typed)
 
     def _in_pieces(self, messages: Sequence[Any]) -> Iterator[SinkBatch]:
+        """Yields what can be processed together; each message that cannot be is one error. Errors
+        are in the order of the messages, because each piece is finished before the next."""
+        bad = self._unreadable(messages)
+        bounds = sorted({0, *bad, *(row + 1 for row in bad), len(messages)})
+        for begin, end in pairwise(bounds):
+            yield from self._run(messages[begin:end])
+
+    def _run(self, messages: Sequence[Any]) -> Iterator[SinkBatch]:
         for begin, piece in pieces_of(
             0, len(messages), lambda begin, end: self._together(messages[begin:end])
         ):
             if piece is not None:
-                yield piece
+                batch, transformed = piece
+                yield batch if transformed else self._record_by_record(batch)
                 continue
             try:
-                yield SinkBatch.of([self._singly(messages[begin])])
+                record = self._singly(messages[begin])
             except RecordSkipped:
                 continue
+            yield self._record_by_record([record])
+
+    def _unreadable(self, messages: Sequence[Any]) -> list[int]:
+        """Returns which messages cannot be converted, now or later, without telling anybody. It
+        reads bytes alone, so that the messages between them can be processed together."""
+        parts = [part for part in (self._key, self._value) if not part.converter.reads_anything]
+
+        def convert(begin: int, end: int) -> bool:
+            try:
+                for part in parts:
+                    part.read(messages[begin:end])
+            except RetriableError:
+                return True  # as good as any other, until it is its turn
+            return True
+
+        found = pieces_of(0, len(messages), convert)
+        return [begin for begin, converted in found if converted is None]
 
     def _singly(self, message: Any) -> SinkRecord:
         """Converts one message. Raises what ErrorHandler.run raises."""
@@ -161,6 +212,25 @@ def _batch_of(columns: Columns, consumed: Sequence[Any]) -> SinkBatch:
         headers=columns.lazy("headers"),
         consumed=[consumed[row] for row in columns.rows],
         size=len(columns),
+    )
+
+
+def _joined_batches(parts: Sequence[SinkBatch]) -> SinkBatch:
+    def column(name: str) -> Callable[[], list[Any]]:
+        return lambda: [each for part in parts for each in getattr(part, name)]
+
+    return SinkBatch(
+        column("values"),
+        value_schemas=column("value_schemas"),
+        keys=column("keys"),
+        key_schemas=column("key_schemas"),
+        topics=column("topics"),
+        partitions=column("partitions"),
+        offsets=column("offsets"),
+        timestamps=column("timestamps"),
+        headers=column("headers"),
+        consumed=column("consumed"),
+        size=sum(map(len, parts)),
     )
 
 

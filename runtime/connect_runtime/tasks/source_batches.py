@@ -90,7 +90,11 @@ class Outbound:
         """Returns the batch that the chain makes of columns, and which records are left in it.
         None if the chain needs records, or makes records of several topics or schemas."""
         columns = _columns_of(polled)
-        if not self._chain.apply_columns(columns):
+        if not self._chain.in_columns:
+            return None, ()
+        try:
+            self._chain.apply_columns(columns)
+        except Exception:
             return None, ()
         shared = [columns[name] for name in ("topics", "key_schemas", "value_schemas")]
         if any(each is not column[0] for column in shared for each in column):

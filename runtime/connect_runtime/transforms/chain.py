@@ -68,11 +68,12 @@ class Step:
 
 
 class Chain:
-    """The transformations of one task, in order. False if there are none."""
+    """The transformations of one task, in order. False if there are none. `in_columns`: there are
+    some, and all of them can work on columns."""
 
     def __init__(self, steps: tuple[Step, ...]) -> None:
         self._steps = steps
-        self._in_columns = all(step.in_columns for step in steps)
+        self.in_columns = bool(steps) and all(step.in_columns for step in steps)
 
     def __bool__(self) -> bool:
         return bool(self._steps)
@@ -91,17 +92,11 @@ class Chain:
             record = changed
         return record
 
-    def apply_columns(self, columns: Columns) -> bool:
-        """Transforms all records at once. False if that is not possible, or one of them is an
+    def apply_columns(self, columns: Columns) -> None:
+        """Transforms all records at once, if `in_columns`. Raises something if one of them is an
         error: then `columns` is of no use, and the records are still as they were."""
-        if not self._in_columns:
-            return False
-        try:
-            for step in self._steps:
-                step.apply_columns(columns)
-        except Exception:
-            return False
-        return True
+        for step in self._steps:
+            step.apply_columns(columns)
 
     def close(self) -> None:
         """Closes all transformations and predicates. Raises what the first of them raises, after

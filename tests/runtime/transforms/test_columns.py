@@ -128,7 +128,8 @@ def test_predicates_choose_records(topics: str, negate: bool) -> None:
         Chain((Step(Filter(), "Filter", predicate, negate), inserting())),
     ):
         columns = columns_of(records)
-        assert chain.apply_columns(columns)
+        assert chain.in_columns
+        chain.apply_columns(columns)
         singly = [chain.apply(record, record, ErrorHandler) for record in records]  # type: ignore[arg-type]
         assert records_in(columns) == [record_json(r) for r in singly if r is not None]
         assert list(columns.rows) == [i for i, r in enumerate(singly) if r is not None]
@@ -138,5 +139,6 @@ def test_predicates_choose_records(topics: str, negate: bool) -> None:
 def test_an_error_gives_the_columns_up() -> None:
     records = [SinkRecord("t", 0, 0, {"a": 1}), SinkRecord("t", 0, 1, 5)]
 
-    assert not Chain((inserting(),)).apply_columns(columns_of(records))
+    with pytest.raises(ConnectorError):
+        Chain((inserting(),)).apply_columns(columns_of(records))
     assert records[0].value == {"a": 1}

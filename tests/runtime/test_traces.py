@@ -1,0 +1,72 @@
+"""Texts of errors are those that Python prints, also when the same stack was printed before."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+
+import pytest
+
+from connect_runtime.traces import trace_text
+from connect_specs.redaction import Redactor
+
+
+def fails(number: int) -> None:
+    raise ValueError(f"number {number}")
+
+
+def causes(number: int) -> None:
+    try:
+        fails(number)
+    except ValueError as error:
+        raise LookupError(f"because of {number}") from error
+
+
+def during(number: int) -> None:
+    try:
+        causes(number)
+    except LookupError:
+        fails(-number)
+
+
+def hides(number: int) -> None:
+    try:
+        fails(number)
+    except ValueError:
+        raise KeyError("alone") from None
+
+
+def notes(number: int) -> None:
+    error = OSError(number, "two\nlines")
+    error.add_note("a note")
+    raise error
+
+
+def circular(number: int) -> None:
+    first, second = ValueError(f"first {number}"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    raise first
+
+
+def grouped(number: int) -> None:
+    raise ExceptionGroup("several", [ValueError(number), KeyError(number)])
+
+
+def never_raised(number: int) -> None:
+    raise ValueError("raised") from KeyError("not raised")
+
+
+def deep(number: int, left: int = 20) -> None:
+    deep(number, left - 1) if left else fails(number)
+
+
+@pytest.mark.parametrize(
+    "fail", [fails, causes, during, hides, notes, circular, grouped, never_raised, deep]
+)
+def test_a_trace_is_that_of_python(fail: Callable[[int], None]) -> None:
+    for number in (1, 2):
+        with pytest.raises(Exception) as found:
+            fail(number)
+        error = found.value
+        expected = "".join(traceback.format_exception(error)).rstrip()
+        assert trace_text(error, Redactor()) == expected
