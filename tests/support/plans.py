@@ -66,9 +66,9 @@ from connect_reconciler.render.effects import lines_of_effects, move_text
 from connect_reconciler.render.words import reason_text
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.loader import load_connectors
 from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
+from support.spec_files import load_connectors
 
 PROJECT = "orders"
 KEY = b"a key for tests"

@@ -12,9 +12,9 @@ from connect_reconciler.validation.configs import check_specs
 from connect_reconciler.validation.keys import mistyped_options, undefined_predicates
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.loader import load_connectors
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
 from connect_specs.project import load_project
+from support.spec_files import load_connectors
 
 MASK = "org.apache.kafka.connect.transforms.MaskField$Value"
 CHAIN = {"transforms": "a", "transforms.a.type": "Filter", "transforms.a.predicate": "empty"}

@@ -22,11 +22,11 @@ from connect_reconciler.validation.configs import check_specs, checked
 from connect_reconciler.validation.judges import ask_cluster
 from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_severity
-from connect_specs.loader import load_connectors
 from connect_specs.names import ClusterTopics
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
 from connect_specs.plugins_lock import PLUGINS_LOCK, lock_text
 from connect_specs.states import TargetState
+from support.spec_files import load_connectors
 
 TARGET = RestTarget("http://connect.test")
 SPEC = """\

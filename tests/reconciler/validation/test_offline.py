@@ -9,9 +9,9 @@ import pytest
 
 from connect_reconciler.validation.configs import check_pins, check_project, check_specs
 from connect_specs.desired import Desired, Project
-from connect_specs.loader import load_connectors
 from connect_specs.plugin_definitions import PluginDefinition, PluginSet
 from connect_specs.project import load_project
+from support.spec_files import load_connectors
 
 PLUGINS = PluginSet(
     tuple(

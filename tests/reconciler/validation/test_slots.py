@@ -10,8 +10,8 @@ from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.validation.configs import check_slots
 from connect_specs.desired import Desired
-from connect_specs.loader import load_connectors
 from connect_specs.states import TargetState
+from support.spec_files import load_connectors
 
 RUNNING, STOPPED = TargetState.RUNNING, TargetState.STOPPED
 

@@ -15,10 +15,10 @@ from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.workflow.importing import choose, importable, spec_of
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Invalid, Location
-from connect_specs.loader import load_connectors
 from connect_specs.secret_values import is_sensitive
 from connect_specs.states import TargetState
 from connect_specs.writing import spec_text
+from support.spec_files import load_connectors
 
 SECRET = "hunter2-hunter2"
 KEYS = ("db.password", "a*[b]?.secret", "on", "#", "k", "k: v", "{{ k }}", "connection.url", "pin")
