@@ -14,13 +14,14 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Mess
 from connect_reconciler.model.live import Kind
 from connect_reconciler.testing.shown import BASE64, schema_of_part
 from connect_runtime.api import ConfigError, DataError, Header, Schema, SourceRecord
-from connect_runtime.data.json_schema import decoder, schema_of
+from connect_runtime.data.json_schema import schema_of
 from connect_runtime.data.json_text import Options
+from connect_runtime.data.json_values import decoder
 from connect_runtime.tasks.sink_topics import named_topics
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.record_input import Json, RecordInput
 
-_OPTIONS: Final = Options(decimal_numeric=True)
+_OPTIONS: Final = Options(decimal_numeric=True, floats_as_written=True)
 
 
 def default_topic(config: Mapping[str, str], kind: Kind) -> str | None:

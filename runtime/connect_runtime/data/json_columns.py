@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 
 from connect_runtime.api import Schema, Struct, Type
 from connect_runtime.api.schema import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
-from connect_runtime.data.json_schema import INTEGERS, decoder
-from connect_runtime.data.json_text import Options
+from connect_runtime.data.json_text import INTEGERS, Options
+from connect_runtime.data.json_values import decoder
 
 DecodeMany: TypeAlias = Callable[[Sequence[Any]], list[Any]]
 

@@ -6,8 +6,8 @@ record costs its payload only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,8 +29,10 @@ from connect_runtime.api import (
 from connect_runtime.data.any_part import AnyPartConverter
 from connect_runtime.data.converter_type import with_converter_type
 from connect_runtime.data.json_columns import DecodeMany, decoder_of_many
-from connect_runtime.data.json_schema import Decode, decoder, schema_json, schema_of
+from connect_runtime.data.json_parsing import parse, parse_digits
+from connect_runtime.data.json_schema import schema_json, schema_of
 from connect_runtime.data.json_text import Encode, Options, encoder, plain_json
+from connect_runtime.data.json_values import Decode, DigitsNeeded, decoder
 
 CONFIG = with_converter_type(
     ConfigDef()
@@ -89,8 +91,6 @@ _ENVELOPE: Final = (
     " schemas.enable=false in your converter configuration."
 )
 _PAYLOAD: Final = b',"payload":'
-# matches strings in order to leave them out; Connect's parser accepts numbers with leading zeros
-_LEADING_ZEROS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|(?<![0-9.eE+])0+(?=[0-9])')
 
 
 class JsonConverter(AnyPartConverter):
@@ -167,7 +167,10 @@ def _external_schema(options: Mapping[str, str], given: Options) -> Schema | Non
         raise DataError(
             "Failed to parse schema in converter config due to serialization error: "
         ) from error
-    return schema_of(found, given)
+    try:
+        return schema_of(found, given)
+    except DigitsNeeded:
+        return schema_of(parse_digits(content.encode()), given)
 
 
 def _reader_of(schema: Schema, options: Options) -> Read:
@@ -177,7 +180,11 @@ def _reader_of(schema: Schema, options: Options) -> Read:
     def read(
         topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
     ) -> Column:
-        values = decode_many([parse(data) for data in column if data is not None])
+        present = [data for data in column if data is not None]
+        try:
+            values = decode_many([parse(data) for data in present])
+        except DigitsNeeded:
+            values = decode_many([parse_digits(data) for data in present])
         return _with_tombstones(column, values, schema)
 
     return read
@@ -240,7 +247,8 @@ class _EnvelopeReader:
         if known is not None:
             values = self._payloads(present)
             if values is not None:
-                return _with_tombstones(column, known.decode_many(values), known.schema)
+                with suppress(DigitsNeeded):  # else they are read one by one
+                    return _with_tombstones(column, known.decode_many(values), known.schema)
         rows = [(None, None) if data is None else self._read(data) for data in column]
         schemas, values = [schema for schema, _ in rows], [value for _, value in rows]
         if all(schema is schemas[0] for schema in schemas):
@@ -269,11 +277,16 @@ class _EnvelopeReader:
         known = self._known.get(_head(data))
         payloads = None if known is None else self._payloads([data])
         if known is None or payloads is None:
-            return self._read_all(data)
-        return known.schema, known.decode(payloads[0])
+            try:
+                return self._read_all(data, parse(data))
+            except DigitsNeeded:
+                return self._read_all(data, parse_digits(data))
+        try:
+            return known.schema, known.decode(payloads[0])
+        except DigitsNeeded:
+            return known.schema, known.decode(parse_digits(data)["payload"])
 
-    def _read_all(self, data: bytes) -> tuple[Schema | None, Any]:
-        found = parse(data)
+    def _read_all(self, data: bytes, found: Any) -> tuple[Schema | None, Any]:
         if not isinstance(found, dict) or found.keys() != {"schema", "payload"}:
             raise DataError(_ENVELOPE)
         head = _head(data)
@@ -305,19 +318,3 @@ def _is_head(head: bytes, schema: Any) -> bool:
         return bool(orjson.loads(head + b"}") == {"schema": schema})
     except orjson.JSONDecodeError:
         return False
-
-
-def parse(data: bytes) -> Any:
-    """Parses JSON as Connect does. Raises `DataError`."""
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError as first:
-        without_zeros = _LEADING_ZEROS.sub(
-            lambda found: found[0] if found[0].startswith(b'"') else b"", data
-        )
-        try:
-            return orjson.loads(without_zeros)
-        except orjson.JSONDecodeError:
-            # its reason alone: the error itself holds the document
-            text = "Converting byte[] to Kafka Connect data failed due to serialization error: "
-            raise DataError(text) from DataError(first.msg)

@@ -11,14 +11,15 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 import orjson
 
 from connect_runtime.api import DataError, Schema, Struct, Type
 from connect_runtime.api.java_text import java_double, java_float
+from connect_runtime.api.java_types import java_class
 from connect_runtime.api.schema import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
+from connect_runtime.data.decimals import data_of, decimal_text, unscaled
 
 Encode: TypeAlias = Callable[[Any], str]
 
@@ -26,6 +27,12 @@ Encode: TypeAlias = Callable[[Any], str]
 # match only means that the value must be checked.
 _MAY_DIFFER: Final = re.compile(rb"[0-9]\.[0-9]|[0-9]e|null|\\u00")
 _HEX: Final = re.compile(r"\\u00[0-9a-f]{2}")
+INTEGERS: Final = {
+    Type.INT8: range(-(1 << 7), 1 << 7),
+    Type.INT16: range(-(1 << 15), 1 << 15),
+    Type.INT32: range(-(1 << 31), 1 << 31),
+    Type.INT64: range(-(1 << 63), 1 << 63),
+}
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -56,7 +63,7 @@ def _differs(value: Any) -> bool:
 
 def _plain(value: Any) -> str:
     if isinstance(value, Struct):
-        return encoder(value.schema, Options())(value)
+        raise DataError("Mismatching schema.")  # as Connect says if there is none
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
             return "{" + ",".join(f"{_string(k)}:{_plain(v)}" for k, v in value.items()) + "}"
@@ -75,17 +82,27 @@ def _plain(value: Any) -> str:
         return _string(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return _bytes(value)
-    raise DataError(f"{type(value)} does not have corresponding schema type.")
+    raise DataError(
+        f"Java class class {java_class(value)} does not have corresponding schema type."
+    )
 
 
 class Options:
-    """The converter's options for writing and reading values."""
+    """The converter's options for writing and reading values. `floats_as_written`: a float that is
+    read has all digits that were written; else decimals ask for them."""
 
-    __slots__ = ("decimal_numeric", "replace_null")
+    __slots__ = ("decimal_numeric", "floats_as_written", "replace_null")
 
-    def __init__(self, *, decimal_numeric: bool = False, replace_null: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        decimal_numeric: bool = False,
+        replace_null: bool = True,
+        floats_as_written: bool = False,
+    ) -> None:
         self.decimal_numeric = decimal_numeric
         self.replace_null = replace_null
+        self.floats_as_written = floats_as_written
 
 
 def encoder(schema: Schema, options: Options) -> Encode:
@@ -116,11 +133,13 @@ def _present(schema: Schema, options: Options) -> Encode:
         return logical(schema, options)
     match schema.type:
         case Type.ARRAY:
-            return _array(encoder(_part(schema.items), options))
+            return _array(schema, options)
         case Type.MAP:
-            return _map(_part(schema.keys), _part(schema.values), options)
+            return _map(schema, options)
         case Type.STRUCT:
             return _struct(schema, options)
+        case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
+            return _integer(schema)
         case simple:
             types, write = _SIMPLE[simple]
             return _checked(schema, types, write)
@@ -138,29 +157,62 @@ def _checked(schema: Schema, types: tuple[type, ...], write: Encode) -> Encode:
             not isinstance(value, bool) or schema.type is Type.BOOLEAN
         )
         if not fits:
-            raise DataError(f"Invalid type for {schema.type.name}: {type(value)}")
+            raise _wrong(value, schema)
         return write(value)
 
     return encode
 
 
-def _array(item: Encode) -> Encode:
-    return lambda value: "[" + ",".join(map(item, value)) + "]"
+def _integer(schema: Schema) -> Encode:
+    fitting = INTEGERS[schema.type]
+
+    def encode(value: Any) -> str:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise _wrong(value, schema)
+        if value not in fitting:
+            raise DataError(f"{value} is out of the range of {schema.type.name}")
+        return str(value)
+
+    return encode
 
 
-def _map(keys: Schema, values: Schema, options: Options) -> Encode:
-    value = encoder(values, options)
-    if keys.type is Type.STRING:
-        return lambda m: "{" + ",".join(f"{_string(k)}:{value(v)}" for k, v in m.items()) + "}"
-    key = encoder(keys, options)
-    return lambda m: "[" + ",".join(f"[{key(k)},{value(v)}]" for k, v in m.items()) + "]"
+def _wrong(value: Any, schema: Schema) -> DataError:
+    name = "bytes type" if schema.type is Type.BYTES else schema.type.name
+    return DataError(f"Invalid type for {name}: class {java_class(value, bits=8)}")
+
+
+def _array(schema: Schema, options: Options) -> Encode:
+    item = encoder(_part(schema.items), options)
+
+    def encode(value: Any) -> str:
+        if not isinstance(value, list | tuple):
+            raise _wrong(value, schema)
+        return "[" + ",".join(map(item, value)) + "]"
+
+    return encode
+
+
+def _map(schema: Schema, options: Options) -> Encode:
+    keys = _part(schema.keys)
+    key, item = encoder(keys, options), encoder(_part(schema.values), options)
+
+    def encode(value: Any) -> str:
+        if not isinstance(value, Mapping):
+            raise _wrong(value, schema)
+        if keys.type is Type.STRING:
+            return "{" + ",".join(f"{key(k)}:{item(v)}" for k, v in value.items()) + "}"
+        return "[" + ",".join(f"[{key(k)},{item(v)}]" for k, v in value.items()) + "]"
+
+    return encode
 
 
 def _struct(schema: Schema, options: Options) -> Encode:
     fields = [(f.name, f"{_string(f.name)}:", encoder(f.schema, options)) for f in schema.fields]
 
     def encode(value: Any) -> str:
-        if not isinstance(value, Struct) or (value.schema is not schema and value.schema != schema):
+        if not isinstance(value, Struct):
+            raise _wrong(value, schema)
+        if value.schema is not schema and value.schema != schema:
             raise DataError("Mismatching schema.")
         given = value.values
         return "{" + ",".join(start + write(given.get(n)) for n, start, write in fields) + "}"
@@ -195,16 +247,11 @@ def _float(value: float) -> str:
 
 def _decimal(schema: Schema, options: Options) -> Encode:
     scale = decimal_scale(schema)
-    quantum = Decimal(1).scaleb(-scale)
 
     def encode(value: Any) -> str:
-        if not isinstance(value, Decimal) or value != value.quantize(quantum):
-            raise DataError("Decimal value has mismatching scale for given Decimal schema")
         if options.decimal_numeric:
-            return f"{value.quantize(quantum):f}"
-        unscaled = int(value.scaleb(scale))
-        bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length()
-        return _bytes(unscaled.to_bytes(bits // 8 + 1, "big", signed=True))
+            return decimal_text(value, scale)
+        return _bytes(data_of(unscaled(value, scale)))
 
     return encode
 
@@ -218,11 +265,18 @@ def decimal_scale(schema: Schema) -> int:
 
 
 def _date(schema: Schema, options: Options) -> Encode:
-    return lambda value: str((value - _EPOCH.date()).days)
+    def encode(value: Any) -> str:
+        if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
+            raise _not_a_date(value, "Date")
+        return str((value - _EPOCH.date()).days)
+
+    return encode
 
 
 def _time(schema: Schema, options: Options) -> Encode:
     def encode(value: Any) -> str:
+        if not isinstance(value, dt.time):
+            raise _not_a_date(value, "Time")
         seconds = (value.hour * 60 + value.minute) * 60 + value.second
         return str(seconds * 1000 + value.microsecond // 1000)
 
@@ -230,7 +284,19 @@ def _time(schema: Schema, options: Options) -> Encode:
 
 
 def _timestamp(schema: Schema, options: Options) -> Encode:
-    return lambda value: str((value - _EPOCH) // dt.timedelta(milliseconds=1))
+    def encode(value: Any) -> str:
+        if not isinstance(value, dt.datetime):
+            raise _not_a_date(value, "Timestamp")
+        return str((value - _EPOCH) // dt.timedelta(milliseconds=1))
+
+    return encode
+
+
+def _not_a_date(value: Any, name: str) -> DataError:
+    # in Java, all three are of one class
+    return DataError(
+        f"Invalid type for {name}, expected Date but was class {java_class(value, bits=8)}"
+    )
 
 
 _LOGICAL: Final[Mapping[str, Callable[[Schema, Options], Encode]]] = {
@@ -241,10 +307,6 @@ _LOGICAL: Final[Mapping[str, Callable[[Schema, Options], Encode]]] = {
 }
 _SIMPLE: Final[Mapping[Type, tuple[tuple[type, ...], Encode]]] = {
     Type.BOOLEAN: ((bool,), lambda value: "true" if value else "false"),
-    Type.INT8: ((int,), str),
-    Type.INT16: ((int,), str),
-    Type.INT32: ((int,), str),
-    Type.INT64: ((int,), str),
     Type.FLOAT32: ((int, float), lambda value: _float(float(value))),
     Type.FLOAT64: ((int, float), lambda value: _double(float(value))),
     Type.BYTES: ((bytes, bytearray, memoryview), _bytes),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 from collections.abc import Callable
+from typing import Final
 
 from confluent_kafka import KafkaException
 
@@ -25,6 +27,9 @@ from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
 
+# Values are nested up to 1,000 levels, as in Connect; each level takes a few calls.
+RECURSION: Final = 5_000
+
 
 def run_task(
     launch: TaskLaunch, orphaned: Callable[[], bool], metrics: TaskMetrics | None = None
@@ -37,6 +42,7 @@ def run_task(
     """
     # Spark's workers are forked with the collector off; cycles would pile up over months.
     gc.enable()
+    sys.setrecursionlimit(max(RECURSION, sys.getrecursionlimit()))
     try:
         launch = resolve_launch(launch)
     except Exception as error:  # a config provider may be third-party code

@@ -25,6 +25,7 @@ import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.ConnectSchema;
 import org.apache.kafka.connect.data.Field;
 import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.data.SchemaAndValue;
 import org.apache.kafka.connect.data.SchemaBuilder;
 import org.apache.kafka.connect.data.SchemaProjector;
 import org.apache.kafka.connect.data.Struct;
@@ -32,6 +33,7 @@ import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.transforms.Transformation;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
 import org.apache.kafka.connect.util.ConnectorUtils;
@@ -41,9 +43,10 @@ import org.apache.kafka.connect.util.ConnectorUtils;
  *
  * <p>A case is {class, config, records}: the answer has a result for each record, or the error of
  * configure. A case {schema, value} asks whether a value fits a schema, {schema, value, target}
- * projects it, {format, millis, texts} formats and parses times, {describe} lists the options of a class, {elements, groups} distributes the
- * numbers below `elements`. tests/support/connect_json.py says how records
- * and values are written.
+ * projects it, {format, millis, texts} formats and parses times, {describe} lists the options of a
+ * class, {elements, groups} distributes the numbers below `elements`. {converter, config} reads each
+ * of `read` (base64, or null), and writes each of `write` ({schema, value}); with `brief` it does not
+ * say what it read. tests/support/connect_json.py says how records and values are written.
  */
 public final class ApplyTransforms {
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
@@ -81,6 +84,9 @@ public final class ApplyTransforms {
             }
             if (given.has("class")) {
                 return applied(given);
+            }
+            if (given.has("converter")) {
+                return converted(given);
             }
             Schema schema = schema(given.get("schema"));
             ConnectSchema.validateValue("f", schema, value(given.get("value"), schema));
@@ -130,9 +136,7 @@ public final class ApplyTransforms {
 
     @SuppressWarnings("unchecked")
     private static JsonNode applied(JsonNode given) throws Exception {
-        Map<String, String> config = new HashMap<>();
-        given.get("config").fields().forEachRemaining(
-                e -> config.put(e.getKey(), e.getValue().isNull() ? null : e.getValue().asText()));
+        Map<String, String> config = config(given);
         Object plugin = Class.forName(given.get("class").asText()).getDeclaredConstructor().newInstance();
         if (plugin instanceof Predicate) {
             ((Predicate<?>) plugin).configure(config);
@@ -152,6 +156,42 @@ public final class ApplyTransforms {
             }
         }
         return JSON.objectNode().set("results", results);
+    }
+
+    private static JsonNode converted(JsonNode given) throws Exception {
+        Converter converter =
+                (Converter) Class.forName(given.get("converter").asText()).getDeclaredConstructor().newInstance();
+        converter.configure(config(given), false);
+        ArrayNode results = JSON.arrayNode();
+        for (JsonNode each : given.withArray("read")) {
+            try {
+                SchemaAndValue read = converter.toConnectData("t", each.isNull() ? null : each.binaryValue());
+                ObjectNode found = results.addObject();
+                if (!given.path("brief").asBoolean()) {
+                    found.set("schema", text(read.schema()));
+                    found.set("value", text(read.value()));
+                }
+            } catch (Throwable e) {
+                results.add(error(e));
+            }
+        }
+        for (JsonNode each : given.withArray("write")) {
+            try {
+                Schema schema = schema(each.get("schema"));
+                byte[] data = converter.fromConnectData("t", schema, value(each.get("value"), schema));
+                results.addObject().put("data", data);
+            } catch (Throwable e) {
+                results.add(error(e));
+            }
+        }
+        return JSON.objectNode().set("results", results);
+    }
+
+    private static Map<String, String> config(JsonNode given) {
+        Map<String, String> config = new HashMap<>();
+        given.get("config").fields().forEachRemaining(
+                e -> config.put(e.getKey(), e.getValue().isNull() ? null : e.getValue().asText()));
+        return config;
     }
 
     @SuppressWarnings("unchecked")
