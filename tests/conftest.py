@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.workermanage import WorkerController
 
-from connect_runtime import plugins
+from connect_runtime.plugin_modules import PLUGIN_MODULES, allow_modules
 from support import shared
 from support.broker import BrokerAddress, cluster_at
 from support.ender import end_with_run
@@ -20,7 +20,7 @@ from support.oracle import Oracle
 from support.rig import Rig
 
 # The connectors that tests bring, for whatever runs in this process.
-plugins.allow_modules({plugins.PLUGIN_MODULES: "support"})
+allow_modules({PLUGIN_MODULES: "support"})
 
 # What a shell starts in the background ignores Ctrl-C, and so do all processes that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -14,6 +14,7 @@ from connect_runtime.api import ConfigDef, DataError
 from connect_runtime.data.json_converter import CONFIG as JSON
 from connect_runtime.errors.dead_letters import Context
 from connect_runtime.errors.stages import Failure, Stage
+from connect_runtime.plugin_modules import ENTRY_POINTS
 from connect_runtime.transforms.columns import ColumnTransformation
 from connect_runtime.validation.definitions import sink_definitions, source_definitions
 from connect_runtime.validation.keys import WorkerDefaults
@@ -141,7 +142,7 @@ def test_the_page_lists_the_options_of_json() -> None:
 
 def test_the_page_names_every_entry_point_group() -> None:
     text = section(TRANSFORMS, "Your own, in Python")
-    groups = {group.entry_points for group in plugins._GROUPS} | {plugins._CONNECTORS_GROUP}
+    groups = {*ENTRY_POINTS, *(group.entry_points for group in plugins._GROUPS)}
     assert set(re.findall(r"connect\.(?:\w+s)\b(?=[\"`])", text)) == groups
 
 

@@ -3,8 +3,7 @@
 Built-ins have Apache's class names, so that configs move between the two runtimes unchanged. Third
 parties register under the entry point groups `connect.connectors`, `connect.converters`,
 `connect.header_converters`, `connect.transforms` and `connect.predicates`, or are named by module
-and class, if the worker property `plugin.modules` lists the module or a package above it. Importing
-runs code, so a config never causes an import of any other module. Error texts are Connect's.
+and class, in modules that may be imported (`plugin_modules`). Error texts are Connect's.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
+from importlib.metadata import entry_points
 from typing import Any, Final, Literal, TypeAlias
 
 from connect_runtime import built_in_plugins
@@ -33,10 +31,14 @@ from connect_runtime.api import (
     Transformation,
 )
 from connect_runtime.connectors.built_in import VERSION
+from connect_runtime.plugin_modules import (
+    is_allowed,
+    refuse_unlisted,
+    split_name,
+    unlisted_text,
+)
 
 _log = logging.getLogger(__name__)
-
-PLUGIN_MODULES: Final = "plugin.modules"
 
 Kind: TypeAlias = Literal[
     "sink", "source", "converter", "header_converter", "transformation", "predicate"
@@ -45,10 +47,6 @@ Kind: TypeAlias = Literal[
 
 class NoSuchClass(ConnectorError):
     """No installed connector has this name, in Connect's words."""
-
-
-class UnlistedModule(ConnectorError):
-    """The class is in a module that `plugin.modules` does not list."""
 
 
 _CONNECTORS: Final[Mapping[Kind, type[Any]]] = {"sink": SinkConnector, "source": SourceConnector}
@@ -62,9 +60,6 @@ _SUFFIXES: Final[Mapping[Kind, str]] = {
     "predicate": "Predicate",
 }
 
-_CONNECTORS_GROUP: Final = "connect.connectors"
-# Modules and packages in which classes may be looked up; grows with `allow_modules`.
-_allowed: frozenset[str] = frozenset({"connect_runtime.connectors", "connect_runtime.data"})
 _KindOf: TypeAlias = Callable[[object], Kind | None]
 
 
@@ -123,43 +118,10 @@ class Plugin:
         )
 
 
-def allow_modules(worker: Mapping[str, str]) -> None:
-    """Lets configs name classes of the modules that the worker's `plugin.modules` lists, in this
-    process and from now on. The list is the operator's: never pass a value from a request."""
-    global _allowed
-    _allowed |= set(listed_modules(worker.get(PLUGIN_MODULES, "")))
-
-
-def listed_modules(text: str) -> list[str]:
-    """Returns the entries of a `plugin.modules`."""
-    return [each for each in (part.strip() for part in text.split(",")) if each]
-
-
-def is_module_name(name: str) -> bool:
-    """Whether a module can be listed and imported. Importing a `__main__` would run it."""
-    return all(part.isidentifier() and not part.startswith("__") for part in name.split("."))
-
-
-def unlisted_module(name: str) -> str | None:
-    """Returns the module of a class name, if it is on this machine, or written as Python's, and may
-    not be imported; None for all other names. Imports nothing."""
-    module = _split(name)[0]
-    if not is_module_name(module) or _is_allowed(module):
-        return None
-    return module if ":" in name or _is_here(module.partition(".")[0]) else None
-
-
-def _is_here(top_level: str) -> bool:
-    try:
-        return find_spec(top_level) is not None
-    except ValueError:  # loaded by a custom loader
-        return True
-
-
 @cache
 def connectors() -> tuple[Plugin, ...]:
     """Returns all installed connectors: sinks, then sources, each sorted by name."""
-    found = _installed(built_in_plugins.CONNECTORS, _CONNECTORS_GROUP, _connector_kind)
+    found = _installed(built_in_plugins.CONNECTORS, "connect.connectors", _connector_kind)
     return tuple(sorted(found, key=lambda p: (p.kind, p.class_name)))
 
 
@@ -189,7 +151,7 @@ def connector(name: str) -> Plugin:
     found = _built_in(name, built_in_plugins.CONNECTORS, _connector_kind)
     found = found or _match(name, connectors()) or _named(name, Connector, _connector_kind)
     if not found:
-        _refuse_unlisted(name)
+        refuse_unlisted(name)
         raise NoSuchClass(
             "Failed to find any class that implements Connector and which name matches"
             f" {name}, available connectors are: {', '.join(map(str, connectors()))}"
@@ -236,7 +198,7 @@ def _one(group: _Group, key: str, name: str) -> Plugin:
     found = _built_in(name, group.built_in, kind) or _match(name, _all(group))
     found = found or _named(name, group.base, kind)
     if len(found) != 1:
-        why = _unlisted_text(name) or f"Class {name} could not be found."
+        why = unlisted_text(name) or f"Class {name} could not be found."
         raise ConfigError.invalid(key, name, why)
     return found[0]
 
@@ -253,8 +215,8 @@ def class_name_of(plugin: object) -> str:
 def task(name: str) -> type[SourceTask] | type[SinkTask]:
     """Returns the class for a task config's `task.class`. Raises `ConnectorError`."""
     path = built_in_plugins.TASKS.get(name, name)
-    _refuse_unlisted(path)
-    if not _is_allowed(_split(path)[0]):
+    refuse_unlisted(path)
+    if not is_allowed(split_name(path)[0]):
         raise ConnectorError(f"Class {name} could not be found")
     try:
         cls = _load(path)
@@ -272,7 +234,7 @@ def task_class_name(cls: type[SourceTask] | type[SinkTask]) -> str:
     path = f"{cls.__module__}:{cls.__qualname__}"
     java = next((java for java, ours in built_in_plugins.TASKS.items() if ours == path), None)
     if java is None:
-        _refuse_unlisted(path)
+        refuse_unlisted(path)
     return java or _path(cls)
 
 
@@ -299,8 +261,8 @@ def _match(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
 def _named(name: str, base: type[Any], kind: _KindOf) -> tuple[Plugin, ...]:
     """Returns the class of a Python name in a module that may be imported; nothing if there is
     none."""
-    module = _split(name)[0]
-    if not _is_allowed(module):
+    module = split_name(name)[0]
+    if not is_allowed(module):
         return ()
     try:
         cls = _load(name)
@@ -352,54 +314,12 @@ def _is_a(found: object, bases: tuple[type[Any], ...]) -> bool:
     return isinstance(found, type) and issubclass(found, bases)
 
 
-def _is_allowed(module: str) -> bool:
-    return is_module_name(module) and (_covers(_allowed, module) or _covers(_registered(), module))
-
-
-def _covers(packages: Iterable[str], module: str) -> bool:
-    return any(module == each or module.startswith(f"{each}.") for each in packages)
-
-
-@cache
-def _registered() -> frozenset[str]:
-    """Returns the packages of entry points: a connector's task may be in another module."""
-    groups = (_CONNECTORS_GROUP, *(group.entry_points for group in _GROUPS))
-    found = (entry for group in groups for entry in entry_points(group=group))
-    return frozenset(map(_package_of, found))
-
-
-def _package_of(entry: EntryPoint) -> str:
-    package, _, module = entry.module.rpartition(".")
-    return package or module
-
-
-def _refuse_unlisted(name: str) -> None:
-    text = _unlisted_text(name)
-    if text:
-        raise UnlistedModule(text)
-
-
-def _unlisted_text(name: str) -> str:
-    module = unlisted_module(name)
-    if module is None:
-        return ""
-    return (
-        f"{name} is in a module that this worker does not list, so it is not imported. To allow it,"
-        f" add {PLUGIN_MODULES}={module} to the worker properties"
-    )
-
-
 def _load(path: str) -> Any:
     """Returns the class at `package.module:Class` or `package.module.Class`."""
-    module, name = _split(path)
+    module, name = split_name(path)
     if not module:
         raise ValueError(f"{path} names no module")
     return getattr(importlib.import_module(module), name)
-
-
-def _split(path: str) -> tuple[str, str]:
-    module, _, name = path.rpartition(":" if ":" in path else ".")
-    return module, name
 
 
 def _path(cls: type[Any]) -> str:

@@ -27,7 +27,7 @@ from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.metrics.page import Observed, page
-from connect_runtime.plugins import allow_modules
+from connect_runtime.plugin_modules import allow_modules
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.password import ensure_password, read_password
 from connect_runtime.rest.plugins import ConnectorPlugins

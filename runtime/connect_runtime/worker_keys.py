@@ -21,7 +21,7 @@ from connect_runtime.api import (
     Range,
 )
 from connect_runtime.client_overrides import ALLOWLIST_KEY, POLICY_KEY, policy_of
-from connect_runtime.plugins import PLUGIN_MODULES, is_module_name
+from connect_runtime.plugin_modules import PLUGIN_MODULES, is_module_name
 from connect_runtime.rest.settings import define_rest_keys
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
 from connect_specs.fields import typo_of

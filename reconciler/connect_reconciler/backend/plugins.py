@@ -19,6 +19,7 @@ from connect_reconciler.backend.rest.shapes import Expected
 from connect_runtime import plugins
 from connect_runtime.api import ConnectorError
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.plugin_modules import allow_modules
 from connect_runtime.rest.plugins import OTHER_KINDS, keys_json, plugins_json
 from connect_runtime.validation.plugin_choice import choose
 from connect_specs.desired import Desired, Project
@@ -274,7 +275,7 @@ class ClusterDefinitions:
 
 def local_definitions(project: Project) -> Definitions:
     """Of installed plugins and of the lock. Classes of modules that connect.yaml lists count."""
-    plugins.allow_modules(project.worker)
+    allow_modules(project.worker)
     here, lock = InstalledDefinitions(), load_lock(project.folder) or PluginSet()
     return ChainedDefinitions((here, lock) if project.uses_runtime else (lock, here))
 

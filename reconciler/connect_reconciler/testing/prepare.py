@@ -17,6 +17,7 @@ from connect_runtime import plugins
 from connect_runtime.api import ConfigError, ConnectorError
 from connect_runtime.config_providers.declared import undeclared
 from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.plugin_modules import allow_modules
 from connect_runtime.plugins import Plugin
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.redaction import Redactor, secrets_in
@@ -71,7 +72,7 @@ def parts_of(config: Mapping[str, str]) -> dict[str, str]:
 @contextmanager
 def prepared(subject: Subject) -> Iterator[Prepared]:
     """The pipeline of a config. Raises Invalid with every plugin that cannot run here."""
-    plugins.allow_modules(subject.worker)
+    allow_modules(subject.worker)
     config, worker, secrets = _resolved(subject)
     redactor = Redactor(secrets)
     problems = tuple(_missing(subject, config, worker))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from connect_runtime import plugins
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.connect_cluster import Check, ConnectCluster
 from connect_runtime.herder.connector_logs import OpenLogs
@@ -17,6 +16,7 @@ from connect_runtime.herder.offset_changes import ConnectorOffsets, Groups
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.worker import Worker, WorkerSettings
 from connect_runtime.kafka.log import connector_logs
+from connect_runtime.plugin_modules import allow_modules
 from connect_runtime.storage.log import Logs
 from connect_runtime.topic_tracking import TopicTracking
 
@@ -46,7 +46,7 @@ class ConnectHerder:
     opened."""
 
     def __init__(self, url: str, settings: WorkerSettings, edges: Edges) -> None:
-        plugins.allow_modules(settings.properties)
+        allow_modules(settings.properties)
         self._settings = settings
         self._sources = SourceOffsets(
             edges.logs,

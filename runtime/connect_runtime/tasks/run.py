@@ -14,6 +14,7 @@ from connect_runtime import plugins
 from connect_runtime.api import SourceTask
 from connect_runtime.config_providers.launches import resolve_launch
 from connect_runtime.metrics.task_metrics import TaskMetrics
+from connect_runtime.plugin_modules import allow_modules
 from connect_runtime.storage.log import Fenced
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.interrupted import Interrupted
@@ -96,7 +97,7 @@ def _run_newest(
     metrics: TaskMetrics,
 ) -> Ended:
     try:
-        plugins.allow_modules(launch.worker)
+        allow_modules(launch.worker)
         task = plugins.task(launch.config["task.class"])()
         reporter.version = task.version()
         if isinstance(task, SourceTask):

@@ -26,6 +26,7 @@ from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.calls import within
 from connect_runtime.herder.errors import Refusal, RequestError
 from connect_runtime.kafka.client_checks import override_errors
+from connect_runtime.plugin_modules import UnlistedModule
 from connect_runtime.plugins import Plugin
 from connect_runtime.tasks.launch import exactly_once
 from connect_runtime.validation import rules
@@ -200,7 +201,7 @@ def connector_plugin(config: Config) -> Plugin:
         return plugins.connector(name)
     except plugins.NoSuchClass as error:
         raise RequestError(400, str(error), Refusal.NO_SUCH_CLASS) from error
-    except plugins.UnlistedModule as error:
+    except UnlistedModule as error:
         raise RequestError(400, str(error), Refusal.UNLISTED_MODULE) from error
     except ConnectorError as error:
         raise RequestError(400, str(error)) from error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime import plugins
+from connect_runtime import plugin_modules, plugins
 from connect_runtime.api import ConfigError, ConnectorError
 from connect_runtime.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask
 
@@ -33,7 +33,7 @@ def test_names_of_a_built_in(name: str) -> None:
 @pytest.fixture
 def acme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A package on the path whose modules leave a file `<module>.ran` when they are imported."""
-    monkeypatch.setattr(plugins, "_allowed", plugins._allowed)
+    monkeypatch.setattr(plugin_modules, "_allowed", plugin_modules._allowed)
     monkeypatch.syspath_prepend(tmp_path)
     package = tmp_path / tmp_path.name.replace("-", "_")
     package.mkdir()
@@ -59,7 +59,7 @@ def acme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_a_class_of_a_listed_module_goes_by_its_own_name(acme: Path) -> None:
-    plugins.allow_modules({"plugin.modules": f" {acme.name}.lines ,x"})
+    plugin_modules.allow_modules({"plugin.modules": f" {acme.name}.lines ,x"})
     assert plugins.connector(f"{acme.name}.lines:Lines").class_name == f"{acme.name}.lines.Lines"
     assert plugins.converter("key.converter", f"{acme.name}.lines.Text").kind == "converter"
     name = plugins.task_class_name(plugins._load(f"{acme.name}.lines:Task"))
@@ -69,7 +69,7 @@ def test_a_class_of_a_listed_module_goes_by_its_own_name(acme: Path) -> None:
 
 
 def test_a_listed_package_covers_its_modules(acme: Path) -> None:
-    plugins.allow_modules({"plugin.modules": acme.name})
+    plugin_modules.allow_modules({"plugin.modules": acme.name})
     for name in (f"{acme.name}.Lines", f"{acme.name}.other.Lines"):
         assert plugins.connector(name).class_name == name
     with pytest.raises(ConnectorError, match="Failed to find any class"):
@@ -103,7 +103,7 @@ def test_the_interpreters_own_modules_are_not_imported(name: str) -> None:
 
 
 def test_nothing_is_called_of_a_class_that_is_no_plugin(acme: Path) -> None:
-    plugins.allow_modules({"plugin.modules": acme.name})
+    plugin_modules.allow_modules({"plugin.modules": acme.name})
     for asked in (plugins.connector, plugins.task, lambda it: plugins.converter("k", it)):
         with pytest.raises(ConnectorError):
             asked(f"{acme.name}.lines:Trap")

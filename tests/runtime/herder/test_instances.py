@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from connect_runtime import plugins
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.events import Event, InstanceFailed, InstanceStarted
 from connect_runtime.herder.instances import Instances
+from connect_runtime.plugin_modules import PLUGIN_MODULES, allow_modules
 from support.connectors import ObedientSource
 from support.memory_cluster import MemoryCluster
 from support.wait import wait_until
@@ -55,7 +55,7 @@ def answer(events: queue.Queue[Event]) -> Any:
 
 
 def test_a_later_answer_is_never_overtaken_by_an_earlier_one(events: queue.Queue[Event]) -> None:
-    plugins.allow_modules({plugins.PLUGIN_MODULES: __name__})
+    allow_modules({PLUGIN_MODULES: __name__})
     sources = MemoryCluster().leader().connect._sources
     instances = Instances(events.put, sources, ConfigProviders({}))
     instances.start("c", 1, CONFIG)

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from connect_runtime import plugins
+from connect_runtime.plugin_modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.storage.assignments_topic import assignment_record
 from connect_runtime.storage.snapshots import Assignment, TaskId
 from connect_runtime.tasks.launch import Outcome, TaskLaunch
@@ -160,7 +160,7 @@ def install(monkeypatch: pytest.MonkeyPatch, unique: str) -> Callable[[type[Any]
     def make(cls: type[Any]) -> str:
         module = unique.replace("-", "_")
         monkeypatch.setitem(sys.modules, module, SimpleNamespace(Task=cls))  # type: ignore[arg-type]
-        plugins.allow_modules({plugins.PLUGIN_MODULES: module})
+        allow_modules({PLUGIN_MODULES: module})
         return f"{module}:Task"
 
     return make

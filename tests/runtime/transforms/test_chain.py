@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime import plugins
+from connect_runtime import plugin_modules, plugins
 from connect_runtime.api import (
     ConfigDef,
     ConfigError,
@@ -71,12 +71,12 @@ class Starts(Configured, Predicate):
 
 @pytest.fixture(autouse=True)
 def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(plugins, "_allowed", plugins._allowed)
+    monkeypatch.setattr(plugin_modules, "_allowed", plugin_modules._allowed)
     for cls in (Append, Drop, Fail, Starts):
         monkeypatch.setattr(cls, "closed", 0)
     found = SimpleNamespace(Append=Append, Drop=Drop, Fail=Fail, Starts=Starts)
     monkeypatch.setitem(sys.modules, "acme_chain", found)  # type: ignore[arg-type]
-    plugins.allow_modules({plugins.PLUGIN_MODULES: "acme_chain"})
+    plugin_modules.allow_modules({plugin_modules.PLUGIN_MODULES: "acme_chain"})
     yield
     plugins._one.cache_clear()
 

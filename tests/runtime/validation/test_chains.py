@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from connect_runtime import plugins
 from connect_runtime.api import (
     ConfigDef,
     ConfigError,
@@ -22,6 +21,7 @@ from connect_runtime.api import (
     Predicate,
     Transformation,
 )
+from connect_runtime.plugin_modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
 from connect_runtime.validation.validate import validate
 from connect_runtime.worker_config import WorkerConfig, from_properties
@@ -91,7 +91,7 @@ class Never(Predicate):
 def module_of_a_user() -> Iterator[None]:
     name = "chains_of_a_user"
     sys.modules[name] = SimpleNamespace(Own=Own, Never=Never)  # type: ignore[assignment]
-    plugins.allow_modules({plugins.PLUGIN_MODULES: name})
+    allow_modules({PLUGIN_MODULES: name})
     yield
     del sys.modules[name]
 

@@ -220,7 +220,7 @@ def standalone(
 
     ensure_runtime_installed()
     from connect_reconciler.cli.running.foreground import run_until_stopped
-    from connect_runtime.plugins import allow_modules
+    from connect_runtime.plugin_modules import allow_modules
     from connect_runtime.standalone.connectors import check_connectors
     from connect_runtime.worker_config import from_properties
     from connect_specs.connector_files import read_connector_files
