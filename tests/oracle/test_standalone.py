@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import httpx
 import pytest
 
 from connect_runtime.kafka.ports import LOOPBACK, free_port
-from connect_runtime.storage.serialized_map import decode
+from connect_runtime.storage.offset_file import OffsetFile
+from connect_runtime.storage.serialized_map import NotAMap, decode
 from support.broker import BrokerAddress, create_topic, read_to_end
 from support.oracle import Oracle
 from support.rig import Rig
@@ -23,6 +24,7 @@ from support.wait import wait_until
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
+STOPPED = {"initial_state": "stopped"}
 # Spark starts meanwhile
 _START_S = 120
 _WORKER = """\
@@ -39,7 +41,7 @@ plugin.discovery=service_load
 
 @dataclass(frozen=True, slots=True)
 class Standalone:
-    """One worker.properties and one connector file, for either worker, one at a time."""
+    """One worker.properties and two connector files, for either worker, one at a time."""
 
     rig: Rig
     kafka: str
@@ -51,19 +53,31 @@ class Standalone:
         return self.rig.folder
 
     @property
-    def files(self) -> tuple[Path, Path]:
-        return self.folder / "worker.properties", self.folder / "source"
+    def worker_file(self) -> Path:
+        return self.folder / "worker.properties"
+
+    @property
+    def connector_files(self) -> tuple[Path, Path]:
+        """Their names say something else than their content."""
+        return self.folder / "source.properties", self.folder / "stopped.json"
 
     def write_files(self) -> None:
-        worker, source = self.files
-        worker.write_text(_WORKER.format(kafka=self.kafka, folder=self.folder, url=self.url))
-        config = {
+        text = _WORKER.format(kafka=self.kafka, folder=self.folder, url=self.url)
+        self.worker_file.write_text(text)
+        source, stopped = self.connector_files
+        flat = {"name": "source", **self.config}
+        source.write_text(json.dumps(flat))
+        request = {"name": "stopped", "config": self.config} | STOPPED
+        stopped.write_text(json.dumps(request))
+
+    @property
+    def config(self) -> dict[str, str]:
+        return {
             "connector.class": "FileStreamSource",
             "tasks.max": "1",
             "file": str(self.folder / "lines.txt"),
             "topic": self.topic,
         }
-        source.write_text(json.dumps({"name": "source", "config": config}))
 
     def add(self, *lines: str) -> None:
         with (self.folder / "lines.txt").open("a") as file:
@@ -85,13 +99,19 @@ class Standalone:
 
     def position(self) -> int | None:
         file = self.folder / "connect.offsets"
-        # Apache's worker writes into the file itself
-        if not file.exists() or not file.read_bytes().endswith(b"x"):
+        if not file.exists():
             return None
-        for value in decode(file.read_bytes()).values():
-            position: int = json.loads(value or b"{}").get("position")
-            return position
-        return None
+        # Apache's worker writes into the file itself, so it may not be whole
+        try:
+            values = decode(file.read_bytes()).values()
+        except NotAMap:
+            return None
+        return next((json.loads(value or b"{}").get("position") for value in values), None)
+
+    def assert_stopped(self) -> None:
+        """The second connector, whose file says so."""
+        found = self.rest("GET", "/connectors/stopped/status").json()
+        assert (found["connector"]["state"], found["tasks"]) == ("STOPPED", [])
 
     def rest(self, method: str, path: str, body: Any = None) -> httpx.Response:
         return httpx.request(method, f"{self.url}{path}", json=body, timeout=30)
@@ -108,12 +128,16 @@ def standalone(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[S
     assert rig.end() == []
 
 
+def start(standalone: Standalone, log: BinaryIO) -> subprocess.Popen[bytes]:
+    names = (each.name for each in (standalone.worker_file, *standalone.connector_files))
+    return standalone.rig.start_logging(log, "standalone", *names)
+
+
 @contextmanager
 def ours(standalone: Standalone) -> Iterator[subprocess.Popen[bytes]]:
-    """`connect standalone` with both files, until a SIGTERM ends it in order."""
-    worker, source = standalone.files
+    """`connect standalone` with these files, until a SIGTERM ends it in order."""
     with (standalone.folder / "ours.log").open("ab") as log:
-        started = standalone.rig.start_logging(log, "standalone", worker.name, source.name)
+        started = start(standalone, log)
     try:
         yield started
     finally:
@@ -125,8 +149,8 @@ def ours(standalone: Standalone) -> Iterator[subprocess.Popen[bytes]]:
 @contextmanager
 def theirs(standalone: Standalone) -> Iterator[None]:
     """The same with Apache's worker."""
-    worker, source = standalone.files
-    started = Oracle.standalone(worker, [source], standalone.url)
+    files = standalone.connector_files
+    started = Oracle.standalone(standalone.worker_file, files, standalone.url)
     try:
         yield
     finally:
@@ -135,7 +159,7 @@ def theirs(standalone: Standalone) -> Iterator[None]:
 
 def assert_refused(standalone: Standalone, first: subprocess.Popen[bytes]) -> None:
     """A second worker on the same file ends at once, and names the first."""
-    text = standalone.files[0].read_text().replace(standalone.url, f"http://{LOOPBACK}:0")
+    text = standalone.worker_file.read_text().replace(standalone.url, f"http://{LOOPBACK}:0")
     (standalone.folder / "second.properties").write_text(text)
     done = standalone.rig("standalone", "second.properties", expect=1)
     assert "error[offsets.file-in-use]" in done.stderr
@@ -148,10 +172,12 @@ def test_apaches_worker_continues_from_our_file(standalone: Standalone) -> None:
         standalone.wait_for("a", "b")
         offsets = standalone.rest("GET", "/connectors/source/offsets").json()
         assert standalone.rest("GET", "/health").json()["status"] == "healthy"
+        standalone.assert_stopped()
         assert_refused(standalone, first)
     with theirs(standalone):
         # both read the same from it, and the file's lines are not sent again
         assert standalone.rest("GET", "/connectors/source/offsets").json() == offsets
+        standalone.assert_stopped()
         standalone.add("c")
         standalone.wait_for("a", "b", "c")
 
@@ -177,16 +203,26 @@ def test_we_continue_from_the_file_of_apaches_worker(standalone: Standalone) -> 
             what="the offsets to be altered",
         )
     standalone.add("d")
+    # what KIP-980 says of properties, in a file that is named like JSON
+    source, stopped = standalone.connector_files
+    lines = (f"{key}={value}\n" for key, value in {"name": "source", **standalone.config}.items())
+    stopped.write_text("".join(lines))
+    source.write_text(json.dumps({"name": "other", "config": standalone.config} | STOPPED))
     with theirs(standalone):
         standalone.wait_for("a", "b", "c", "b", "c", "d")
+        assert standalone.rest("PUT", f"{path}/stop").status_code == 204
+        assert standalone.rest("DELETE", f"{path}/offsets").status_code == 200
+    # Apache's worker keeps null for offsets that were reset
+    file = OffsetFile.open(standalone.folder / "connect.offsets")
+    assert list(file.entries.values()) == [None]
+    file.close()
 
 
 @pytest.mark.long
 def test_a_killed_worker_sends_again_and_loses_nothing(standalone: Standalone) -> None:
-    worker, source = standalone.files
     standalone.add("a", "b")
     with (standalone.folder / "killed.log").open("ab") as log:
-        killed = standalone.rig.start_logging(log, "standalone", worker.name, source.name)
+        killed = start(standalone, log)
     try:
         standalone.wait_for("a", "b")
     finally:

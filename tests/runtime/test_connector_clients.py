@@ -166,6 +166,15 @@ def test_where_a_sources_offsets_are(given: dict[str, str], expected: OffsetsPla
     assert clients(**given).place == expected
 
 
+@pytest.mark.parametrize("key", ["offsets.storage.topic", "producer.override.bootstrap.servers"])
+def test_a_standalone_workers_offsets_are_in_its_file(key: str) -> None:
+    found = ConnectorClients("group", "offsets", WORKER, "c", {key: "x:1"}, "source", in_file=True)
+    assert found.place == OffsetsPlace("offsets", None, elsewhere=False)
+    assert (found.own_login, found.leader_writes_offsets) == (False, True)
+    # records still go where the connector says
+    assert found.elsewhere == key.startswith("producer")
+
+
 @pytest.mark.parametrize(
     ("given", "own_login", "leader_writes"),
     [
