@@ -78,7 +78,7 @@ lock: ## resolve the dependencies again into requirements/*.lock
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install -q uv==$(UV_VERSION)
 	build/lock/bin/uv pip compile -q $(LOCK_FLAGS) -o requirements/build.lock requirements/build.in
-	build/lock/bin/uv pip compile -q $(LOCK_FLAGS) --extra runtime --extra dev -o requirements/dev.lock pyproject.toml
+	build/lock/bin/uv pip compile -q $(LOCK_FLAGS) --extra runtime --extra otel --extra dev -o requirements/dev.lock pyproject.toml
 	build/lock/bin/uv pip compile -q $(LOCK_FLAGS) -c requirements/dev.lock -o requirements/cli.lock pyproject.toml
 
 clean: ## remove .venv, caches and build results

@@ -24,6 +24,7 @@ from connect_reconciler.plan.scope import Scope
 from connect_reconciler.workflow.planning import judged
 from connect_reconciler.workflow.replanning import Moved, Replan, left_of
 from connect_reconciler.workflow.rollback import find_rollback
+from connect_reconciler.workflow.tracing import traced
 from connect_reconciler.workflow.user import Choices, Stop, User
 from connect_runtime.kafka.rights import check_rights
 from connect_specs.desired import Desired
@@ -134,13 +135,17 @@ class ApplyRun:
                     topics, groups = rights_to_move(plan, desired, live, backend.project)
                     check_rights(backend.kafka, topics=topics, groups=groups)
             user.may_change()
-            return apply_plan(
-                plan,
-                desired,
-                backend.project,
-                edges,
-                observe=lambda: now or backend.observe(desired),
-            )
+
+            def apply(edges: Edges) -> ApplyReport:
+                return apply_plan(
+                    plan,
+                    desired,
+                    backend.project,
+                    edges,
+                    observe=lambda: now or backend.observe(desired),
+                )
+
+            return traced(plan, edges, apply, user.say)
 
     @contextmanager
     def _edges_once_free(self, desired: Desired, stop: Stop) -> Iterator[Edges]:

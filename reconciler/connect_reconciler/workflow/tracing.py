@@ -1,0 +1,161 @@
+"""Traces an apply for OpenTelemetry: a span for the apply, and one for each action in it.
+
+Optional: nothing of OpenTelemetry is imported unless its environment variables name an endpoint.
+Its standard variables do the rest, and TRACEPARENT makes the apply part of a trace of the caller's.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from connect_reconciler.apply.report import (
+    ApplyReport,
+    Began,
+    ConnectorDone,
+    Event,
+    Finished,
+    Outcome,
+    Progress,
+    Started,
+)
+from connect_reconciler.model.actions import Action, subject
+
+if TYPE_CHECKING:
+    from connect_reconciler.apply.edges import Edges
+    from connect_reconciler.model.plan import Plan
+
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_BAD: Final = (Outcome.FAILED, Outcome.UNKNOWN)
+_EXPORT_S: Final = 5
+_MISSING: Final = (
+    "warning: the apply is not traced, because OpenTelemetry is not installed: "
+    "pip install 'connect-reconciler[otel]'"
+)
+
+
+class ApplyTrace:
+    """One apply. `tracer` and `parent` (a context, or None) are OpenTelemetry's."""
+
+    def __init__(self, tracer: Any, plan: Plan, parent: Any = None) -> None:
+        self._tracer = tracer
+        attributes = {"connect.project": plan.project, "connect.actions": len(plan.actions)}
+        self._span = tracer.start_span("connect apply", parent, attributes=attributes)
+        self._context = _within(self._span)
+        self._lock = threading.Lock()
+        self._running: dict[int, Any] = {}
+
+    def follow(self, progress: Progress) -> Progress:
+        """Returns a progress that also makes spans."""
+
+        def both(event: Event) -> None:
+            self._see(event)
+            progress(event)
+
+        return both
+
+    def end(self, report: ApplyReport | None) -> None:
+        """Ends all spans; without a report, the apply did not begin or was killed."""
+        for span in self._running.values():
+            span.end()
+        if report is None or not report.ok or report.exit_code:
+            _fail(self._span, "" if report is None else f"exit code {report.exit_code.value}")
+        self._span.end()
+
+    def _see(self, event: Event) -> None:
+        with self._lock:
+            match event:
+                case Began(apply_id=apply_id):
+                    self._span.set_attribute("connect.apply_id", apply_id)
+                case Started(number=number, action=action):
+                    self._running[number] = self._action(action)
+                case Finished(number=number, result=result):
+                    span = self._running.pop(number, None)
+                    if span is None and result.outcome is not Outcome.SKIPPED:
+                        span = self._action(result.action)
+                    if span is not None:
+                        span.set_attribute("connect.outcome", result.outcome.value)
+                        if result.outcome in _BAD:
+                            _fail(span, result.detail)
+                        span.end()
+                case ConnectorDone(report=report):
+                    found = {"connect.connector": report.name, "connect.health": report.health}
+                    self._span.add_event("connector", found)
+                case _:
+                    pass
+
+    def _action(self, action: Action) -> Any:
+        kind = type(action).__name__
+        attributes = {"connect.connector": subject(action), "connect.action": kind}
+        return self._tracer.start_span(
+            f"connect action {kind}", self._context, attributes=attributes
+        )
+
+
+def _within(span: Any) -> Any:
+    from opentelemetry.trace import set_span_in_context
+
+    return set_span_in_context(span)
+
+
+def _fail(span: Any, why: str) -> None:
+    from opentelemetry.trace import Status, StatusCode
+
+    span.set_status(Status(StatusCode.ERROR, why))
+
+
+def wanted(variables: Mapping[str, str]) -> bool:
+    """Whether OpenTelemetry's variables ask for traces."""
+    disabled = variables.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    return not disabled and any(variables.get(name) for name in _ENDPOINTS)
+
+
+def traced(
+    plan: Plan,
+    edges: Edges,
+    apply: Callable[[Edges], ApplyReport],
+    say: Callable[[str], None],
+) -> ApplyReport:
+    """Runs `apply`, and sends its trace if one is wanted. `say` gets a warning where OpenTelemetry
+    is not installed. An endpoint that does not answer costs seconds, and never the apply."""
+    if not wanted(os.environ):
+        return apply(edges)
+    try:
+        provider = _provider()
+    except ImportError:
+        say(_MISSING)
+        return apply(edges)
+    trace = ApplyTrace(provider.get_tracer("connect"), plan, _caller(os.environ))
+    settings = replace(edges.settings, progress=trace.follow(edges.settings.progress))
+    report = None
+    try:
+        report = apply(replace(edges, settings=settings))
+        return report
+    finally:
+        trace.end(report)
+        provider.force_flush(_EXPORT_S * 1000)
+        provider.shutdown()
+
+
+def _provider() -> Any:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES go over it
+    named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "connect"}
+    provider = TracerProvider(resource=Resource.create(named))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=_EXPORT_S)))
+    return provider
+
+
+def _caller(variables: Mapping[str, str]) -> Any:
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    names = {"traceparent": "TRACEPARENT", "tracestate": "TRACESTATE"}
+    carrier = {name: variables[key] for name, key in names.items() if variables.get(key)}
+    return TraceContextTextMapPropagator().extract(carrier)
