@@ -26,6 +26,7 @@ from connect_runtime.joining import Leader, ensure_topics, find_cluster, find_ka
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.log_format import process_is_about
 from connect_runtime.metrics.page import Observed, page
 from connect_runtime.plugin_modules import allow_modules
 from connect_runtime.rest.app import create_app
@@ -101,6 +102,7 @@ class Runtime:
         bound = Bound.at(config.listener.host, config.listener.port)
         closing.callback(bound.close)
         self._url = config.url(bound.port)
+        process_is_about(worker=urlsplit(self._url).netloc)
         rest = RestServer(self._app(), bound)
         rest.start()
         closing.callback(rest.stop)
@@ -187,7 +189,7 @@ class Runtime:
         """Refuses an invalid config; logs what a valid one refers to and cannot get."""
         check(given, self._config, self._providers)
         for what in unresolved_references(given, self._config.properties):
-            _log.warning("Connector %s: %s", name, what)
+            _log.warning("Connector %s: %s", name, what, extra={"connector": name})
 
     def _app(self) -> ASGIApp:
         return create_app(

@@ -89,7 +89,8 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     broker = find_broker(project.folder / ".connect" / "broker")
     assert broker is not None
     os.kill(running["pid"], signal.SIGKILL)
-    again = project("up", "--detach", "--json")
+    text = (project.folder / ".connect" / "runtime.log").stat().st_size
+    again = project("up", "--detach", "--json", "--log-format", "json")
     assert again.returncode == 0, again.stderr
     assert find_broker(project.folder / ".connect" / "broker") == broker
     _wait_until_it_runs(project)
@@ -104,6 +105,10 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     assert project("down").stdout == "nothing is running here\n"
     log = (project.folder / ".connect" / "runtime.log").read_text()
     assert "copy: RUNNING" in log
+    lines = [json.loads(line) for line in log[text:].splitlines()]
+    states = [each["message"] for each in lines if each.get("connector") == "copy"]
+    assert "copy: RUNNING, tasks 1/1 running" in states
+    assert json.loads(project("logs", "copy").stdout.splitlines()[-1])["connector"] == "copy"
     assert log.rindex("stopping: tasks") < log.rindex("stopping Kafka")
     assert "Traceback" not in log
 

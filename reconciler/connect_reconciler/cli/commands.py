@@ -45,6 +45,7 @@ VERBS: Mapping[str, Verb] = {
     "up": Verb("runtime", "Run this project's connectors and, if embedded, its Kafka."),
     "password": Verb("runtime", "Show where the REST API's password is kept, or replace it."),
     "down": Verb("runtime", "Stop what `connect up` started."),
+    "logs": Verb("logs", "Print what the runtime and its tasks log about a connector."),
     "distributed": Verb("runtime", "Run connectors from an Apache worker.properties file."),
     "standalone": Verb(
         "runtime", "Run connectors alone, with offsets in a file, as Apache's does."

@@ -22,6 +22,7 @@ from connect_specs.printable import lines_of, one_line
 
 T = TypeVar("T")
 
+_log = logging.getLogger("connect.progress")
 _ESCAPED = "connect-escaped"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _EXPLANATION = re.compile(rf" *(?:{_COLOUR.pattern})*(?:→ |why: |hint: )")
@@ -46,9 +47,28 @@ def escape_unencodable() -> None:
 
 def progress(text: str) -> None:
     """Shows progress to the user, never the result. A closed stderr is not an error."""
+    if _log.isEnabledFor(logging.INFO):
+        _log.info("%s", text)
+        return
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{lines_of(text)}\n")
         sys.stderr.flush()
+
+
+def show_progress_as_json() -> None:
+    """Makes each line of progress an event, for a log whose lines are all JSON."""
+    from connect_runtime.log_format import JsonLines
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    _log.handlers[:] = [handler]
+    _log.setLevel(logging.INFO)
+    _log.propagate = False
+
+
+def progress_of(connector: str, text: str) -> None:
+    """Shows what happened to a connector, after `show_progress_as_json`."""
+    _log.info("%s", text, extra={"connector": connector})
 
 
 def show_waits() -> None:

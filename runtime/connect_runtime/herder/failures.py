@@ -53,7 +53,7 @@ class Failures:
         trace = storable_trace(self._redactor(state.config if state else {}).redact(trace))
         if self._logged.get(name) != trace:
             self._logged[name] = trace
-            _log.error("Connector %s fails: %s", name, trace)
+            _log.error("Connector %s fails: %s", name, trace, extra={"connector": name})
         known = self.all.get(name)
         if known is not None and known.is_about(state) and now < known.retry_at:
             # only its status could still be written

@@ -201,7 +201,8 @@ class Instances:
         except BaseException as error:
             # A stopped connector is STOPPED even if its stop method throws (KIP-875).
             trace = trace_text(error, self._providers.redactor(live.config))
-            _log.error("Connector %s threw while it was stopped: %s", name, trace)
+            text = "Connector %s threw while it was stopped: %s"
+            _log.error(text, name, trace, extra={"connector": name})
 
 
 class _Context:

@@ -288,7 +288,8 @@ class ConnectorOffsets:
             try:
                 self._herder.run_on_thread(lambda: self._write(change, fenced, writes.copies))
             except (RequestError, ConnectError) as error:
-                _log.warning("The offsets of %s are not copied: %s", change.name, error)
+                text = "The offsets of %s are not copied: %s"
+                _log.warning(text, change.name, error, extra={"connector": change.name})
 
     def _change_sink(
         self, change: Change, clients: ConnectorClients, resolved: Resolved, plugin: Plugin
@@ -346,7 +347,8 @@ class ConnectorOffsets:
             raise RequestError(500, text) from None
         except Exception as error:
             trace = trace_text(error, self._providers.redactor(resolved))
-            _log.error("The alter_offsets method of connector %s threw: %s", change.name, trace)
+            text = "The alter_offsets method of connector %s threw: %s"
+            _log.error(text, change.name, trace, extra={"connector": change.name})
             text = f"Failed to modify offsets for {kind} connector {change.name}"
             raise RequestError(500, text) from None
 

@@ -262,7 +262,9 @@ class Worker:
         for (task, attempt), deadline in list(self._former.items()):
             if now >= deadline and self._launcher is not None:
                 del self._former[task, attempt]
-                _log.warning("Attempt %d of task %s was superseded and is killed", attempt, task)
+                text = "Attempt %d of task %s was superseded and is killed"
+                about = {"connector": task.connector, "task": task.task}
+                _log.warning(text, attempt, task, extra=about)
                 self._launcher.kill(task, attempt)
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from pyspark.daemon import manager
 
 from connect_runtime import plugins
 from connect_runtime.kafka.outages import log_outages
+from connect_runtime.log_format import log_to
 from connect_runtime.spark import sealing
 
 _MODULES = (
@@ -30,9 +31,7 @@ _MODULES = (
 
 def main() -> None:
     """Imports, then serves forks until Spark closes stdin."""
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
-    )
+    log_to(None, logging.INFO)
     for module in _MODULES:
         importlib.import_module(module)
     plugins.load_built_in()

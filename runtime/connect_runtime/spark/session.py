@@ -17,11 +17,13 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
 
+from connect_runtime import log_format
 from connect_runtime.class_archives import ClassArchive
+from connect_runtime.log_format import LogFormat
 from connect_runtime.private_files import make_private_folder
 from connect_runtime.spark import sealing
 from connect_runtime.spark.jvm import Jvm, jars_folder
@@ -45,10 +47,18 @@ appender.err.type=Console
 appender.err.name=err
 appender.err.target=SYSTEM_ERR
 appender.err.layout.type=PatternLayout
-appender.err.layout.pattern=%d %p %c{1}: %m%n
+appender.err.layout.pattern=@PATTERN@
+appender.err.layout.alwaysWriteExceptions=false
 logger.native.name=org.apache.hadoop.util.NativeCodeLoader
 logger.native.level=error
 """
+_PATTERNS: Final = {
+    LogFormat.TEXT: "%d %p %m (%c{1})%n%xEx",
+    LogFormat.JSON: (
+        """{"time":"%d{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}{UTC}","level":"%p","logger":"%c","""
+        """"message":"%enc{%m}{JSON}"%notEmpty{,"exception":"%enc{%xEx}{JSON}"}}%n"""
+    ),
+}
 
 
 class SparkSession:
@@ -179,7 +189,9 @@ class _Folder:
             os.close(guard)
         for name in ("local", "leases"):
             make_private_folder(self.path / name)
-        (self.path / "log4j2.properties").write_text(_LOG4J)
+        (self.path / "log4j2.properties").write_text(
+            _LOG4J.replace("@PATTERN@", _PATTERNS[log_format.chosen()])
+        )
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
@@ -232,6 +244,7 @@ def _settings(master: str, folder: Path, given: Mapping[str, str]) -> dict[str, 
         "spark.executor.heartbeatInterval": "60s",
         "spark.network.timeout": "300s",
         "spark.executorEnv.PYTHONSAFEPATH": "1",
+        f"{_EXECUTOR_ENV}{log_format.VARIABLE}": log_format.chosen().value,
         "spark.local.dir": str(folder / "local"),
         "spark.python.daemon.module": "connect_runtime.spark.daemon",
         "spark.python.task.killTimeout": _KILL_TIMEOUT,

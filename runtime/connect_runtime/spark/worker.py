@@ -24,6 +24,7 @@ from typing import TypeAlias
 
 from pyspark import TaskContext
 
+from connect_runtime.log_format import process_is_about
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.spark.lease import hold
 from connect_runtime.spark.messages import (
@@ -161,6 +162,8 @@ def _answer(envelope: Envelope, body: Body | None) -> Outcome:
 def _run(launch: TaskLaunch, body: Body | None, lease: str | None) -> Outcome:
     # the daemon forks with garbage collection off
     gc.enable()
+    task = launch.id
+    process_is_about(connector=task.connector, task=task.task, worker=launch.worker_id)
     metrics = TaskMetrics()
     file = _reading_file(lease, metrics)
     watch = OrphanWatch(file.publish if file else lambda: None)

@@ -10,19 +10,20 @@ import contextlib
 import json
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from connect_reconciler.backend.observe.plugin_facts import without_secrets
 from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.cli.connector_table import Row, changes, row_of
-from connect_reconciler.cli.output import progress, result
+from connect_reconciler.cli.output import progress, progress_of, result
 from connect_reconciler.cli.project_files import broker_folder
 from connect_reconciler.cli.running.log_file import log_to, rotate_when_large
 from connect_reconciler.cli.running.process import LOG
 from connect_reconciler.cli.signals import StopRequest, at_once, may_change, stop_requested
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
+from connect_runtime.log_format import LogFormat, chosen
 from connect_runtime.private_files import make_private_folder
 from connect_runtime.server import Runtime
 from connect_specs.diagnostics import ConnectError
@@ -107,9 +108,18 @@ def _print_changes(stop: StopRequest, look: Callable[[], dict[str, Row]], *, as_
     before: dict[str, Row] = {}
     while not stop.wait(_CHECK_EVERY_S):
         after = look()
-        for line in changes(before, after):
-            result(json.dumps({"event": line}) if as_json else line)
+        if chosen() is LogFormat.JSON and not as_json:
+            for name in sorted(before.keys() | after.keys()):
+                for line in changes(_only(name, before), _only(name, after)):
+                    progress_of(name, line)
+        else:
+            for line in changes(before, after):
+                result(json.dumps({"event": line}) if as_json else line)
         before = after
+
+
+def _only(name: str, rows: Mapping[str, Row]) -> Mapping[str, Row]:
+    return {name: rows[name]} if name in rows else {}
 
 
 @contextlib.contextmanager

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FORMAT: Final = "%(asctime)s %(levelname)s %(message)s (%(name)s)"
 _MAX_BYTES: Final = 10 * 1024 * 1024
 _KEPT: Final = 3
 _CHECK_EVERY_S: Final = 5.0
@@ -32,12 +31,13 @@ _NUMBER: Final = re.compile(r"\d+")
 
 def log_to(file: Path | None) -> None:
     """Sends this process's warnings to the file, or to stderr; call it once."""
+    from connect_runtime import log_format
     from connect_runtime.kafka.outages import log_outages
 
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch(mode=0o600)
-    logging.basicConfig(level=logging.WARNING, format=_FORMAT, filename=file)
+    log_format.log_to(file, logging.WARNING)
     for handler in logging.getLogger().handlers:
         handler.addFilter(Repeats())
     log_outages()

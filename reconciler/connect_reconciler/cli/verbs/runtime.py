@@ -6,6 +6,7 @@ tasks, Spark, broker. What it leaves behind is ended after it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connect_reconciler.cli.options import AsJson
-from connect_reconciler.cli.output import progress, result, result_json
+from connect_reconciler.cli.output import progress, result, result_json, show_progress_as_json
 from connect_reconciler.cli.session import invocation
 from connect_reconciler.cli.signals import may_change
+from connect_runtime import log_format
+from connect_runtime.log_format import LogFormat
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
@@ -40,6 +43,14 @@ Master = Annotated[
 Detach = Annotated[
     bool, typer.Option("--detach", help="Run in the background; return once it is healthy.")
 ]
+LogLines = Annotated[
+    LogFormat | None,
+    typer.Option(
+        "--log-format",
+        help="How log lines are written: text, or json with one event a line "
+        f"(or set {log_format.VARIABLE}).",
+    ),
+]
 Rotate = Annotated[
     bool, typer.Option("--rotate", help="Replace the password; a running runtime uses it at once.")
 ]
@@ -50,6 +61,7 @@ def up(
     detach: Detach = False,
     slots: Slots = None,
     master: Master = None,
+    log_lines: LogLines = None,
     as_json: AsJson = False,
 ) -> None:
     """Run this project's connectors: the runtime, and Kafka where connect.yaml says embedded.
@@ -59,6 +71,7 @@ def up(
     """
     from connect_reconciler.cli.running.process import ensure_runtime_installed
 
+    _use_log_format(log_lines)
     project = invocation(context).project()
     _refuse_rest_target(project)
     _check_one_master(slots, master)
@@ -71,6 +84,14 @@ def up(
         _say_who_can_reach(rest)
     else:
         _run_here(project, slots, master, as_json=as_json)
+
+
+def _use_log_format(chosen: LogFormat | None) -> None:
+    """For this process and all that it starts."""
+    if chosen is not None:
+        os.environ[log_format.VARIABLE] = chosen.value
+    if log_format.chosen() is LogFormat.JSON:
+        show_progress_as_json()
 
 
 def _check_one_master(slots: int | None, master: str | None) -> None:
@@ -176,6 +197,7 @@ def distributed(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A worker.properties file.")],
     slots: Slots = None,
     master: Master = None,
+    log_lines: LogLines = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the runtime from Apache's worker.properties, against the Kafka that the file names.
@@ -184,6 +206,7 @@ def distributed(
     """
     from connect_reconciler.cli.running.process import ensure_runtime_installed
 
+    _use_log_format(log_lines)
     ensure_runtime_installed()
     from connect_reconciler.cli.running.foreground import run_until_stopped
     from connect_runtime.worker_config import from_properties
@@ -209,6 +232,7 @@ def standalone(
         ),
     ] = None,
     slots: Slots = None,
+    log_lines: LogLines = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the runtime alone: offsets in a file, connectors and statuses in memory.
@@ -218,6 +242,7 @@ def standalone(
     """
     from connect_reconciler.cli.running.process import ensure_runtime_installed
 
+    _use_log_format(log_lines)
     ensure_runtime_installed()
     from connect_reconciler.cli.running.foreground import run_until_stopped
     from connect_runtime.plugin_modules import allow_modules

@@ -1,0 +1,78 @@
+"""`connect logs`: what the runtime of this folder, and its tasks, log about a connector.
+
+Reads files on this machine, so it works whether or not the runtime is up.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connect_reconciler.cli.output import progress, result
+from connect_reconciler.cli.session import connector_names, invocation
+from connect_specs.diagnostics import Diagnostic, Failed, Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from connect_reconciler.cli.running.log_events import LogEvent
+    from connect_reconciler.cli.session import Invocation
+
+_EVERY_S = 0.3
+
+Name = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="The connector's name.", autocompletion=connector_names),
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")
+]
+
+
+def logs(context: typer.Context, name: Name = None, follow: Follow = False) -> None:
+    """Print what the runtime here and its tasks log about a connector; without NAME, all of it.
+
+    Reads the logs below .connect/, also those of a runtime that is down. A runtime in the
+    foreground, without a terminal, writes its own lines to stderr. On a Spark cluster, tasks log
+    where they run.
+    """
+    from connect_reconciler.cli.running.log_events import LogFiles, is_about, log_files, older
+
+    files = log_files(_data_folder(invocation(context)))
+    if not follow and not any(file.exists() for file in files):
+        what = "no runtime has logged here"
+        hint = "`connect up --detach` starts one; --follow waits for its lines"
+        raise Failed(Diagnostic("logs.none", what, str(files[-1].parents[1]), hint=hint))
+    reader = LogFiles(files)
+    everything = [*LogFiles([older(file) for file in files]).read(), *reader.read()]
+    found = [event for event in everything if is_about(event, name)]
+    _print(found)
+    if not found and not follow:
+        progress(f"nothing was logged about {name}" if name else "nothing was logged")
+    while follow:
+        time.sleep(_EVERY_S)
+        _print([event for event in reader.read() if is_about(event, name)])
+
+
+def _data_folder(call: Invocation) -> Path:
+    """Of the project, or of a `connect distributed` in this folder."""
+    from connect_specs.project import PROJECT_FILE
+
+    own = call.path(Path(".connect"))
+    if own.is_dir() and not call.path(Path(PROJECT_FILE)).exists():
+        return own
+    project = call.project()
+    if project.target is not None:
+        from connect_reconciler.backend.rest.connection import shown_url
+
+        what = "the logs of an existing Connect cluster are with its workers"
+        raise Invalid(Diagnostic("logs.rest-target", what, shown_url(project.target)))
+    return project.data
+
+
+def _print(events: Sequence[LogEvent]) -> None:
+    if events:
+        result("\n".join(event.text for event in events))

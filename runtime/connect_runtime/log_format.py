@@ -1,0 +1,83 @@
+"""How a runtime and its tasks log: as text, or as JSON with one event a line.
+
+Both say which connector and task an event is about: what the event itself says (`extra=`), else
+what its process is there for. The environment variable is what the processes of tasks inherit.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+VARIABLE: Final = "CONNECT_LOG_FORMAT"
+
+_TEXT: Final = "%(asctime)s %(levelname)s %(about)s%(message)s (%(name)s)"
+_FIELDS: Final = ("connector", "task", "worker")
+_process_is_about: dict[str, str | int] = {}
+
+
+class LogFormat(StrEnum):
+    """How log lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def chosen() -> LogFormat:
+    """Returns what the environment variable says; text for anything unknown."""
+    return LogFormat.JSON if os.environ.get(VARIABLE) == LogFormat.JSON else LogFormat.TEXT
+
+
+def log_to(file: Path | None, level: int) -> None:
+    """Sets up logging of this process, once: to the file, or to stderr."""
+    handler = logging.StreamHandler() if file is None else logging.FileHandler(file)
+    handler.setFormatter(JsonLines() if chosen() is LogFormat.JSON else TextLines())
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+def process_is_about(**fields: str | int) -> None:
+    """Sets the `worker`, `connector` and `task` of all events that name no others."""
+    _process_is_about.update(fields)
+
+
+class TextLines(logging.Formatter):
+    """Text that begins like Connect's: `[orders|task-0]` names the connector and its task."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT)
+
+    def format(self, record: logging.LogRecord) -> str:
+        about = _about(record)
+        record.about = ""
+        if "connector" in about:
+            task = f"|task-{about['task']}" if "task" in about else ""
+            record.about = f"[{about['connector']}{task}] "
+        return super().format(record)
+
+
+class JsonLines(logging.Formatter):
+    """JSON: time (UTC), level, logger, message, and where known connector, task, worker and
+    exception."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        event: dict[str, object] = {
+            "time": time.replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_about(record),
+        }
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return json.dumps(event)
+
+
+def _about(record: logging.LogRecord) -> dict[str, str | int]:
+    given = {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
+    return {**_process_is_about, **given}

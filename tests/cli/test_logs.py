@@ -1,0 +1,113 @@
+"""connect logs: files of a runtime, read as events."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from connect_reconciler.cli.running.log_events import LogFiles, events
+from support.command import CONNECT, Command
+from support.wait import wait_until
+
+PROJECT = "project: p\ncluster: {group.id: p, kafka: embedded}\n"
+REST = "project: p\ncluster: {group.id: p, target: {rest: 'http://127.0.0.1:1'}}\n"
+TASK = """\
+2026-01-02 03:04:06,000 ERROR [orders|task-0] Task failed: Traceback (most recent call last):
+  deep
+ValueError: boom (a)
+"""
+OTHER = "2026-01-02 03:04:05,500 ERROR [orders-2|task-0] not this one (a)\n"
+RUNTIME = "2026-01-02 03:04:05,000 WARNING [orders] Connector orders fails (b)\n"
+GENERAL = "REST is at http://x\n2026-01-02 03:04:07,000 WARNING Kafka is slow (c)\n"
+
+
+def _logs(folder: Path, *, runtime: str, spark: str) -> None:
+    (folder / ".connect" / "spark").mkdir(parents=True)
+    (folder / ".connect" / "runtime.log").write_text(runtime)
+    (folder / ".connect" / "spark" / "spark.log").write_text(spark)
+
+
+def test_a_connectors_lines_of_all_logs_in_order(connect: Command) -> None:
+    connect.write("connect.yaml", PROJECT)
+    _logs(connect.folder, runtime=RUNTIME + GENERAL, spark=OTHER + TASK)
+    done = connect("logs", "orders")
+    assert (done.returncode, done.stdout) == (0, RUNTIME + TASK)
+    progress, slow = GENERAL.splitlines(keepends=True)
+    assert connect("logs").stdout == RUNTIME + progress + OTHER + TASK + slow
+    (connect.folder / "connect.yaml").unlink()
+    assert connect("logs", "orders").stdout == RUNTIME + TASK
+
+
+def test_lines_of_json_are_matched_by_their_fields(connect: Command) -> None:
+    connect.write("connect.yaml", PROJECT)
+    one = json.dumps({"time": "2026-01-02T03:04:05.000Z", "connector": "é [x]", "task": 0})
+    two = json.dumps({"time": "2026-01-02T03:04:04.000Z", "connector": "other"})
+    _logs(connect.folder, runtime=f"{one}\n", spark=f"{two}\n")
+    assert connect("logs", "é [x]").stdout == f"{one}\n"
+    assert connect("logs").stdout == f"{two}\n{one}\n"
+
+
+def test_what_was_moved_away_comes_first(connect: Command) -> None:
+    connect.write("connect.yaml", PROJECT)
+    _logs(connect.folder, runtime="", spark=TASK)
+    (connect.folder / ".connect" / "runtime.log.1").write_text(RUNTIME)
+    assert connect("logs", "orders").stdout == RUNTIME + TASK
+
+
+def test_nothing_to_show(connect: Command) -> None:
+    connect.write("connect.yaml", PROJECT)
+    none = connect("logs", "orders")
+    assert none.returncode == 1
+    assert "error[logs.none]" in none.stderr
+    _logs(connect.folder, runtime=RUNTIME, spark="")
+    done = connect("logs", "absent")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "nothing was logged about absent" in done.stderr
+
+
+def test_the_logs_of_an_existing_cluster_are_elsewhere(connect: Command) -> None:
+    connect.write("connect.yaml", REST)
+    done = connect("logs", "orders")
+    assert done.returncode == 2
+    assert "error[logs.rest-target]" in done.stderr
+
+
+def test_follow_prints_new_lines(connect: Command) -> None:
+    connect.write("connect.yaml", PROJECT)
+    _logs(connect.folder, runtime=RUNTIME, spark="")
+    log, shown = connect.folder / ".connect" / "spark" / "spark.log", connect.folder / "shown"
+    with shown.open("wb") as output:
+        following = subprocess.Popen(
+            [*CONNECT, "logs", "orders", "--follow"],
+            cwd=connect.folder,
+            env=dict(os.environ),
+            stdout=output,
+        )
+    try:
+        wait_until(lambda: shown.read_text() == RUNTIME, what="what is there already")
+        with log.open("a") as more:
+            more.write(OTHER + TASK)
+        wait_until(lambda: shown.read_text() == RUNTIME + TASK, what="what was added")
+    finally:
+        following.terminate()
+        following.wait(20)
+
+
+def test_a_file_that_is_emptied_is_read_from_its_beginning(tmp_path: Path) -> None:
+    file = tmp_path / "a.log"
+    file.write_text(TASK + RUNTIME[:10])
+    files = LogFiles([file])
+    assert [event.text for event in files.read()] == [TASK.rstrip("\n")]
+    with file.open("a") as more:
+        more.write(RUNTIME[10:])
+    assert [event.text for event in files.read()] == [RUNTIME.rstrip("\n")]
+    file.write_text("  late\n")
+    (late,) = files.read()
+    assert (late.text, late.connector) == ("  late", "orders")
+
+
+def test_other_lines_are_about_no_connector() -> None:
+    lines = ["noise", "{not json", RUNTIME.rstrip("\n"), "REST is at http://x"]
+    assert [event.connector for event in events(lines)] == [None, None, "orders", None]
