@@ -227,7 +227,7 @@ def standalone(
     connectors: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[CONNECTOR]...",
+            metavar="CONNECTOR",
             help="Files of connectors to create: JSON or properties, whatever they are named.",
         ),
     ] = None,
