@@ -1,14 +1,24 @@
-"""`connect doctor` on a project with a Kafka of its own, before anything ran and after an apply."""
+"""`connect doctor` on a project as `init` writes it, before anything ran and after an apply."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+from support.broker import BrokerAddress
 from support.command import Command
 
 
-def test_before_and_after_an_apply(connect: Command) -> None:
+def test_before_and_after_an_apply(tmp_path: Path, broker: BrokerAddress, unique: str) -> None:
+    # `init` names the cluster after the folder
+    folder = tmp_path / unique
+    folder.mkdir()
+    connect = Command(folder)
     assert connect("init").returncode == 0
+    file = folder / "connect.yaml"
+    kafka = f"kafka: {{bootstrap.servers: '{broker.bootstrap_servers}'}}"
+    assert "kafka: embedded\n" in file.read_text()
+    file.write_text(file.read_text().replace("kafka: embedded", kafka))
     new = connect("doctor")
     assert (new.returncode, "warning[doctor.new-cluster]" in new.stdout) == (0, True)
     assert connect("apply", "--yes").returncode == 0

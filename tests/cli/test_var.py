@@ -6,13 +6,16 @@ import json
 
 import pytest
 
+from support.broker import BrokerAddress
 from support.command import Command
 
 
 @pytest.fixture
-def project(connect: Command) -> Command:
+def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
+    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
     files = {
-        "connect.yaml": "project: p\ncluster: {group.id: 'g-{{ team }}', kafka: embedded}\n",
+        "connect.yaml": "project: p\n"
+        f"cluster: {{group.id: '{unique}-{{{{ team }}}}', kafka: {kafka}}}\n",
         "values/default.yaml": "team: a\ntopic: here\n"
         "db: {host: h, port: 5432, password: hunter2}\n"
         "regions: [eu]\n",
