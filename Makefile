@@ -55,7 +55,7 @@ test: jars chromium ## run the tests
 chaos: jars prometheus ## run all tests of faults and outages, which takes long
 	$(BIN)/python -m pytest -m "chaos or long" $(ARGS)
 
-nightly: jars ## try the property tests with random seeds and 20 times as many examples
+nightly: jars ## try the property tests with random seeds and 40 times as many examples
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=nightly -n logical $(ARGS)
 
 check: install ## check format, lint, types, import rules and scripts

@@ -29,7 +29,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # How long an example takes says more about the machine than about the code. A run gives the same
 # result for the same code; nightly ones (`make nightly`) use other examples each time, and more.
 _ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("gate", _ANY_MACHINE, derandomize=True, max_examples=100)
+settings.register_profile("gate", _ANY_MACHINE, derandomize=True, max_examples=50)
 settings.register_profile("nightly", _ANY_MACHINE, derandomize=False, max_examples=2000)
 settings.load_profile("gate")
 

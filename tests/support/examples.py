@@ -4,11 +4,10 @@ from typing import Any
 
 from hypothesis import settings
 
-# conftest.py has the profiles; this is the one of every run that names none
-_GATE = 100
+_OF = 100
 
 
 def examples(count: int, **more: Any) -> settings:
-    """A decorator: this many examples instead of the 100 that a run has by default. A run whose
-    profile has more than 100 gets as many times more here."""
-    return settings(max_examples=max(1, count * settings().max_examples // _GATE), **more)
+    """A decorator: this many examples for each 100 that the run's profile has, which conftest.py
+    says."""
+    return settings(max_examples=max(1, count * settings().max_examples // _OF), **more)
