@@ -1,11 +1,13 @@
-"""The same bad messages through Apache's worker and ours: both dead letter queues are equal."""
+"""The same bad messages through Apache's worker and ours: dead letters and log lines are equal."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from confluent_kafka import Message, Producer
 
 from connect_runtime.storage.snapshots import TaskId
@@ -15,7 +17,11 @@ from support.oracle import Oracle
 from support.wait import wait_until
 
 JAVA = "org.apache.kafka.connect"
-BAD = 6
+BAD_JSON = (
+    b"[1,2", b"\xff", b'{"n":NaN}', b"[" * 100_000, b'{"n":' + b"1" * 5000 + b"}",
+    b'"' + b'\\"' * 100_000, b"[1,2]", b'{"n":1e999,}',
+)  # fmt: skip
+BAD = 6 + len(BAD_JSON)
 
 
 def config(cluster: Any, name: str, folder: Path) -> dict[str, str]:
@@ -35,6 +41,8 @@ def config(cluster: Any, name: str, folder: Path) -> dict[str, str]:
         "errors.deadletterqueue.topic.name": f"{cluster.name}-{name}-dead",
         "errors.deadletterqueue.topic.replication.factor": "1",
         "errors.deadletterqueue.context.headers.enable": "true",
+        "errors.log.enable": "true",
+        "errors.log.include.messages": "true",
     }
 
 
@@ -56,8 +64,14 @@ def dead(cluster: Any, name: str) -> list[dict[str, Any]]:
     return [shown(message, name) for message in found]
 
 
+def lines(texts: Iterable[str], name: str) -> list[str]:
+    """What was logged about messages, and the connector's name as `c`."""
+    begin = f"Error encountered in task {name}-0. "
+    return [text[text.index(begin) + len(begin) :] for text in texts if begin in text]
+
+
 def test_dead_letters_are_those_of_apache(
-    cluster: Any, topic: Any, oracle: Oracle, tmp_path: Path
+    cluster: Any, topic: Any, oracle: Oracle, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic(1)
     number, good = b"\0\0\0\1", b'{"n":1}'
@@ -69,6 +83,9 @@ def test_dead_letters_are_those_of_apache(
     producer.produce(cluster.data, b"{", number, headers=[("h", b"\xff")], timestamp=3000)
     producer.produce(cluster.data, good, number, headers=[("h", b"\xff")], timestamp=4000)
     producer.produce(cluster.data, b'{"n":"many"}', number, timestamp=5000)
+    for value in BAD_JSON:
+        producer.produce(cluster.data, value, number, timestamp=6000)
+    producer.produce(cluster.data, good, number)
     producer.flush()
 
     theirs, ours = "theirs", "ours"
@@ -92,3 +109,9 @@ def test_dead_letters_are_those_of_apache(
 
     found = read_to_end(cluster.bootstrap_servers, f"{cluster.name}-{theirs}-dead")
     assert [shown(message, cluster.name) for message in found] == dead(cluster, ours)
+    their_log = (oracle.folder / "worker.log").read_text().splitlines()
+    # the logger's name follows
+    their_lines = [text.rsplit(" (", 1)[0] for text in lines(their_log, cluster.name)]
+    our_lines = lines((r.getMessage().splitlines()[0] for r in caplog.records), ours)
+    assert len(our_lines) == BAD
+    assert our_lines == their_lines

@@ -4,6 +4,7 @@ sources. Texts and headers are those of Apache Kafka Connect (KIP-298, KIP-610).
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -15,6 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from connect_runtime.api import (
+    ConfigDef,
     ConnectorError,
     DataError,
     RetriableError,
@@ -23,6 +25,7 @@ from connect_runtime.api import (
     SourceRecord,
     SourceTask,
     TopicPartition,
+    Transformation,
 )
 from connect_runtime.errors.dead_letters import DeadLetterQueue
 from connect_runtime.storage.snapshots import TaskId
@@ -362,6 +365,67 @@ class Flushing(Collecting):
 
 
 @pytest.mark.parametrize("task", [Collecting, Flushing])
+def busy(monkeypatch: pytest.MonkeyPatch, task_class: str, free: Callable[[], bool]) -> Any:
+    """Keys of a transformation that cannot be done before `free`, and its attempts."""
+    attempts: list[float] = []
+
+    class Waiting(Transformation):
+        def config(self) -> ConfigDef:
+            return ConfigDef()
+
+        def configure(self, options: Mapping[str, str]) -> None:
+            pass
+
+        def apply(self, record: Any) -> Any:
+            attempts.append(time.monotonic())
+            if not free():
+                raise RetriableError("busy")
+            return record
+
+    module = task_class.partition(":")[0]
+    monkeypatch.setattr(sys.modules[module], "Waiting", Waiting, raising=False)
+    keys = {"transforms": "w", "transforms.w.type": f"{module}:Waiting"}
+    return keys | {"errors.retry.timeout": "-1", "errors.retry.delay.max.ms": "300"}, attempts
+
+
+def test_a_stop_ends_the_retries_of_a_sink(
+    cluster: Any, topic: Any, install: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic(1)
+    produce(cluster.bootstrap_servers, cluster.data, [(None, b"1"), (None, b"2")])
+    task = collecting()
+    installed = install(task)
+    keys, attempts = busy(monkeypatch, installed, lambda: False)
+    running = started(cluster, lambda _: installed, task, **sink(cluster), **TOLERANT, **keys)
+    wait_until(lambda: len(attempts) >= 2, what="a retry")
+
+    assert stopped(cluster, running) is Ended.STOPPED
+    assert task.values == []
+    assert committed(cluster) < 0
+
+
+@pytest.mark.long
+def test_retries_longer_than_the_poll_interval(
+    cluster: Any, topic: Any, install: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group goes on without the task, as without Apache's. What it delivers then is delivered
+    again once it is back, and committed once."""
+    topic(1)
+    produce(cluster.bootstrap_servers, cluster.data, [(None, b"1"), (None, b"2")])
+    task = collecting()
+    installed = install(task)
+    keys, attempts = busy(monkeypatch, installed, lambda: attempts[-1] - attempts[0] > 9)
+    limits = {
+        "consumer.override.max.poll.interval.ms": "6000",
+        "consumer.override.session.timeout.ms": "6000",
+    }
+    running = started(cluster, lambda _: installed, task, **sink(cluster), **keys, **limits)
+
+    wait_until(lambda: task.values == [1, 2, 1, 2], what="the records again")
+    wait_until(lambda: committed(cluster) == 2, what="the commit")
+    assert stopped(cluster, running) is Ended.STOPPED
+
+
 def test_offsets_wait_for_reports(
     cluster: Any, topic: Any, install: Any, monkeypatch: pytest.MonkeyPatch, task: type[Collecting]
 ) -> None:
