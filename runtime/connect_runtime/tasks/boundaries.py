@@ -17,9 +17,9 @@ from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.launch import TaskLaunch, exactly_once
 from connect_runtime.tasks.source_writer import SourceWriter
 
-QUICK_POLL_S: Final = 0.01  # a poll that takes longer waits for its data
 _SHARED_S: Final = 0.1
 _SHARED_BYTES: Final = 32 << 20
+_QUICK_POLL_S: Final = 0.01  # a poll that took longer waited for its data
 
 
 class Boundary(Protocol):
@@ -55,7 +55,7 @@ class PollBoundary:
     def due(self, writer: SourceWriter, since: float, poll_s: float, *, empty: bool) -> bool:
         return (
             empty
-            or poll_s > QUICK_POLL_S
+            or poll_s > _QUICK_POLL_S
             or writer.bytes >= _SHARED_BYTES
             or time.monotonic() - since >= self._shared_s
         )

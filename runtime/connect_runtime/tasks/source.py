@@ -30,7 +30,7 @@ from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import Fenced
 from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks import client_properties
-from connect_runtime.tasks.boundaries import QUICK_POLL_S, ConnectorBoundary, Ending, boundary_of
+from connect_runtime.tasks.boundaries import ConnectorBoundary, Ending, boundary_of
 from connect_runtime.tasks.commit_timer import CommitTimer
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.idle_wait import IdleWait
@@ -54,7 +54,9 @@ _log = logging.getLogger(__name__)
 
 _DRAIN_S: Final = 5.0
 _PAUSE_WAIT_S: Final = 0.5
-_QUICK_PREPARING_S: Final = 0.1  # a longer preparation does not delay earlier records
+# What takes longer does not delay earlier records.
+_QUICK_POLL_S: Final = 0.02
+_QUICK_PREPARING_S: Final = 0.1
 _PAUSED_SHARE: Final = 0.5  # of a transaction's time; the rest is for ending it
 
 
@@ -276,7 +278,7 @@ class _Loop:
     def _poll(self) -> Polled:
         before = time.monotonic()
         try:
-            with self._timer.may_commit(QUICK_POLL_S):
+            with self._timer.may_commit(_QUICK_POLL_S):
                 return self._task.poll() or ()
         except RetriableError as error:
             _log.warning("Task %s polls again later: %s", self._launch.id, self._text(error))
