@@ -185,10 +185,11 @@ class Runtime:
             socket=socket,
         )
 
-    def _check(self, name: str, given: Mapping[str, str]) -> None:
+    def _check(self, name: str, given: Mapping[str, str | None]) -> None:
         """Refuses an invalid config; logs what a valid one refers to and cannot get."""
         check(given, self._config, self._providers)
-        for what in unresolved_references(given, self._config.properties):
+        texts = {key: value for key, value in given.items() if value is not None}
+        for what in unresolved_references(texts, self._config.properties):
             _log.warning("Connector %s: %s", name, what, extra={"connector": name})
 
     def _app(self) -> ASGIApp:

@@ -333,6 +333,25 @@ CONFIGS = (
     _create({**_SINK, "consumer.override.group.id": "{group}"}),
     _ask("PUT", "/connector-plugins/FileStreamSource/config/validate", _SOURCE),
     _ask("PUT", "/connector-plugins/FileStreamSource/config/validate", {**_SOURCE, "name": "new"}),
+    *(
+        _ask(
+            "PUT",
+            "/connector-plugins/FileStreamSource/config/validate",
+            {**_SOURCE, "name": "new", key: None},
+        )
+        for key in (
+            "file",
+            "topic",
+            "batch.size",
+            "tasks.max",
+            "name",
+            "errors.tolerance",
+            "header.converter",
+            "transforms",
+            "topic.creation.groups",
+            "exactly.once.support",
+        )
+    ),
     _ask("PUT", "/connector-plugins/FileStreamSourceConnector/config/validate", _SOURCE),
     _ask("PUT", "/connector-plugins/FileStreamSink/config/validate", {**_SINK, "x": None}),
     _differs(

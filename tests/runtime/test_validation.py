@@ -93,6 +93,9 @@ CASES: list[tuple[Mapping[str, str | None], dict[str, list[str]]]] = [
         },
     ),
     ({**SOURCE, "x": None}, {"x": [NULL]}),
+    # the connector's own validation comes later, and null is allowed there
+    ({**SOURCE, "file": None, "topic": None}, {}),
+    ({**SOURCE, "key.converter": None}, {"key.converter": [NULL]}),
     (
         {**SOURCE, "key.converter": "bogus"},
         {

@@ -34,7 +34,7 @@ from connect_specs.states import TargetState
 
 T = TypeVar("T")
 
-Check = Callable[[str, Mapping[str, str]], None]
+Check = Callable[[str, Mapping[str, str | None]], None]
 
 
 class ConnectCluster:
@@ -118,7 +118,7 @@ class ConnectCluster:
     # --- writes ---
 
     def create(
-        self, name: str, config: Mapping[str, str], initial_state: TargetState | None
+        self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None
     ) -> ConnectorInfo:
         self._check(name, config)
         return self._write(
@@ -128,7 +128,7 @@ class ConnectCluster:
             ),
         )
 
-    def put_config(self, name: str, config: Mapping[str, str]) -> tuple[ConnectorInfo, bool]:
+    def put_config(self, name: str, config: Mapping[str, str | None]) -> tuple[ConnectorInfo, bool]:
         self._check(name, config)
         created = name not in self._herder.view.config.connectors
         info = self._write(name, lambda: requests.put_config(self._topics.config, name, config))
@@ -137,11 +137,11 @@ class ConnectCluster:
     def patch_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
         state = requests.known(self._herder.view.config, name, reads.NOT_FOUND)
         merged = requests.patch(state, patch)
-        self._check(merged.get("name", name), merged)
+        self._check(merged.get("name") or name, merged)
 
         def unless_changed() -> Sequence[NewRecord]:
             now = requests.known(self._herder.view.config, name, reads.NOT_FOUND)
-            if now.config != state.config:
+            if (now.config, now.null_keys) != (state.config, state.null_keys):
                 raise RequestError(
                     409,
                     "Cannot complete request momentarily due to stale configuration (typically "

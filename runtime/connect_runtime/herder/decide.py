@@ -206,12 +206,15 @@ def _instance(view: View, state: ConnectorState, now: float) -> Iterator[Effect]
     """Keeps an instance running with the newest config and unexpired values, and publishes its task
     configs."""
     instance = view.instances.get(state.name)
-    if instance is None:
+    if instance is None and state.null_keys:
+        text = f"Non-string value found in original settings for key {state.null_keys[0]}: null"
+        yield Fail(state.name, text)
+    elif instance is None:
         yield StartInstance(state.name)
     elif instance.phase is InstancePhase.STOPPING:
         if now >= instance.deadline:
             yield ForgetInstance(state.name)
-    elif instance.config != state.config or now >= instance.reload_at:
+    elif instance.config != state.config or state.null_keys or now >= instance.reload_at:
         # also one that is still starting: its start may never return
         yield StopInstance(state.name)
     elif instance.phase is InstancePhase.STARTING:

@@ -28,7 +28,8 @@ def info(view: View, name: str, kind: Callable[[str], str]) -> ConnectorInfo:
     state = known(view.config, name, NOT_FOUND)
     count = 0 if state.inconsistent else len(state.task_configs)
     ids = tuple(TaskId(name, number) for number in range(count))
-    return ConnectorInfo(name, state.config, ids, kind(state.config.get("connector.class", "")))
+    found = kind(state.config.get("connector.class", ""))
+    return ConnectorInfo(name, state.config, ids, found, state.null_keys)
 
 
 def tasks(view: View, name: str) -> Sequence[TaskInfo]:

@@ -28,7 +28,7 @@ def create(
     snapshot: ConfigSnapshot,
     topic: str,
     name: str,
-    config: Mapping[str, str],
+    config: Mapping[str, str | None],
     initial_state: TargetState | None,
 ) -> Sequence[NewRecord]:
     """Writes the target state first, in the same transaction as the config (KIP-980)."""
@@ -40,15 +40,16 @@ def create(
     return (config_topic.target_state_record(topic, name, initial_state), record)
 
 
-def put_config(topic: str, name: str, config: Mapping[str, str]) -> Sequence[NewRecord]:
+def put_config(topic: str, name: str, config: Mapping[str, str | None]) -> Sequence[NewRecord]:
     """Writes the config even if it is unchanged, as Connect does."""
     return (config_topic.connector_record(topic, name, config),)
 
 
-def patch(state: ConnectorState, changes: Mapping[str, str | None]) -> dict[str, str]:
+def patch(state: ConnectorState, changes: Mapping[str, str | None]) -> dict[str, str | None]:
     """Returns the config with `changes` merged in; None removes a key (KIP-477)."""
-    merged: dict[str, str | None] = {**state.config, **changes}
-    return {key: value for key, value in merged.items() if value is not None}
+    stored: dict[str, str | None] = {**state.config, **dict.fromkeys(state.null_keys)}
+    kept = {key: value for key, value in stored.items() if key not in changes}
+    return kept | {key: value for key, value in changes.items() if value is not None}
 
 
 def delete(snapshot: ConfigSnapshot, topic: str, name: str) -> Sequence[NewRecord]:

@@ -121,6 +121,7 @@ class Failure:
             return asked is state
         return (
             asked.config == state.config
+            and asked.null_keys == state.null_keys
             and asked.target is state.target
             and asked.generation == state.generation
         )

@@ -13,13 +13,14 @@ from connect_runtime.storage.snapshots import State, TaskId
 
 @dataclass(frozen=True, slots=True)
 class ConnectorInfo:
-    """A connector with its config. `type` is source, sink, or unknown if its class is not found
-    here."""
+    """A connector with its config, but for `null_keys`, whose values are null. `type` is source,
+    sink, or unknown if its class is not found here."""
 
     name: str
     config: Mapping[str, str]
     tasks: tuple[TaskId, ...]
     type: str
+    null_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

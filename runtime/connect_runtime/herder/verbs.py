@@ -38,9 +38,9 @@ class Verbs(Protocol):
 
     # writes
     def create(
-        self, name: str, config: Mapping[str, str], initial_state: TargetState | None
+        self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None
     ) -> ConnectorInfo: ...
-    def put_config(self, name: str, config: Mapping[str, str]) -> tuple[ConnectorInfo, bool]:
+    def put_config(self, name: str, config: Mapping[str, str | None]) -> tuple[ConnectorInfo, bool]:
         """Creates or updates; the second value says whether it was created."""
         ...
 

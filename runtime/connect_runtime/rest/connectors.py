@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 from connect_runtime.herder.errors import RequestError
@@ -96,9 +96,7 @@ class Connectors:
                 f"Connector name {request.name} holds a slash, which the paths of this API cannot "
                 "carry; choose a name without one",
             )
-        # validation refuses a null value, so it must get there
-        config = cast("dict[str, str]", request.config)
-        info = self._verbs.create(request.name, config, request.initial_state)
+        info = self._verbs.create(request.name, request.config, request.initial_state)
         return _created(call, request.name, wire.connector_info_json(info))
 
     def info(self, call: Call) -> Reply:
@@ -109,11 +107,11 @@ class Connectors:
         return Reply(204)
 
     def config(self, call: Call) -> Reply:
-        return Reply(200, dict(self._verbs.config(call.path["name"])))
+        return Reply(200, wire.config_json(self._verbs.info(call.path["name"])))
 
     def put_config(self, call: Call) -> Reply:
         name = call.path["name"]
-        config = cast("dict[str, str]", bodies.config_request(call.entity(), name))
+        config = bodies.config_request(call.entity(), name)
         info, created = self._verbs.put_config(name, config)
         if created:
             return _created(call, name, wire.connector_info_json(info))

@@ -36,18 +36,23 @@ def task_id_from_json(value: Mapping[str, Any]) -> TaskId:
 def connector_info_json(info: ConnectorInfo) -> Json:
     return {
         "name": info.name,
-        "config": dict(info.config),
+        "config": config_json(info),
         "tasks": [task_id_json(task) for task in info.tasks],
         "type": info.type,
     }
 
 
+def config_json(info: ConnectorInfo) -> Json:
+    return {**info.config, **dict.fromkeys(info.null_keys)}
+
+
 def connector_info_from_json(value: Mapping[str, Any]) -> ConnectorInfo:
     return ConnectorInfo(
         name=value["name"],
-        config=dict(value["config"]),
+        config={key: text for key, text in value["config"].items() if text is not None},
         tasks=tuple(map(task_id_from_json, value["tasks"])),
         type=value.get("type") or "unknown",
+        null_keys=tuple(key for key, text in value["config"].items() if text is None),
     )
 
 

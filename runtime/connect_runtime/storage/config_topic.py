@@ -51,7 +51,7 @@ _STATE_VALUES = {
 }
 
 
-def connector_record(topic: str, name: str, config: Mapping[str, str]) -> NewRecord:
+def connector_record(topic: str, name: str, config: Mapping[str, str | None]) -> NewRecord:
     """Creates the connector or replaces its config."""
     value = orjson.dumps({"properties": dict(config)})
     return NewRecord(topic, f"{_CONNECTOR}{name}".encode(), value)
@@ -232,7 +232,12 @@ class _Fold:
             self._remove(name)
             return
         config = _properties(record)
-        state = replace(self._known(name), config=config, config_timestamp_ms=record.timestamp_ms)
+        state = replace(
+            self._known(name),
+            config={key: value for key, value in config.items() if value is not None},
+            null_keys=tuple(key for key, value in config.items() if value is None),
+            config_timestamp_ms=record.timestamp_ms,
+        )
         self._orphans.pop(name, None)
         self._connectors[name] = state
 
@@ -245,6 +250,7 @@ class _Fold:
                 replace(
                     known,
                     config={},
+                    null_keys=(),
                     task_configs=(),
                     task_count=0,
                     applied_config=None,
@@ -258,7 +264,8 @@ class _Fold:
             raise _Malformed("it does not end in a task number")
         if record.value is None:
             raise _Malformed("a task config cannot be removed")
-        config = _properties(record)
+        properties = _properties(record).items()
+        config = {key: value for key, value in properties if value is not None}
         self._deferred.setdefault(task.connector, {})[task.task] = config
 
     def _on_commit(self, name: str, record: LogRecord) -> None:
@@ -315,18 +322,15 @@ def _json_object(record: LogRecord) -> dict[str, Any]:
     return value
 
 
-def _properties(record: LogRecord) -> dict[str, str]:
-    """Decodes a config map; a null value counts as no value."""
+def _properties(record: LogRecord) -> dict[str, str | None]:
+    """Decodes a config map."""
     properties = _json_object(record).get("properties")
     if not isinstance(properties, dict):
         raise _Malformed("'properties' is not a JSON object")
-    config: dict[str, str] = {}
     for key, value in properties.items():
-        if isinstance(value, str):
-            config[key] = value
-        elif value is not None:
+        if not isinstance(value, str | None):
             raise _Malformed(f"the value of '{key}' is not a string")
-    return config
+    return properties
 
 
 def _integer(value: Mapping[str, Any], field: str) -> int:

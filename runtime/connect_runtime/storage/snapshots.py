@@ -29,9 +29,10 @@ class TaskId:
 class ConnectorState:
     """One connector's state in the config topic.
 
-    `config` as stored, references unresolved. `task_configs` is empty while `inconsistent`: a
-    commit record came without its task records. `generation` counts sets of task configs as Connect
-    does, -1 before the first. `applied_config` is the config that the newest task configs were made
+    `config` as stored, references unresolved, but for `null_keys`: these are stored with the value
+    null, with which no connector starts. `task_configs` is empty while `inconsistent`: a commit
+    record came without its task records. `generation` counts sets of task configs as Connect does,
+    -1 before the first. `applied_config` is the config that the newest task configs were made
     from. `task_count_record` is the newest `tasks-fencing` count; `pending_fencing`: a commit
     record came after it (KIP-618). `target_given` is False if no target state record exists.
     """
@@ -49,6 +50,7 @@ class ConnectorState:
     pending_fencing: bool = False
     config_timestamp_ms: int = 0
     target_timestamp_ms: int = 0
+    null_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

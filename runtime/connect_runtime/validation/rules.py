@@ -29,7 +29,8 @@ _BOUNDARY: Final = "transaction.boundary"
 
 
 def check_nulls(config: Config, findings: Findings) -> None:
-    """Refuses null values, also of unknown keys, as Connect does."""
+    """Refuses null values, also of unknown keys, as Connect does: before the connector's own keys
+    are validated, which may be null."""
     for key, value in config.items():
         if value is None:
             findings.error(key, "Null value can not be supplied as the configuration value.")

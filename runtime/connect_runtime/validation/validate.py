@@ -12,7 +12,6 @@ from typing import cast
 from connect_runtime import plugins
 from connect_runtime.api import (
     ConfigDef,
-    ConfigValue,
     Connector,
     ConnectorError,
     SourceConnector,
@@ -238,20 +237,12 @@ def _own(connector: Connector, config: Config, findings: Findings, *, ask: bool)
     try:
         own = connector.config()
         found = connector.validate(config) if ask else own.validate(config)
-        findings.take(_kept(findings, found))
+        # also in place of the error of a null, as in Connect
+        findings.take(found)
     except Exception as error:
         secrets = secrets_in({key: value for key, value in config.items() if value is not None})
         raise RequestError(500, Redactor(secrets).redact(str(error))) from error
     return own
-
-
-def _kept(findings: Findings, values: list[ConfigValue]) -> list[ConfigValue]:
-    """Keeps the error of a null that was found before the connector validated."""
-    for value in values:
-        before = findings.values.get(value.name)
-        if before is not None:
-            value.errors[:0] = before.errors
-    return values
 
 
 def _override_infos(config: Config, plugin: Plugin, worker: WorkerConfig) -> list[ConfigInfo]:

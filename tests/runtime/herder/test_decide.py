@@ -489,6 +489,21 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         view(connector(target=STOPPED, task_configs=(), task_count=0), connector_status=HALTED),
         (),
     ),
+    "with a null in its config, no instance starts": (
+        view(connector(null_keys=("file", "x")), None, (run(),), tasks={T0: UP}, assigned=(T0,)),
+        (Fail("c", "Non-string value found in original settings for key file: null"),),
+    ),
+    "with a null in its new config, the instance stops": (
+        view(
+            connector(null_keys=("file",)),
+            started(),
+            (run(),),
+            connector_status=UP,
+            tasks={T0: UP},
+            assigned=(T0,),
+        ),
+        (StopInstance("c"),),
+    ),
     "the version of a stopped connector is found out": (
         view(
             connector(target=STOPPED, task_configs=(), task_count=0),

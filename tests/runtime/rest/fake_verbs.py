@@ -95,7 +95,7 @@ class FakeVerbs:
         return self.trouble
 
     def create(
-        self, name: str, config: Mapping[str, str], initial_state: TargetState | None
+        self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None
     ) -> ConnectorInfo:
         self._must_lead()
         if name in self.known:
@@ -103,7 +103,7 @@ class FakeVerbs:
         self._keep(name, config, initial_state or TargetState.RUNNING)
         return self.info(name)
 
-    def put_config(self, name: str, config: Mapping[str, str]) -> tuple[ConnectorInfo, bool]:
+    def put_config(self, name: str, config: Mapping[str, str | None]) -> tuple[ConnectorInfo, bool]:
         self._must_lead()
         created = name not in self.known
         target = TargetState.RUNNING if created else self.known[name].target
@@ -166,9 +166,10 @@ class FakeVerbs:
         failed = InstanceStatus(State.FAILED, WORKER, trace, None)
         self.known[name].status = replace(status, tasks={0: failed})
 
-    def _keep(self, name: str, config: Mapping[str, str], target: TargetState) -> None:
+    def _keep(self, name: str, config: Mapping[str, str | None], target: TargetState) -> None:
         was = self.known.get(name)
-        found = FakeConnector(dict(config), target, None)
+        texts = {key: value for key, value in config.items() if value is not None}
+        found = FakeConnector(texts, target, None)
         if was is not None:
             found.offsets, found.with_tasks = was.offsets, was.with_tasks
         else:

@@ -14,7 +14,7 @@ from connect_runtime.worker_config import from_properties
 from connect_specs.desired import OffsetEntry
 from runtime.rest.client import SOURCE, WORKER, Client, client_of, error, running_source
 from runtime.rest.fake_verbs import FakeVerbs
-from support.rest_worker import AsgiTransport
+from support.rest_worker import AsgiTransport, rest_worker
 
 
 @pytest.fixture
@@ -62,6 +62,24 @@ def test_put_that_creates_is_a_201(client: Client) -> None:
         201,
         "http://connect:8083/connectors/new",
     )
+
+
+def test_nulls_are_stored_and_shown_and_patch_keeps_them() -> None:
+    with (
+        rest_worker() as worker,
+        httpx.Client(transport=worker.transport, base_url="http://connect") as real,
+    ):
+        given = {**SOURCE, "file": None, "name": "fs"}
+        body = {"name": "fs", "config": given, "initial_state": "STOPPED"}
+        assert real.post("/connectors", json=body).json()["config"] == given
+        patched = real.patch("/connectors/fs/config", json={"a": 1, "topic": None})
+        without_topic = {key: value for key, value in given.items() if key != "topic"}
+        assert patched.json()["config"] == {**without_topic, "a": "1"}
+        assert real.patch("/connectors/fs/config", json={"file": "x"}).status_code == 200
+        assert real.get("/connectors/fs/config").json() == {**without_topic, "a": "1", "file": "x"}
+        put = real.put("/connectors/fs/config", json=given)
+        assert (put.status_code, put.json()["config"]) == (200, given)
+        assert real.get("/connectors?expand=info").json()["fs"]["info"]["config"] == given
 
 
 def test_patch_merges_and_removes(client: Client, verbs: FakeVerbs) -> None:
@@ -330,7 +348,7 @@ def test_an_unexpected_error_shows_no_value_of_a_config(
     def fail(name: str) -> None:
         raise ValueError(f"cannot parse {password}")
 
-    monkeypatch.setattr(verbs, "config", fail)
+    monkeypatch.setattr(verbs, "info", fail)
     found = client_of(verbs)("GET", "/connectors/fs/config")
     assert found.json() == error(500, "Unexpected ValueError; the worker's log says where")
     assert "in fail" in caplog.text
