@@ -199,9 +199,7 @@ class ConnectCluster:
     def restart_task(self, name: str, task: int) -> None:
         def begin() -> None:
             self._herder.must_lead()
-            state = requests.known(self._herder.view.config, name, "Unknown connector: {}")
-            if not 0 <= task < len(state.task_configs):
-                raise RequestError(404, f"Unknown task: {name}-{task}")
+            requests.restartable_task(self._herder.view.config, name, task)
             self._perform(task_restart_effects(self._herder.view, TaskId(name, task)))
 
         self._run(lambda: self._herder.run_on_thread(begin))

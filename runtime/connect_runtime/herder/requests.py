@@ -75,6 +75,20 @@ def target(
     return (config_topic.target_state_record(topic, name, state),)
 
 
+def restartable_task(snapshot: ConfigSnapshot, name: str, task: int) -> None:
+    """Raises if there is no such task: 409 for one that there was before the connector was stopped
+    or got fewer tasks, which Connect takes for a task that is being moved."""
+    state = known(snapshot, name, "Unknown connector: {}")
+    if not 0 <= task < max(state.tasks_ever, len(state.task_configs)):
+        raise RequestError(404, f"Unknown task: {name}-{task}")
+    if task >= len(state.task_configs):
+        raise RequestError(
+            409,
+            "Cannot complete request momentarily due to no known leader URL, likely because a "
+            "rebalance was underway.",
+        )
+
+
 def reset_topics(
     snapshot: StatusSnapshot, topic: str, name: str, tracking: TopicTracking
 ) -> Sequence[NewRecord]:

@@ -251,6 +251,7 @@ class _Fold:
                     known,
                     config={},
                     null_keys=(),
+                    tasks_ever=0,
                     task_configs=(),
                     task_count=0,
                     applied_config=None,
@@ -282,6 +283,7 @@ class _Fold:
             known = replace(
                 known,
                 task_configs=tuple(written[number] for number in range(count)),
+                tasks_ever=max(known.tasks_ever, count),
                 # Connect also counts an empty set, but not before the first task config.
                 generation=known.generation + (deferred is not None),
                 applied_config=known.config,

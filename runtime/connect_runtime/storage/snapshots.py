@@ -35,6 +35,7 @@ class ConnectorState:
     -1 before the first. `applied_config` is the config that the newest task configs were made
     from. `task_count_record` is the newest `tasks-fencing` count; `pending_fencing`: a commit
     record came after it (KIP-618). `target_given` is False if no target state record exists.
+    `tasks_ever` is the largest number of tasks since the connector was created.
     """
 
     name: str
@@ -51,6 +52,7 @@ class ConnectorState:
     config_timestamp_ms: int = 0
     target_timestamp_ms: int = 0
     null_keys: tuple[str, ...] = ()
+    tasks_ever: int = 0
 
 
 @dataclass(frozen=True, slots=True)

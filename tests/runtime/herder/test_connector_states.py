@@ -473,6 +473,33 @@ def test_a_restarted_connector_keeps_its_target_state(
     assert states(runtime) == (STATE[state], tasks)
 
 
+def test_a_task_that_was_there_before_is_answered_as_one_that_is_moved(
+    cluster: MemoryCluster,
+) -> None:
+    def refused(task: int) -> tuple[int, str]:
+        with pytest.raises(RequestError) as error:
+            runtime.verbs.restart_task("c", task)
+        return error.value.status, error.value.message
+
+    moved = (
+        409,
+        "Cannot complete request momentarily due to no known leader URL, likely because a "
+        "rebalance was underway.",
+    )
+    runtime = create(cluster, source(tasks="2"))
+    assert refused(2) == (404, "Unknown task: c-2")
+    runtime.verbs.put_config("c", source(tasks="1"))
+    cluster.settle()
+    assert (refused(1), refused(2)) == (moved, (404, "Unknown task: c-2"))
+    runtime.verbs.stop("c")
+    cluster.settle()
+    assert (refused(0), refused(1)) == (moved, moved)
+    assert (refused(2), refused(-1)) == ((404, "Unknown task: c-2"), (404, "Unknown task: c--1"))
+    runtime.verbs.delete("c")
+    runtime.verbs.create("c", source(), STOPPED)
+    assert refused(0) == (404, "Unknown task: c-0")
+
+
 @pytest.mark.parametrize("verb", ["pause", "resume"])
 def test_a_failed_connector_stays_failed(cluster: MemoryCluster, verb: str) -> None:
     runtime = create(cluster, source(fail="start"))
