@@ -264,6 +264,8 @@ class ConnectCluster:
             return what()
         except NotLeader as error:
             raise NotLeader(self._leader()) from error
+        except plugins.NoSuchClass as error:
+            raise RequestError(500, str(error), Refusal.NO_SUCH_CLASS) from error
         except WriteRefused as error:
             why = "; ".join(filter(None, (each.why for each in error.diagnostics)))
             raise RequestError(

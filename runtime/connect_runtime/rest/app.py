@@ -23,12 +23,13 @@ from starlette.types import ASGIApp
 from connect_runtime.herder.errors import REFUSAL_HEADER, RequestError
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.metrics.exposition import CONTENT_TYPE
-from connect_runtime.rest import jetty, wire
+from connect_runtime.rest import jetty, openapi, wire
 from connect_runtime.rest.access import guarded
 from connect_runtime.rest.body_limit import read_body
 from connect_runtime.rest.connectors import Connectors
 from connect_runtime.rest.exchange import Call, Reply, Resource, Text, error_reply
 from connect_runtime.rest.lanes import Busy, Lane, Lanes
+from connect_runtime.rest.loggers import Loggers
 from connect_runtime.rest.negotiation import accepts_json, allowed, is_json, is_media_type
 from connect_runtime.rest.responses import response
 from connect_runtime.rest.settings import RestSettings
@@ -91,10 +92,13 @@ def create_app(
         ("GET", "/health"): lambda call: _health(verbs()),
         ("GET", "/runtime"): lambda call: Reply(200, wire.runtime_json(started().runtime())),
         **Connectors(started).routes(),
+        **Loggers(started).routes(),
         **plugins,
     }
     if metrics is not None and settings.metrics:
         resources["GET", _METRICS] = lambda call: Reply(200, text=Text(metrics(), CONTENT_TYPE))
+    described = openapi.document([*resources, ("GET", openapi.PATH)], API_VERSION)
+    resources["GET", openapi.PATH] = lambda call: Reply(200, described)
     starlette = Starlette(
         routes=_routes(resources, settings.max_body_bytes),
         exception_handlers={HTTPException: _on_http, Exception: _on_bug},

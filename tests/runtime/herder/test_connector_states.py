@@ -10,7 +10,7 @@ from concurrent.futures import Future
 import pytest
 
 from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.errors import NotLeader, RequestError
+from connect_runtime.herder.errors import NotLeader, Refusal, RequestError
 from connect_runtime.herder.events import Request
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.storage.snapshots import State, TaskId
@@ -498,6 +498,16 @@ def test_a_task_that_was_there_before_is_answered_as_one_that_is_moved(
     runtime.verbs.delete("c")
     runtime.verbs.create("c", source(), STOPPED)
     assert refused(0) == (404, "Unknown task: c-0")
+
+
+def test_offsets_of_a_class_that_is_not_installed_cannot_be_changed(
+    cluster: MemoryCluster,
+) -> None:
+    runtime = create(cluster, {"name": "c", "connector.class": "no.such.Class"}, STOPPED)
+    with pytest.raises(RequestError) as refused:
+        runtime.verbs.reset_offsets("c")
+    assert (refused.value.status, refused.value.refusal) == (500, Refusal.NO_SUCH_CLASS)
+    assert "which name matches no.such.Class" in refused.value.message
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])
