@@ -34,6 +34,8 @@ READERS: dict[str, Callable[[list[LogRecord]], Any]] = {
     "offsets": lambda records: offsets_topic.reduce_all(OffsetSnapshot(), records),
     "status": lambda records: status_topic.reduce_all(StatusSnapshot(), records),
 }
+# what that version did not look at
+ADDED = {"tasks_ever"}
 NEVER_READ = {"offsets"}  # a source's own: whatever an offset holds is the source's
 
 
@@ -60,7 +62,7 @@ def _plain(value: Any) -> Any:
         return {
             field.name: _plain(held)
             for field in dataclasses.fields(value)
-            if (held := getattr(value, field.name)) != _default(field)
+            if field.name not in ADDED and (held := getattr(value, field.name)) != _default(field)
         }
     if isinstance(value, Mapping):
         return {_plain(key): _plain(held) for key, held in value.items()}
