@@ -258,6 +258,24 @@ HTTP = (
     _ask("POST", "/connectors/src/tasks", "[]", **_signed("eA==")),
 )
 
+LOGGERS = (
+    _ask("GET", "/admin"),
+    _ask("GET", "/admin/loggers/no.such.logger"),
+    _ask("POST", "/admin/loggers", {}),
+    _ask("DELETE", "/admin/loggers/root"),
+    _ask("PUT", "/admin/loggers/", {"level": "INFO"}),
+    *(
+        _ask("PUT", f"/admin/loggers/no.such.logger{scope}", body)
+        for scope in ("", "?scope=cluster")
+        for body in ({}, {"level": None}, {"level": "bogus"}, {"level": 1}, {"level": ""}, "null")
+    ),
+    _ask("PUT", "/admin/loggers/no.such.logger", ""),
+    _ask("PUT", "/admin/loggers/no.such.logger", "[]"),
+    _ask("PUT", "/admin/loggers/only.this", {"level": "debug"}),
+    _ask("PUT", "/admin/loggers/only.that?scope=bogus", {"level": "DEBUG", "more": "x"}),
+    _ask("PUT", "/admin/loggers/all.workers?scope=cluster", {"level": "debug"}),
+)
+
 BODIES = (
     _ask("POST", "/connectors", '{"name":"new","config":'),
     _ask("POST", "/connectors", "{name}"),

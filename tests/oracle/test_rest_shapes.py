@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from oracle.comparing import ask, comparable, differences
-from oracle.exchanges import BODIES, CONFIGS, HTTP, OFFSETS, READS, UNKNOWN, Exchange
+from oracle.exchanges import BODIES, CONFIGS, HTTP, LOGGERS, OFFSETS, READS, UNKNOWN, Exchange
 from oracle.our_worker import our_runtime
 from support.broker import BrokerAddress, create_topic
 from support.oracle import Oracle
@@ -97,7 +97,7 @@ def _settled(client: httpx.Client) -> bool:
 
 
 @pytest.mark.parametrize(
-    "exchange", (*READS, *UNKNOWN, *HTTP, *BODIES, *CONFIGS, *OFFSETS), ids=str
+    "exchange", (*READS, *UNKNOWN, *HTTP, *LOGGERS, *BODIES, *CONFIGS, *OFFSETS), ids=str
 )
 def test_both_answer_alike(sides: Sides, exchange: Exchange) -> None:
     ours, theirs = (

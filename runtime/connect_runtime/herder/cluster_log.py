@@ -1,13 +1,15 @@
 """Reads the config, status and assignments topics, and writes to them as the leader.
 
 All state comes from the topics, even records that were just written: after a write, the readers
-read on until they have seen it. Used by the herder's thread only.
+read on until they have seen it. Levels of loggers are applied as they are read. Used by the
+herder's thread only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from connect_runtime.logger_levels import ClusterLevels
 from connect_runtime.storage import assignments_topic, config_topic, status_topic
 from connect_runtime.storage.log import LogReader, LogRecord, Logs, LogWriter, NewRecord
 from connect_runtime.storage.snapshots import (
@@ -28,6 +30,7 @@ class ClusterLog:
         self._topics = topics
         self._readers: dict[str, LogReader] = {}
         self._writer: LogWriter | None = None
+        self._logger_levels = ClusterLevels()
         self.config = ConfigSnapshot()
         self.status = StatusSnapshot()
         self.assignments = AssignmentSnapshot()
@@ -42,6 +45,7 @@ class ClusterLog:
         for topic in self._fold:
             self._readers[topic] = self._logs.reader(topic)
         self.read_to_end()
+        self._logger_levels.start(self.config)
 
     def read_to_end(self) -> None:
         """Reads up to the current ends of the topics."""
@@ -101,6 +105,7 @@ class ClusterLog:
 
     def _fold_config(self, records: Iterable[LogRecord]) -> None:
         self.config = config_topic.reduce_all(self.config, records)
+        self._logger_levels.follow(self.config)
 
     def _fold_status(self, records: Iterable[LogRecord]) -> None:
         self.status = status_topic.reduce_all(self.status, records)

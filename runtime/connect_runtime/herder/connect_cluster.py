@@ -224,6 +224,10 @@ class ConnectCluster:
 
         self._run(lambda: self._herder.run_on_thread(begin))
 
+    def set_logger_level(self, namespace: str, level: str) -> None:
+        record = config_topic.logger_record(self._topics.config, namespace, level)
+        self._run(lambda: self._herder.run_on_thread(lambda: self._herder.write([record])))
+
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
         return self._run(lambda: self._offsets.change(name, offsets))
 

@@ -89,6 +89,19 @@ def validate_request(body: bytes) -> RawConfig:
     return config
 
 
+def logger_request(body: bytes) -> str:
+    """Parses the body of PUT of a logger: the level, as it was written. Raises RequestError."""
+    fields = _config(_parsed(body))
+    if fields is None:
+        raise _refused('Cannot invoke "java.util.Map.get(Object)" because "levelMap" is null')
+    level = fields.get("level")
+    if level is None:
+        raise RequestError(400, "Desired 'level' parameter was not specified in request.")
+    if not level:
+        raise _refused("Illegal null or empty Level name.")
+    return level
+
+
 def task_configs_request(body: bytes) -> Sequence[RawConfig | None]:
     """Parses the body of POST tasks, which only Apache's workers send. Raises RequestError."""
     if not body:

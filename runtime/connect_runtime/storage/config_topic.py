@@ -2,8 +2,8 @@
 
 Connect's format: keys are plain text, values compact JSON. `reduce` and `reduce_all` fold records
 into a ConfigSnapshot; the other functions make the records that a leader writes. Task configs count
-only once a commit record covers all of them. Session keys and logger levels are internal to Connect
-and are ignored. No I/O; values are never logged.
+only once a commit record covers all of them. Session keys are internal to Connect and are ignored.
+No I/O; values are never logged.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
     ConnectorState,
+    LoggerRequest,
     RestartRequest,
     TaskId,
 )
@@ -100,6 +101,11 @@ def restart_record(topic: str, name: str, *, include_tasks: bool, only_failed: b
     return NewRecord(topic, f"{_RESTART}{name}".encode(), value)
 
 
+def logger_record(topic: str, namespace: str, level: str) -> NewRecord:
+    """Asks all workers to set the level of loggers whose names begin with `namespace` (KIP-976)."""
+    return NewRecord(topic, f"{_LOGGER}{namespace}".encode(), orjson.dumps({"level": level}))
+
+
 def reduce(snapshot: ConfigSnapshot, record: LogRecord) -> ConfigSnapshot:
     """Returns the snapshot after one more record."""
     return reduce_all(snapshot, (record,))
@@ -146,6 +152,7 @@ class _Fold:
         self._orphans = dict(start.orphans)
         self._deferred = {name: dict(tasks) for name, tasks in start.deferred.items()}
         self._restarts = list(start.restarts)
+        self._loggers = dict(start.loggers)
         self._offset = start.offset
         # In Connect's order.
         self._kinds: tuple[tuple[str, Callable[[str, LogRecord], None]], ...] = (
@@ -155,6 +162,7 @@ class _Fold:
             (_COMMIT, self._on_commit),
             (_RESTART, self._on_restart),
             (_FENCING, self._on_fencing),
+            (_LOGGER, self._on_logger),
         )
 
     def snapshot(self) -> ConfigSnapshot:
@@ -163,6 +171,7 @@ class _Fold:
             deferred=self._deferred,
             orphans=self._orphans,
             restarts=tuple(self._restarts[-_RESTARTS_KEPT:]),
+            loggers=self._loggers,
             offset=self._offset,
         )
 
@@ -187,7 +196,7 @@ class _Fold:
             if key.startswith(prefix):
                 handle(key[len(prefix) :], record)
                 return
-        if key != _SESSION_KEY and not key.startswith(_LOGGER):
+        if key != _SESSION_KEY:
             raise _Malformed("no such kind of key")
 
     def _known(self, name: str) -> ConnectorState:
@@ -309,6 +318,12 @@ class _Fold:
     def _on_fencing(self, name: str, record: LogRecord) -> None:
         count = _integer(_json_object(record), "task-count")
         self._keep(replace(self._known(name), task_count_record=count, pending_fencing=False))
+
+    def _on_logger(self, namespace: str, record: LogRecord) -> None:
+        level = _json_object(record).get("level")
+        if not isinstance(level, str):
+            raise _Malformed("it names no level")
+        self._loggers[namespace] = LoggerRequest(namespace, level, record.offset)
 
 
 def _json_object(record: LogRecord) -> dict[str, Any]:

@@ -66,17 +66,29 @@ class RestartRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class LoggerRequest:
+    """A `logger-cluster` command record (KIP-976): the level, as written, of all loggers whose
+    names begin with `namespace`."""
+
+    namespace: str
+    level: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigSnapshot:
     """The config topic up to `offset` (the next one to read).
 
     `deferred` holds task configs that no commit record has covered yet; `orphans` the state of
     names without a connector record: target state, fencing counts and task counts outlive it.
+    `loggers` holds the newest request for each namespace.
     """
 
     connectors: Mapping[str, ConnectorState] = field(default_factory=dict)
     deferred: Mapping[str, Mapping[int, Mapping[str, str]]] = field(default_factory=dict)
     orphans: Mapping[str, ConnectorState] = field(default_factory=dict)
     restarts: tuple[RestartRequest, ...] = ()
+    loggers: Mapping[str, LoggerRequest] = field(default_factory=dict)
     offset: int = 0
 
 

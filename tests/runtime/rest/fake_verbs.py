@@ -49,6 +49,7 @@ class FakeVerbs:
     trouble: str | None = None
     follower: bool = False
     altered: Sequence[OffsetEntry] = ()
+    logger_levels: dict[str, str] = field(default_factory=dict)
 
     def connectors(self) -> Sequence[str]:
         return list(self.known)
@@ -146,6 +147,10 @@ class FakeVerbs:
         self._found(name, "Unknown connector: {}")
         if task >= len(self.tasks(name)):
             raise RequestError(404, f"Unknown task: {name}-{task}")
+
+    def set_logger_level(self, namespace: str, level: str) -> None:
+        self._must_lead()
+        self.logger_levels[namespace] = level
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
         found = self._stopped(name)
