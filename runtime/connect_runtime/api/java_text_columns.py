@@ -25,7 +25,7 @@ def java_texts(values: Sequence[Any]) -> Sequence[str]:
         if kind is int:
             return list(map(str, values))
         if kind is float:
-            return list(map(java_double, values))
+            return [repr(v) if 1e-3 <= v < 1e7 else java_double(v) for v in values]
         if kind is bool:
             return ["true" if value else "false" for value in values]
         if kind is NoneType:

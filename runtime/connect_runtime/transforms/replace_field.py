@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import compress
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from connect_runtime.api import (
@@ -101,8 +101,8 @@ class ReplaceField(OneHalf):
         self._sources = {new: old for old, new in self._renames.items()}
         self._with_default: bool = parsed[REPLACE_NULL]
         self._schemas = SchemaCache(self._made)
-        # by the names of a map's fields: the names of those that are kept, and which they are
-        self._shapes: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[bool, ...] | None]] = {}
+        # by the names of a map's fields: the new names and the old ones of those that are kept
+        self._shapes: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
     def change(self, schema: Schema | None, value: Any) -> Half:
         """Drops and renames the fields; null stays null."""
@@ -123,8 +123,7 @@ class ReplaceField(OneHalf):
             if not self._replaced_in_structs(columns):
                 super().apply_columns(columns)
         elif self._include or self._renames:
-            replaced = [None if each is None else self._replaced(each) for each in given]
-            columns.set_maps(self.part, replaced)
+            columns.set_maps(self.part, self._replaced_in_maps(given))
         else:
             for each in filter(None, columns.maps(self.part) or ()):
                 for name in self._exclude:
@@ -150,19 +149,30 @@ class ReplaceField(OneHalf):
         columns.set_structs(self.part, Structs(made, structs.values))
         return True
 
+    def _replaced_in_maps(
+        self, given: Sequence[dict[str, Any] | None]
+    ) -> list[dict[str, Any] | None]:
+        present = [each for each in given if each is not None]
+        shapes = list(map(tuple, present))
+        if shapes and shapes.count(shapes[0]) == len(given):  # all have the same fields
+            names, kept = self._shape(shapes[0])
+            if len(kept) > 1:
+                rows = map(itemgetter(*kept), present)
+                return [dict(zip(names, row, strict=True)) for row in rows]
+        return [None if each is None else self._replaced(each) for each in given]
+
     def _replaced(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        shape = tuple(given)
-        found = self._shapes.get(shape)
+        names, kept = self._shape(tuple(given))
+        return {name: given[old] for name, old in zip(names, kept, strict=True)}
+
+    def _shape(self, names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        found = self._shapes.get(names)
         if found is None:
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
-            kept = tuple(map(self._keeps, shape))
-            names = tuple(self._renames.get(name, name) for name in compress(shape, kept))
-            found = self._shapes[shape] = names, None if all(kept) else kept
-        names, selected = found
-        values = given.values()
-        left = values if selected is None else compress(values, selected)
-        return dict(zip(names, left, strict=False))
+            kept = tuple(filter(self._keeps, names))
+            found = self._shapes[names] = tuple(self._renames.get(n, n) for n in kept), kept
+        return found
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
