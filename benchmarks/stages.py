@@ -6,6 +6,7 @@ processes do not change them: of the task's thread by stage, and of librdkafka's
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,10 +21,12 @@ from connect_runtime.connectors.file_sink import FileStreamSinkTask
 from connect_runtime.connectors.file_source import FileStreamSourceTask
 from connect_runtime.data.converters import converters_of
 from connect_runtime.errors.handler import ErrorHandler
+from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.boundaries import PollBoundary
 from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.run import COLLECT_AFTER
 from connect_runtime.tasks.sink_consumer import SinkConsumer
 from connect_runtime.tasks.sink_decoder import Decoder
 from connect_runtime.tasks.source import SourceContext
@@ -56,6 +59,9 @@ def profiles(workloads: Sequence[Workload], folder: Path, bootstrap: str) -> lis
     """Profiles these workloads."""
     made = Inputs(folder, bootstrap)
     found = []
+    # as in a Spark worker
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
     for workload in workloads:
         run = _source if workload.kind == "source" else _sink
         found.append(run(workload, made, folder, bootstrap))
@@ -106,7 +112,7 @@ def _source(workload: Workload, made: Inputs, folder: Path, bootstrap: str) -> P
     value = converters.value
     value.writer = _timed_maker(watch, value.writer)
     outbound = Outbound(converters, chain_of(launch.connector_config), ErrorHandler())
-    writer, boundary = Transactions(launch), PollBoundary(shared=True)
+    writer, boundary = Transactions(launch, TaskMetrics()), PollBoundary(shared=True)
     task = FileStreamSourceTask()
     task.initialize(SourceContext(launch.config, _NoOffsets(), None))
     task.start(launch.config)

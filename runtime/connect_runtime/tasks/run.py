@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 
 # Values are nested up to 1,000 levels, as in Connect; each level takes a few calls.
 RECURSION: Final = 5_000
+# New objects before Python looks for cycles among them: a batch makes tens of thousands.
+COLLECT_AFTER: Final = 20_000
 
 
 def run_task(
@@ -44,6 +46,7 @@ def run_task(
     # Spark's workers are forked with the collector off; cycles would pile up over months.
     gc.enable()
     sys.setrecursionlimit(max(RECURSION, sys.getrecursionlimit()))
+    gc.set_threshold(COLLECT_AFTER)
     try:
         launch = resolve_launch(launch)
     except Exception as error:  # a config provider may be third-party code
