@@ -60,6 +60,11 @@ class ErrorHandler:
         self._wait = wait or _sleep
         self._metrics = metrics or TaskMetrics()
 
+    @property
+    def tolerates_all(self) -> bool:
+        """Whether records that fail are skipped."""
+        return self._policy.tolerates_all
+
     def run(self, stage: Stage, class_name: str, operation: Callable[[], T], record: Any) -> T:
         """Returns the operation's result. Raises what `recover` raises."""
         try:

@@ -13,9 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
+from connect_runtime.api import ConnectorError
+from connect_runtime.errors.handler import ErrorHandler
+from connect_runtime.errors.stages import Failure, Stage
 from connect_runtime.kafka import clients
+from connect_runtime.kafka.errors import RECORD_REFUSED, reason
 from connect_runtime.metrics.client_stats import STATISTICS_MS
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
@@ -30,15 +34,21 @@ from connect_runtime.tasks.worker_topics import open_offsets
 _log = logging.getLogger(__name__)
 
 _ROOM_LIMIT_S: Final = 60.0
+_CLASS: Final = "org.apache.kafka.connect.runtime.WorkerSourceTask"
 
 
 class PlainWriter:
-    """A producer of records, and a writer of offsets. Implements SourceWriter."""
+    """A producer of records, and a writer of offsets. Implements SourceWriter.
+
+    If errors are tolerated, it skips records that the producer refuses for their size. Records that
+    only Kafka refuses fail the task: Kafka answers for a batch, which has others in it.
+    """
 
     atomic = False
     expires_s = None
 
-    def __init__(self, launch: TaskLaunch, metrics: TaskMetrics) -> None:
+    def __init__(self, launch: TaskLaunch, errors: ErrorHandler, metrics: TaskMetrics) -> None:
+        self._errors = errors
         self._id = launch.id
         self._flush_limit_s = client_properties.flush_timeout_ms(launch) / 1000
         self._failures = SendFailures()
@@ -62,10 +72,12 @@ class PlainWriter:
         """Queues messages; the partition follows from the key if it is None."""
         self._begin(messages)
         try:
-            queue(self._producer, topic, messages, partition)
+            refused = queue(self._producer, topic, messages, partition)
         except RAISED as raised:
-            error = self._failures.failure(error_in(raised), self._producer)
-            raise error from raised.with_traceback(None)
+            failure = self._failures.failure(error_in(raised), self._producer)
+            raise failure from raised.with_traceback(None)
+        if refused:
+            self._skip(topic, messages, refused)
 
     def serve(self) -> None:
         """Serves the producer's callbacks."""
@@ -96,6 +108,19 @@ class PlainWriter:
         finally:
             del self._producer
             self._offsets.close()
+
+    def _skip(
+        self, topic: str, messages: Messages, refused: Sequence[tuple[int, KafkaError]]
+    ) -> None:
+        """Reports refused records if that is tolerated, else raises."""
+        sources = list(messages.sources())
+        for number, error in refused:
+            if not self._errors.tolerates_all or error.code() not in RECORD_REFUSED:
+                raise self._failures.failure(error, self._producer)
+            why = reason(error)
+            _log.error("Task %s skips a record for topic %s: %s", self._id, topic, why)
+            cause = ConnectorError(why)
+            self._errors.report(Failure(Stage.KAFKA_PRODUCE, _CLASS, cause, sources[number]))
 
     def _begin(self, messages: Messages) -> None:
         if not self.open:

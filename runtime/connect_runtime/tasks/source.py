@@ -87,7 +87,7 @@ def run_source(
     errors = _error_handler(launch, wait, metrics)
     converters = converters_of(launch.connector_config, launch.worker)
     chain = chain_of(launch.connector_config)
-    writer = _writer(launch, metrics)
+    writer = _writer(launch, errors, metrics)
     try:
         # If this attempt is late, starting fenced the newest one, so check again.
         wanted = reader.orders(orders)
@@ -120,9 +120,9 @@ def _error_handler(launch: TaskLaunch, wait: RetryWait, metrics: TaskMetrics) ->
     return ErrorHandler(policy, [log] if policy.logs else [], wait, metrics)
 
 
-def _writer(launch: TaskLaunch, metrics: TaskMetrics) -> SourceWriter:
+def _writer(launch: TaskLaunch, errors: ErrorHandler, metrics: TaskMetrics) -> SourceWriter:
     if not exactly_once(launch.worker):
-        return PlainWriter(launch, metrics)
+        return PlainWriter(launch, errors, metrics)
     dropped = client_properties.dropped_overrides(launch)
     if dropped:
         _log.warning(

@@ -44,22 +44,26 @@ class Encoder:
         """Returns one dict per record, the only object made for it. `sources` are the records
         that the task returned, for errors."""
         try:
-            return self._together(batch)
+            return self._together(batch, sources)
         except Exception:
             return self._in_pieces(batch, list(sources()))
 
-    def _together(self, batch: SourceBatch) -> Messages:
+    def _together(
+        self, batch: SourceBatch, sources: Callable[[], Iterator[SourceRecord]]
+    ) -> Messages:
         headers = self._headers(batch)
         keys = self._keys(batch, headers)
         values = self._value(batch.topic, headers, batch.value_schema, batch.values)
-        return _messages(batch, headers, keys, values)
+        return _messages(batch, headers, keys, values, sources)
 
     def _in_pieces(self, batch: SourceBatch, sources: Sequence[SourceRecord]) -> Messages:
         """Converts what can be; each record that cannot is one error."""
         parts: list[Messages] = []
-        for begin, part in pieces_of(
-            0, len(batch), lambda begin, end: self._together(_slice(batch, begin, end))
-        ):
+
+        def convert(begin: int, end: int) -> Messages:
+            return self._together(_slice(batch, begin, end), sources[begin:end].__iter__)
+
+        for begin, part in pieces_of(0, len(batch), convert):
             if part is None:
                 try:
                     part = self._singly(_slice(batch, begin, begin + 1), sources[begin])
@@ -70,6 +74,7 @@ class Encoder:
             [message for part in parts for message in part.each],
             sum(part.size for part in parts),
             any(part.singly for part in parts),
+            lambda: (source for part in parts for source in part.sources()),
         )
 
     def _singly(self, one: SourceBatch, source: SourceRecord) -> Messages:
@@ -86,7 +91,7 @@ class Encoder:
             made.value,
             lambda: self._value(one.topic, headers, one.value_schema, one.values),
         )
-        return _messages(one, headers, keys, values)
+        return _messages(one, headers, keys, values, [source].__iter__)
 
     def _headers(self, batch: SourceBatch) -> list[RawHeaders] | None:
         """Returns each record's headers as bytes; None if there are none, and nobody adds any."""
@@ -126,6 +131,7 @@ def _messages(
     headers: list[RawHeaders] | None,
     keys: list[bytes | None] | None,
     values: list[bytes | None],
+    sources: Callable[[], Iterator[SourceRecord]],
 ) -> Messages:
     if keys is None:
         messages: list[dict[str, Any]] = [{"value": value} for value in values]
@@ -141,7 +147,7 @@ def _messages(
             if each:
                 message["headers"] = each
     singly = batch.timestamps is not None or (headers is not None and any(headers))
-    return Messages(messages, _bytes(values), singly)
+    return Messages(messages, _bytes(values), singly, sources)
 
 
 def _bytes(values: list[bytes | None]) -> int:

@@ -7,12 +7,14 @@ for its whole life, with the matching commit times from `boundary_of`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
+from connect_runtime.api import SourceRecord
+from connect_runtime.kafka.errors import error_of
 from connect_runtime.storage.log import NewRecord
 
 _OVERHEAD: Final = 64  # bytes of a message without its value
@@ -21,11 +23,13 @@ _OVERHEAD: Final = 64  # bytes of a message without its value
 @dataclass(frozen=True, slots=True)
 class Messages:
     """What one batch sends: dicts of `value` and, if needed, `key`; `size` bytes of values. With
-    `timestamp` or `headers` in them, `singly` is True: librdkafka has no batch call for these."""
+    `timestamp` or `headers` in them, `singly` is True: librdkafka has no batch call for these.
+    `sources` are the records that the task returned for them."""
 
     each: list[dict[str, Any]]
     size: int
     singly: bool
+    sources: Callable[[], Iterator[SourceRecord]]
 
     @property
     def memory(self) -> int:
@@ -33,15 +37,23 @@ class Messages:
         return self.size + len(self.each) * _OVERHEAD
 
 
-def queue(producer: Producer, topic: str, messages: Messages, partition: int | None) -> None:
-    """Hands messages to a producer. Raises KafkaException for the first that it refuses."""
+def queue(
+    producer: Producer, topic: str, messages: Messages, partition: int | None
+) -> list[tuple[int, KafkaError]]:
+    """Hands messages to a producer. Returns the numbers of those that it refuses, and why."""
     place = () if partition is None else (partition,)
-    if messages.singly:
-        keywords = {} if partition is None else {"partition": partition}
-        for message in messages.each:
+    if not messages.singly:
+        if producer.produce_batch(topic, messages.each, *place) == len(messages.each):
+            return []
+        return [(n, m["_error"]) for n, m in enumerate(messages.each) if "_error" in m]
+    keywords = {} if partition is None else {"partition": partition}
+    refused = []
+    for number, message in enumerate(messages.each):
+        try:
             producer.produce(topic, **message, **keywords)
-    elif producer.produce_batch(topic, messages.each, *place) < len(messages.each):
-        raise KafkaException(next(m["_error"] for m in messages.each if "_error" in m))
+        except KafkaException as raised:
+            refused.append((number, error_of(raised)))
+    return refused
 
 
 class SourceWriter(Protocol):

@@ -100,9 +100,11 @@ class Transactions:
         self.bytes += messages.size
         self._unacknowledged += messages.memory
         try:
-            queue(self._producer, topic, messages, partition)
+            refused = queue(self._producer, topic, messages, partition)
         except RAISED as raised:
             raise self._failure(error_in(raised)) from raised.with_traceback(None)
+        if refused:
+            raise self._failure(refused[0][1])
 
     def serve(self) -> None:
         """Serves the producer's callbacks."""

@@ -323,6 +323,46 @@ def test_a_sources_bad_records_are_skipped_and_logged(
     ] * 2
 
 
+@pytest.mark.parametrize("timestamp", [None, 5], ids=["batch", "singly"])
+@pytest.mark.parametrize("support", ["enabled", "disabled"])
+def test_records_that_are_too_large(
+    cluster: Any,
+    topic: Any,
+    install: Any,
+    caplog: pytest.LogCaptureFixture,
+    support: str,
+    timestamp: int | None,
+) -> None:
+    """Without transactions they are skipped if errors are tolerated; a transaction fails."""
+    topic(1)
+    records = [
+        SourceRecord({"p": 1}, {"n": n}, cluster.data, "x" * size, timestamp=timestamp)
+        for n, size in enumerate([1, 2_000_000, 2, 2_000_000])
+    ]
+    task = type("Task", (Scripted,), {"script": [records], "events": []})
+    cluster.worker["exactly.once.source.support"] = support
+    cluster.worker["offset.flush.interval.ms"] = "100"
+    strings = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+    running = started(
+        cluster, install, task, **strings, **TOLERANT, **{"errors.log.enable": "true"}
+    )
+    if support == "enabled":
+        assert running.outcome().ended is Ended.FAILED
+        assert cluster.values() == []
+        assert cluster.newest(cluster.topics.offsets) == {}
+        return
+    wait_until(lambda: len(task.events) == 4, what="all records")
+    assert stopped(cluster, running) is Ended.STOPPED
+
+    assert cluster.values() == ["x", "xx"]
+    assert cluster.newest(cluster.topics.offsets) == {'["c",{"p":1}]': {"n": 3}}
+    logged = [r.getMessage() for r in caplog.records if "Error encountered" in r.getMessage()]
+    assert [text.splitlines()[0] for text in logged] == [
+        "Error encountered in task c-0. Executing stage 'KAFKA_PRODUCE' with class"
+        " 'org.apache.kafka.connect.runtime.WorkerSourceTask'."
+    ] * 2
+
+
 def test_a_stop_ends_the_retries_of_a_source(cluster: Any, topic: Any, install: Any) -> None:
     topic(1)
     attempts: list[int] = []
