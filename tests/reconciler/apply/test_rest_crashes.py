@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from connect_reconciler.apply.edges import Settings, edges_over
+from connect_reconciler.apply.edges import Limits, Settings, edges_over
 from connect_reconciler.apply.report import ApplyReport, Outcome
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.observe.rest import observe_rest
@@ -35,6 +35,8 @@ from support.fake_worker import FakeWorker
 
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
 TARGET = RestTarget("http://connect.test")
+# the clock is not real, but each look costs
+LIMITS = Limits(every_s=1.0)
 PROJECT = Project(
     name="orders",
     file=Path("connect.yaml"),
@@ -86,7 +88,7 @@ class Alone:
 
     def apply(self, desired: Desired) -> ApplyReport:
         plan = self.plan(desired)
-        settings = Settings(by="test", clock=self.time.clock())
+        settings = Settings(by="test", clock=self.time.clock(), limits=LIMITS)
         with self.client() as client:
             edges = edges_over(connection_over_rest(client, desired, None), settings, {})
             look = lambda: self.observe(desired)  # noqa: E731

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Timer
+from threading import Lock, Thread
 from typing import Final
 
 import httpx
@@ -43,22 +43,60 @@ _CONFIG_PATHS: Final = ("/config", "/config/validate")
 _MOST = 1000
 
 
+class _Waits:
+    """Tells of requests that nobody answers, from one thread for all: a timer for each would cost
+    more than most exchanges do."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        # in the order of their beginning, so of the moments at which they have taken long
+        self._running: dict[object, tuple[float, Asked]] = {}
+        self._thread: Thread | None = None
+
+    @contextmanager
+    def told(self, request: Asked) -> Iterator[None]:
+        """Tells once that the context takes long."""
+        exchange = object()
+        with self._lock:
+            self._running[exchange] = (time.monotonic() + _SLOW_S, request)
+            # a forked process has no thread of its parent's
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = Thread(target=self._watch, name="waits", daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.pop(exchange, None)
+
+    def _watch(self) -> None:
+        # what begins while this sleeps has not taken long when it wakes up
+        while (wait_s := self._tell()) is not None:
+            time.sleep(wait_s)
+
+    def _tell(self) -> float | None:
+        """Tells of what has taken long. Returns after how many seconds to look again; None, and no
+        thread is left, if nothing runs."""
+        with self._lock:
+            now = time.monotonic()
+            slow = [each for each, (due, _) in self._running.items() if due <= now]
+            told = [self._running.pop(each)[1] for each in slow]
+            if not told and not self._running:
+                self._thread = None
+                return None
+            next_s = min((due - now for due, _ in self._running.values()), default=_SLOW_S)
+        for request in told:
+            _waits.warning("waiting for the answer to %s", request)
+        return next_s
+
+
+_running = _Waits()
+
+
 def exchanged(request: Asked, send: Callable[[], httpx.Response]) -> httpx.Response:
     """What `send` returns or raises, which the log is told."""
-    with _waiting(request):
+    with _running.told(request):
         return _logged(request, send)
-
-
-@contextmanager
-def _waiting(request: Asked) -> Iterator[None]:
-    """Tells that nobody has answered, once it takes long."""
-    slow = Timer(_SLOW_S, _waits.warning, ("waiting for the answer to %s", request))
-    slow.daemon = True
-    slow.start()
-    try:
-        yield
-    finally:
-        slow.cancel()
 
 
 def _logged(request: Asked, send: Callable[[], httpx.Response]) -> httpx.Response:
