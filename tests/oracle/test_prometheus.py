@@ -111,4 +111,4 @@ def test_strimzis_dashboard_shows_a_runtime(tmp_path: Path) -> None:
 
 def _wait_until_positive(found: prometheus.Prometheus, expressions: Sequence[str]) -> None:
     for each in expressions:
-        wait_until(lambda e=each: any(v > 0 for _, v in found.query(e)), what=each)
+        wait_until(lambda e=each: any(v > 0 for _, v in found.query(e)), what=each, timeout_s=90)

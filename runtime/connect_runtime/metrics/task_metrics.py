@@ -1,7 +1,7 @@
 """Counts what one task does, in the task's process: the MBeans of Connect's tasks.
 
 The task counts once for each batch, never for each record. Whoever publishes asks for a `reading`
-about once a second, which works out rates, averages and maxima over the last 30 to 60 seconds, as
+every few seconds, which works out rates, averages and maxima over the last 30 to 60 seconds, as
 Connect does with its default of two windows (`metrics.sample.window.ms`, `metrics.num.samples`).
 
 Names are those that Strimzi's rules for the JMX exporter give Connect's attributes.

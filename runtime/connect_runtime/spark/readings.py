@@ -1,6 +1,6 @@
 """Brings what tasks count from their processes to the driver, if both share a disk.
 
-Each attempt has a file beside its lease. Its process overwrites it at most once a second, and the
+Each attempt has a file beside its lease. Its process overwrites it every few seconds, and the
 driver reads it when somebody asks for metrics: nobody waits, and what nobody asks for costs one
 small write. A reading that is half written is recognised, and read again.
 """
