@@ -49,7 +49,7 @@ def test_an_event_is_one_line_of_json() -> None:
 
 
 def test_an_event_may_name_another_connector_than_its_process() -> None:
-    process_is_about(worker="w:1")
+    process_is_about(worker="w:1", connector="other")
     found = event(record("fails", connector="orders"))
     assert (found["connector"], found["worker"], "task" in found) == ("orders", "w:1", False)
 
