@@ -108,10 +108,14 @@ class Standalone:
             return None
         return next((json.loads(value or b"{}").get("position") for value in values), None)
 
-    def assert_stopped(self) -> None:
+    def wait_for_stopped(self) -> None:
         """The second connector, whose file says so."""
-        found = self.rest("GET", "/connectors/stopped/status").json()
-        assert (found["connector"]["state"], found["tasks"]) == ("STOPPED", [])
+
+        def stopped() -> bool:
+            found = self.rest("GET", "/connectors/stopped/status").json()
+            return (found.get("connector", {}).get("state"), found.get("tasks")) == ("STOPPED", [])
+
+        wait_until(stopped, what="the second connector to be stopped")
 
     def rest(self, method: str, path: str, body: Any = None) -> httpx.Response:
         return httpx.request(method, f"{self.url}{path}", json=body, timeout=30)
@@ -152,6 +156,12 @@ def theirs(standalone: Standalone) -> Iterator[None]:
     files = standalone.connector_files
     started = Oracle.standalone(standalone.worker_file, files, standalone.url)
     try:
+        # its REST API answers before it has created them
+        wait_until(
+            lambda: len(standalone.rest("GET", "/connectors").json()) == 2,
+            what="both connectors",
+            timeout_s=_START_S,
+        )
         yield
     finally:
         started.stop()
@@ -172,12 +182,12 @@ def test_apaches_worker_continues_from_our_file(standalone: Standalone) -> None:
         standalone.wait_for("a", "b")
         offsets = standalone.rest("GET", "/connectors/source/offsets").json()
         assert standalone.rest("GET", "/health").json()["status"] == "healthy"
-        standalone.assert_stopped()
+        standalone.wait_for_stopped()
         assert_refused(standalone, first)
     with theirs(standalone):
         # both read the same from it, and the file's lines are not sent again
         assert standalone.rest("GET", "/connectors/source/offsets").json() == offsets
-        standalone.assert_stopped()
+        standalone.wait_for_stopped()
         standalone.add("c")
         standalone.wait_for("a", "b", "c")
 
@@ -211,7 +221,10 @@ def test_we_continue_from_the_file_of_apaches_worker(standalone: Standalone) -> 
     with theirs(standalone):
         standalone.wait_for("a", "b", "c", "b", "c", "d")
         assert standalone.rest("PUT", f"{path}/stop").status_code == 204
-        assert standalone.rest("DELETE", f"{path}/offsets").status_code == 200
+        wait_until(
+            lambda: standalone.rest("DELETE", f"{path}/offsets").status_code == 200,
+            what="the offsets to be reset",
+        )
     # Apache's worker keeps null for offsets that were reset
     file = OffsetFile.open(standalone.folder / "connect.offsets")
     assert list(file.entries.values()) == [None]

@@ -35,7 +35,8 @@ class Place:
         create_topic(self.kafka, name)
 
     def worker(self) -> AbstractContextManager[ThreadCluster]:
-        return standalone_worker(self.kafka, self.file)
+        # as long as a test may hold up the disk
+        return standalone_worker(self.kafka, self.file, {"offset.flush.timeout.ms": "60000"})
 
     def values(self) -> list[str]:
         return [message.value().decode() for message in read_to_end(self.kafka, self.topic)]
@@ -131,12 +132,17 @@ def test_a_sink_continues_after_a_restart(place: Place) -> None:
     with place.worker() as worker:
         worker.verbs.create(place.topic, config, None)
         wait_until(lambda: got == ["a"], what="the first record")
+        wait_until(lambda: positions(worker, place.topic) == [1], what="its commit")
     produce(place.kafka, place.topic, [(None, b"b")])
     with place.worker() as worker:
         worker.verbs.create(place.topic, config, None)
         wait_until(lambda: got == ["a", "b"], what="the second record")
-        worker.stop_connector(place.topic)
-        assert [each.offset for each in worker.verbs.offsets(place.topic)] == [{"kafka_offset": 2}]
+        wait_until(lambda: positions(worker, place.topic) == [2], what="its commit")
+
+
+def positions(worker: ThreadCluster, sink: str) -> list[object]:
+    found = worker.verbs.offsets(sink)
+    return [each.offset["kafka_offset"] for each in found if each.offset is not None]
 
 
 @pytest.fixture
@@ -171,6 +177,7 @@ def test_a_full_disk_is_seen_and_loses_nothing(
         assert "offsets.file-not-written" in caplog.text
         assert place.file.read_bytes() == before
         assert worker.verbs.offsets("c") == [OffsetEntry(partition("0"), {"position": 6})]
+        wait_until(lambda: place.values() == numbers(10), what="all records")
 
         worker.stop_connector("c")
         with pytest.raises(RequestError) as caught:
@@ -212,6 +219,6 @@ def test_a_stop_waits_for_the_commit_and_offsets_move_only_after_it(
         finally:
             release.set()
         worker.wait_for("c", State.STOPPED)
-        assert place.stored() == {"c": {"position": 6}}
+        assert place.stored() == {"c": {"position": len(place.values())}}
         worker.verbs.alter_offsets("c", moved)
         assert place.stored() == {"c": {"position": 1}}
