@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from connect_reconciler.backend.backend import Statuses, hasty
 from connect_reconciler.backend.http import HttpCluster
-from connect_reconciler.backend.lease import LeaseRefused, identity
+from connect_reconciler.backend.lease import LeaseRefused, who
 from connect_reconciler.backend.observe.kafka_view import KafkaView, KeepingView
 from connect_reconciler.backend.on_kafka import KafkaBackend
 from connect_reconciler.backend.port import Cluster
@@ -135,7 +135,7 @@ def _taken(leader: Leader | None, group_id: str) -> ConnectError:
 def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | None:
     """Leads in this process; None if another one won the election."""
     worker, _ = from_project(replace(project, kafka=client), None, resolve=False)
-    who = identity(time.time_ns() // 1_000_000)
+    identity = who()
     with ExitStack() as stack:
         logs = KafkaLogs(client)
         stack.callback(logs.close)
@@ -144,12 +144,12 @@ def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | Non
         stack.callback(providers.close)
         ensure_topics(worker, logs)
         herder = ConnectHerder(
-            who,
-            WorkerSettings(project.group_id, project.topics, who, worker.properties),
+            identity,
+            WorkerSettings(project.group_id, project.topics, identity, worker.properties),
             Edges(
                 logs=logs,
                 groups=SinkGroups(),
-                election=Election(client, project.group_id, project.topics.config, who),
+                election=Election(client, project.group_id, project.topics.config, identity),
                 launcher=None,
                 check=lambda name, config: check(config, worker),
                 leader=lambda: None,

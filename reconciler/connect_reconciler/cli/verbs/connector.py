@@ -173,9 +173,9 @@ def list_offsets(context: typer.Context, name: Name, as_json: AsJson = False) ->
     with cluster_of(invocation(context).project(), name, reads=True) as cluster:
         found = cluster.offsets(name)
     if as_json:
-        from connect_reconciler.ledger.records import entries_to_json
+        from connect_runtime.rest.wire import offsets_json
 
-        result_json({"offsets": entries_to_json(found)})
+        result_json(offsets_json(found))
     elif found:
         rows = [[json.dumps(dict(e.partition)), _offset_text(e)] for e in found]
         result(table(["PARTITION", "OFFSET"], rows))
