@@ -41,6 +41,7 @@ _DEATH_GRACE_S = DRAIN_S + 1
 _DEATH_MAX_S = 10.0
 _DEATH_POLL_S = 0.05
 _HOLD_POLL_S = 1.0
+_AS_WANTED = (Ended.STOPPED, Ended.SUPERSEDED, Ended.ORPHANED)
 _KILLED_S = 3.0
 _RETURN_S = 5.0
 
@@ -73,7 +74,7 @@ class SparkLauncher:
         self._closed = threading.Event()
         self._queued: list[_Attempt] = []
         self._attempts: dict[str, _Attempt] = {}
-        # by task, of its newest attempt that has ended: a failed task keeps its metrics
+        # by task, of its newest attempt, if that failed
         self._last_readings: dict[TaskId, Mapping[str, Any]] = {}
         self._numbers = itertools.count(1)
         self._keeper = SessionKeeper(
@@ -220,7 +221,7 @@ class SparkLauncher:
         outcome = self._outcome(attempt, session)
         lease = attempt.lease
         if lease is not None:
-            self._keep_reading(attempt.launch.id, file_beside(lease.path))
+            self._keep_reading(outcome, file_beside(lease.path))
         if not outcome.dead and lease is not None:
             outcome = replace(outcome, dead=_confirm_death(lease))
         if outcome.dead:
@@ -232,11 +233,13 @@ class SparkLauncher:
         if lease is not None:
             lease.drop()
 
-    def _keep_reading(self, task: TaskId, file: Path) -> None:
-        found = read(file)
+    def _keep_reading(self, outcome: Outcome, file: Path) -> None:
+        """Keeps the last reading of an attempt that failed, as Connect does, and no other."""
+        found = None if outcome.ended in _AS_WANTED else read(file)
         with self._lock:
+            self._last_readings.pop(outcome.id, None)
             if found is not None:
-                self._last_readings[task] = found
+                self._last_readings[outcome.id] = found
         file.unlink(missing_ok=True)
 
     def _outcome(self, attempt: _Attempt, session: SparkSession) -> Outcome:

@@ -47,6 +47,7 @@ def endings() -> Endings:
 def test_an_attempt_runs_and_returns(launcher: SparkLauncher, endings: Endings) -> None:
     launcher.launch(launch("echo", attempt=1, echo="ü"), endings)
     assert endings.wait("echo") == Outcome(TaskId("echo", 0), 1, Ended.STOPPED, "ü")
+    assert TaskId("echo", 0) not in launcher.readings()
 
 
 def test_spark_starts_from_the_archive_of_its_classes(launcher: SparkLauncher) -> None:
@@ -64,6 +65,9 @@ def test_what_a_task_throws_is_its_outcome(launcher: SparkLauncher, endings: End
     assert threw.ended is exited.ended is Ended.FAILED
     assert "ValueError: boom ?" in (threw.trace or "")
     assert "SystemExit: 3" in (exited.trace or "")
+    # as in Connect, where a failed task keeps its metrics
+    counts = launcher.readings()[TaskId("throw", 0)]["metrics"]
+    assert counts["kafka_connect_task_error_total_record_errors"] == 0
 
 
 def test_a_crash_is_lost_and_a_sibling_goes_on(
@@ -72,6 +76,7 @@ def test_a_crash_is_lost_and_a_sibling_goes_on(
     sibling = launch("wait", attempt=10)
     launcher.launch(sibling, endings)
     pid = running(folder, sibling)
+    wait_until(lambda: sibling.id in launcher.readings(), what="its metrics, while it runs")
     launcher.launch(launch("crash"), endings)
     lost = endings.wait("crash")
     assert lost.ended is Ended.LOST
