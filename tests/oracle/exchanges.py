@@ -366,7 +366,6 @@ CONFIGS = (
             "errors.tolerance",
             "header.converter",
             "transforms",
-            "topic.creation.groups",
             "exactly.once.support",
         )
     ),
