@@ -15,7 +15,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.connect_cluster import ConnectCluster
+from connect_runtime.herder.connect_cluster import Check, ConnectCluster
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.rest.app import create_app
 from connect_runtime.storage.memory import MemoryLogs
@@ -82,7 +82,9 @@ class RestWorker:
 
 
 @contextmanager
-def rest_worker(*, runs_tasks: bool = True) -> Iterator[RestWorker]:
+def rest_worker(
+    *, runs_tasks: bool = True, check: Check = lambda name, config: None
+) -> Iterator[RestWorker]:
     """A herder that leads, until the end; without `runs_tasks` as the one of an apply does, which
     leaves tasks to a runtime."""
     logs, groups, election = MemoryLogs(), MemoryGroups(), Elected()
@@ -97,7 +99,7 @@ def rest_worker(*, runs_tasks: bool = True) -> Iterator[RestWorker]:
             groups=groups,
             election=election,
             launcher=launcher if runs_tasks else None,
-            check=lambda name, config: None,
+            check=check,
             leader=lambda: None,
         ),
     )

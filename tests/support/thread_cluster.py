@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.connect_cluster import ConnectCluster
+from connect_runtime.herder.connect_cluster import Check, ConnectCluster
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election
@@ -60,7 +60,10 @@ class ThreadCluster:
 
 @contextmanager
 def thread_cluster(
-    bootstrap_servers: str, group_id: str, settings: Mapping[str, str] | None = None
+    bootstrap_servers: str,
+    group_id: str,
+    settings: Mapping[str, str] | None = None,
+    check: Check = lambda name, given: None,
 ) -> Iterator[ThreadCluster]:
     """Leads the group, until the end. `settings` are further worker properties."""
     properties = {
@@ -90,7 +93,7 @@ def thread_cluster(
                 config.client, config.group_id, config.topics.config, "http://ours:8083"
             ),
             launcher=launcher,
-            check=lambda name, given: None,
+            check=check,
             leader=lambda: None,
             providers=providers,
         ),
