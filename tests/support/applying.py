@@ -21,7 +21,7 @@ from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.backend.lease import Lease
 from connect_reconciler.backend.ledger import Ledger, read_ledger
 from connect_reconciler.backend.observe.observe import observe_view
-from connect_reconciler.backend.plugins import InstalledDefinitions
+from connect_reconciler.backend.plugins import ChainedDefinitions, InstalledDefinitions
 from connect_reconciler.backend.port import Cluster
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import Live
@@ -42,6 +42,8 @@ PROJECT = Project(
     worker={},
     specs=(),
 )
+# looked up once by all applies of a test process
+INSTALLED = ChainedDefinitions([InstalledDefinitions()])
 
 
 def desired_of(*specs: DesiredConnector) -> Desired:
@@ -84,7 +86,7 @@ class Applying:
 
     kafka: FakeKafka = field(default_factory=FakeKafka)
     key: bytes | None = None
-    plugins: Definitions = field(default_factory=InstalledDefinitions)
+    plugins: Definitions = INSTALLED
     lease: HeldLease = field(default_factory=HeldLease)
     time: FakeTime = field(default_factory=FakeTime)
     events: list[Event] = field(default_factory=list)

@@ -16,7 +16,6 @@ from connect_reconciler.apply.edges import Limits, Settings, edges_over
 from connect_reconciler.apply.report import ApplyReport, Outcome
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.observe.rest import observe_rest
-from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest_only import connection_over_rest
 from connect_reconciler.ledger.config_entry import load_entry
@@ -29,7 +28,7 @@ from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, P
 from connect_specs.diagnostics import Location
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
-from support.applying import FakeTime, desired_of, names
+from support.applying import INSTALLED, FakeTime, desired_of, names
 from support.dooming import Doom, Killed
 from support.fake_worker import FakeWorker
 
@@ -80,7 +79,7 @@ class Alone:
                 client,
                 now_ms=lambda: 0,
                 fingerprint_key=None,
-                plugins=InstalledDefinitions(),
+                plugins=INSTALLED,
             )
 
     def plan(self, desired: Desired) -> Plan:
