@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -16,7 +17,7 @@ from connect_runtime.api import (
     ValidRegex,
     java_regex,
 )
-from connect_runtime.api.transforms import R, Transformation
+from connect_runtime.api.transforms import R
 from connect_runtime.transforms.columns import Columns, ColumnTransformation
 from connect_runtime.transforms.errors import InvalidArgument, NoSuchGroup
 from connect_runtime.transforms.java_records import record_text
@@ -145,7 +146,7 @@ def _group(replacement: str, at: int, found: re.Match[str]) -> tuple[str, int]:
     return found[number] or "", at
 
 
-class TimestampRouter(Transformation):
+class TimestampRouter(ColumnTransformation):
     """Makes the topic from the old one and the record's timestamp, in UTC."""
 
     def config(self) -> ConfigDef:
@@ -166,6 +167,19 @@ class TimestampRouter(Transformation):
         """Routes the record. Raises `DataError` if it has no timestamp."""
         if record.timestamp is None:
             raise DataError(f"Timestamp missing on record: {record_text(record)}")
-        time = self._timestamp_format.format(record.timestamp)
-        topic = self._topic_format.replace("${topic}", record.topic).replace("${timestamp}", time)
-        return replace(record, topic=topic)
+        return replace(record, topic=self._routed(record.topic, record.timestamp))
+
+    def apply_columns(self, columns: Columns) -> None:
+        """Routes the records. Raises `DataError` if one has no timestamp."""
+        rows = list(zip(columns["topics"], columns["timestamps"], strict=True))
+        routed = {}
+        for topic, timestamp in set(rows):
+            if timestamp is None:
+                raise DataError("Timestamp missing on record")
+            # equal topics are one object, by which a source's batch stays one
+            routed[topic, timestamp] = sys.intern(self._routed(topic, timestamp))
+        columns["topics"] = [routed[row] for row in rows]
+
+    def _routed(self, topic: str, timestamp: int) -> str:
+        time = self._timestamp_format.format(timestamp)
+        return self._topic_format.replace("${topic}", topic).replace("${timestamp}", time)
