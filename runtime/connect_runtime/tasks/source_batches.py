@@ -2,16 +2,17 @@
 
 A list of records is split into runs that share topic, partition and schemas, so converters and the
 producer always see columns. Transformations run before, because they may change topics: on columns
-if they can and the result is one batch, else on single records.
+if all of them can and no record is an error, else on single records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
-from typing import TypeAlias, TypeVar
+from itertools import groupby, pairwise, repeat
+from operator import attrgetter, is_
+from typing import Any, Final, TypeAlias, TypeVar
 
 from connect_runtime.api import SourceBatch, SourceRecord
 from connect_runtime.data.converters import Converters
@@ -23,6 +24,18 @@ from connect_runtime.transforms.columns import Columns, Name
 
 T = TypeVar("T")
 Polled: TypeAlias = Sequence[SourceRecord] | SourceBatch
+
+_ALIKE: Final[tuple[Name, ...]] = ("topics", "partitions", "key_schemas", "value_schemas")
+_FIELDS: Final[tuple[tuple[Name, Callable[[Any], Any]], ...]] = (
+    ("topics", attrgetter("topic")),
+    ("partitions", attrgetter("partition")),
+    ("timestamps", attrgetter("timestamp")),
+    ("headers", attrgetter("headers")),
+    ("keys", attrgetter("key")),
+    ("key_schemas", attrgetter("key_schema")),
+    ("values", attrgetter("value")),
+    ("value_schemas", attrgetter("value_schema")),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +77,14 @@ class Outbound:
         self, polled: Polled
     ) -> Iterator[tuple[SourceBatch, Callable[[], Iterator[SourceRecord]]]]:
         """Yields the records as the chain made them, in batches, with what they were before."""
-        if isinstance(polled, SourceBatch):
-            batch, rows = self._in_columns(polled)
-            if batch is not None:
-                if rows:
-                    yield batch, partial(_records_in, polled, rows)
-                return
+        columns = self._in_columns(polled)
+        if columns is not None:
+            for begin, end in _runs(columns):
+                sources = partial(_records_in, polled, columns.rows[begin:end])
+                yield _batch_in(columns, begin, end), sources
+            return
         records = list(polled.records()) if isinstance(polled, SourceBatch) else polled
-        changed, sources = [], []
+        changed, before = [], []
         for record in records:
             try:
                 after = self._chain.apply(record, record, self._errors)
@@ -79,51 +92,33 @@ class Outbound:
                 continue
             if after is not None:
                 changed.append(after)
-                sources.append(record)
+                before.append(record)
         begin = 0
         for batch in batches_of(changed):
-            run = sources[begin : begin + len(batch)]
+            run = before[begin : begin + len(batch)]
             begin += len(batch)
             yield batch, run.__iter__
 
-    def _in_columns(self, polled: SourceBatch) -> tuple[SourceBatch | None, Sequence[int]]:
-        """Returns the batch that the chain makes of columns, and which records are left in it.
-        None if the chain needs records, or makes records of several topics or schemas."""
+    def _in_columns(self, polled: Polled) -> Columns | None:
+        """Returns what the chain makes of columns. None if it needs records, or one is an error."""
+        if not polled or not self._chain.in_columns:
+            return None
         columns = _columns_of(polled)
-        if not self._chain.in_columns:
-            return None, ()
         try:
             self._chain.apply_columns(columns)
         except Exception:
-            return None, ()
-        shared = [columns[name] for name in ("topics", "key_schemas", "value_schemas")]
-        if any(each is not column[0] for column in shared for each in column):
-            return None, ()
-        if not columns.rows:
-            return polled, ()
-        topic, key_schema, value_schema = (column[0] for column in shared)
-        return (
-            replace(
-                polled,
-                topic=topic,
-                key_schema=key_schema,
-                value_schema=value_schema,
-                values=columns["values"],
-                keys=_column(columns, "keys", polled.keys),
-                timestamps=_column(columns, "timestamps", polled.timestamps),
-                headers=_column(columns, "headers", polled.headers),
-                offsets=None,
-            ),
-            columns.rows,
-        )
+            return None
+        return columns
 
 
-def _columns_of(polled: SourceBatch) -> Columns:
+def _columns_of(polled: Polled) -> Columns:
     size = len(polled)
 
     def all_of(value: object) -> Callable[[], Sequence[object]]:
         return lambda: [value] * size
 
+    if not isinstance(polled, SourceBatch):
+        return Columns(size, {name: partial(_each, polled, field) for name, field in _FIELDS})
     return Columns(
         size,
         {
@@ -139,12 +134,42 @@ def _columns_of(polled: SourceBatch) -> Columns:
     )
 
 
-def _column(columns: Columns, name: Name, given: Sequence[T] | None) -> Sequence[T] | None:
-    return None if given is None and not columns.changed(name) else columns[name]
+def _each(records: Sequence[SourceRecord], field: Callable[[Any], Any]) -> list[Any]:
+    return list(map(field, records))
 
 
-def _records_in(polled: SourceBatch, rows: Sequence[int]) -> Iterator[SourceRecord]:
-    records = list(polled.records())
+def _runs(columns: Columns) -> Iterator[tuple[int, int]]:
+    """Yields the bounds of records that share topic, partition and schemas."""
+    bounds = {0, len(columns)}
+    for name in _ALIKE:
+        column = columns[name]
+        if not all(map(is_, column, repeat(column[0] if column else None))):
+            pairs = enumerate(pairwise(column), start=1)
+            bounds.update(row for row, (a, b) in pairs if a is not b and a != b)
+    return pairwise(sorted(bounds))
+
+
+def _batch_in(columns: Columns, begin: int, end: int) -> SourceBatch:
+    def part(name: Name) -> Sequence[Any]:
+        return columns[name][begin:end]
+
+    topic, partition, key_schema, value_schema = (columns[name][begin] for name in _ALIKE)
+    headers = part("headers")
+    return SourceBatch(
+        topic=topic,
+        source_partition={},  # it was noted with what the task returned
+        values=part("values"),
+        value_schema=value_schema,
+        keys=_unless_none(part("keys")),
+        key_schema=key_schema,
+        timestamps=_unless_none(part("timestamps")),
+        headers=headers if any(headers) else None,
+        partition=partition,
+    )
+
+
+def _records_in(polled: Polled, rows: Sequence[int]) -> Iterator[SourceRecord]:
+    records = list(polled.records()) if isinstance(polled, SourceBatch) else polled
     return (records[row] for row in rows)
 
 
@@ -167,8 +192,8 @@ def batches_of(records: Sequence[SourceRecord]) -> Iterator[SourceBatch]:
         )
 
 
-def _unless_none(column: list[T]) -> list[T] | None:
-    return None if column.count(None) == len(column) else column  # type: ignore[arg-type]
+def _unless_none(column: Sequence[T | None]) -> Sequence[T | None] | None:
+    return None if column.count(None) == len(column) else column
 
 
 class _Shared:
