@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,9 +55,12 @@ def _outbound(options: dict[str, str]) -> Outbound:
     )
 
 
-def _sent(options: dict[str, str], polled: Any) -> Any:
+def _sent(options: dict[str, str], polled: Any, *, in_columns: bool = True) -> Any:
+    outbound = _outbound(options)
+    if not in_columns:
+        outbound._chain.in_columns = False
     try:
-        sendings = _outbound(options).sendings(polled)
+        sendings = outbound.sendings(polled)
     except Exception as error:
         return type(error), str(error)
     return [(s.topic, s.partition, s.messages.each) for s in sendings]
@@ -66,7 +70,17 @@ def _sent(options: dict[str, str], polled: Any) -> Any:
 @pytest.mark.parametrize("batch", BATCHES)
 def test_sent_as_records_are(batch: str, chain: str) -> None:
     polled = BATCHES[batch]
-    assert _sent(CHAINS[chain], polled) == _sent(CHAINS[chain], list(polled.records()))
+    expected = _sent(CHAINS[chain], polled, in_columns=False)
+    assert _sent(CHAINS[chain], polled) == expected
+    assert _sent(CHAINS[chain], list(polled.records())) == expected
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_records_of_several_topics_are_sent_in_order(chain: str) -> None:
+    records = [record for name in BATCHES for record in BATCHES[name].records()]
+    records += [replace(record, topic="u") for record in records]
+    expected = _sent(CHAINS[chain], records, in_columns=False)
+    assert _sent(CHAINS[chain], records) == expected
 
 
 def test_columns_are_not_made_into_records(monkeypatch: pytest.MonkeyPatch) -> None:
