@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from types import NoneType
 from typing import Any
 
 from connect_runtime.api.java_text import java_double, java_text
+from connect_runtime.api.map_column import MapColumn
 from connect_runtime.api.schema import Struct
 
 
 def java_texts(values: Sequence[Any]) -> Sequence[str]:
     """Returns `java_text` of each value."""
+    if isinstance(values, MapColumn):
+        return _texts_of_fields(values.fields)
     types = set(map(type, values))
     if len(types) == 1:
         (kind,) = types
@@ -37,8 +40,13 @@ def _texts_of_maps(maps: Sequence[dict[Any, Any]]) -> Sequence[str]:
     names = tuple(maps[0])
     if list(map(tuple, maps)).count(names) < len(maps):
         return list(map(java_text, maps))
-    rows = zip(*map(java_texts, zip(*map(dict.values, maps), strict=True)), strict=True)
-    shown = ", ".join(f"{_literal(java_text(name))}=%s" for name in names)
+    columns = zip(*map(dict.values, maps), strict=True)
+    return _texts_of_fields(dict(zip(names, columns, strict=True)))
+
+
+def _texts_of_fields(fields: Mapping[Any, Sequence[Any]]) -> Sequence[str]:
+    shown = ", ".join(f"{_literal(java_text(name))}=%s" for name in fields)
+    rows = zip(*map(java_texts, fields.values()), strict=True)
     return list(map(f"{{{shown}}}".__mod__, rows))
 
 

@@ -16,6 +16,7 @@ from types import NoneType
 from typing import Any, Final, Literal, TypeAlias
 
 from connect_runtime.api import DataError, Predicate, Schema, Struct, Transformation
+from connect_runtime.api.map_column import MapColumn
 from connect_runtime.transforms.copying import copied_fields, copy_values
 
 Name: TypeAlias = Literal[
@@ -78,10 +79,6 @@ class Columns:
             if name in (part, schemas):
                 self._own_structs.pop(part, None)
 
-    def changed(self, name: Name) -> bool:
-        """Whether the column was replaced."""
-        return name in self._changed
-
     def lazy(self, name: Name) -> Callable[[], Sequence[Any]]:
         """Returns a function that returns the column."""
         return lambda: self[name]
@@ -92,7 +89,7 @@ class Columns:
         if part in self._own_structs:
             return None
         column = self[part]
-        if part in self._own:
+        if part in self._own or isinstance(column, MapColumn):
             return column
         plain = set(map(type, column)) <= {dict, NoneType} and not any(self[SCHEMAS[part]])
         return column if plain else None
@@ -109,6 +106,24 @@ class Columns:
         """Replaces keys or values by maps without schema that nobody else has."""
         self[part] = maps
         self._own.add(part)
+
+    def fields(self, part: Part) -> Mapping[str, Sequence[Any]] | None:
+        """Returns keys or values field by field if all are maps without schema and have the same
+        fields, at least one; else None. They are not to be changed."""
+        column = self.given_maps(part)
+        if isinstance(column, MapColumn):
+            return column.fields
+        maps = [each for each in column or () if each is not None]
+        if not maps or not maps[0] or len(maps) < len(self):
+            return None
+        names = tuple(maps[0])
+        if list(map(tuple, maps)).count(names) < len(maps):
+            return None
+        return dict(zip(names, zip(*map(dict.values, maps), strict=True), strict=True))
+
+    def set_fields(self, part: Part, fields: Mapping[str, Sequence[Any]]) -> None:
+        """Replaces keys or values by maps without schema that have these fields."""
+        self[part] = MapColumn(fields) if fields else [{} for _ in self.rows]
 
     def structs(self, part: Part, *, with_default: bool) -> Structs | None:
         """Returns keys or values if all are structs of one schema without null in a required field,

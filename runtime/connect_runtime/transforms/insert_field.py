@@ -138,6 +138,12 @@ class InsertField(KeyOrValue):
     def apply_columns(self, columns: Columns) -> None:
         """Adds the fields; null stays null."""
         found = [each.column(columns) for each in self._insertions]
+        fields = columns.fields(self.part)
+        if fields is not None and not any(None in column for column in found):
+            names = [each.name for each in self._insertions]
+            inserted = dict(zip(names, found, strict=True))
+            columns.set_fields(self.part, {**fields, **inserted})
+            return
         maps = columns.maps(self.part)
         if maps is not None:
             self._insert(maps, found)

@@ -95,6 +95,12 @@ class MaskField(OneHalf):
 
     def apply_columns(self, columns: Columns) -> None:
         """Masks the fields."""
+        fields = columns.fields(self.part)
+        if fields is not None:
+            missing = [None] * len(columns)
+            masked = {n: self._masked_column(fields.get(n, missing)) for n in self._fields}
+            columns.set_fields(self.part, {**fields, **masked})
+            return
         maps = columns.maps(self.part)
         if maps is not None:
             for name in self._fields:
@@ -127,6 +133,12 @@ class MaskField(OneHalf):
             masked = each[name] = self._masked(value, schema)
             if kind in _SHARED:
                 masks[kind] = masked
+
+    def _masked_column(self, column: Sequence[Any]) -> Sequence[Any]:
+        kinds = set(map(type, column))
+        if len(kinds) == 1 and kinds.issubset(_SHARED):
+            return [self._masked(column[0], None)] * len(column)
+        return [self._masked(value, None) for value in column]
 
     def _masked(self, value: Any, schema: Schema | None) -> Any:
         if value is None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Mapping
 from typing import Any, Final
 
 from connect_runtime.api import (
@@ -118,16 +117,18 @@ class ReplaceField(OneHalf):
 
     def apply_columns(self, columns: Columns) -> None:
         """Drops and renames the fields."""
+        fields = columns.fields(self.part)
+        if fields is not None:
+            kept = {name: column for name, column in fields.items() if self._keeps(name)}
+            renamed = {self._renames.get(name, name): column for name, column in kept.items()}
+            columns.set_fields(self.part, renamed)
+            return
         given = columns.given_maps(self.part)
-        if given is None:
-            if not self._replaced_in_structs(columns):
-                super().apply_columns(columns)
-        elif self._include or self._renames:
-            columns.set_maps(self.part, self._replaced_in_maps(given))
-        else:
-            for each in filter(None, columns.maps(self.part) or ()):
-                for name in self._exclude:
-                    each.pop(name, None)
+        if given is not None:
+            replaced = [None if each is None else self._replaced(each) for each in given]
+            columns.set_maps(self.part, replaced)
+        elif not self._replaced_in_structs(columns):
+            super().apply_columns(columns)
 
     def _replaced_in_structs(self, columns: Columns) -> bool:
         """Drops and renames the fields if all are structs of one schema, and no field gets the
@@ -148,18 +149,6 @@ class ReplaceField(OneHalf):
                 each[target] = each.pop(source, None)
         columns.set_structs(self.part, Structs(made, structs.values))
         return True
-
-    def _replaced_in_maps(
-        self, given: Sequence[dict[str, Any] | None]
-    ) -> list[dict[str, Any] | None]:
-        present = [each for each in given if each is not None]
-        shapes = list(map(tuple, present))
-        if shapes and shapes.count(shapes[0]) == len(given):  # all have the same fields
-            names, kept = self._shape(shapes[0])
-            if len(kept) > 1:
-                rows = map(itemgetter(*kept), present)
-                return [dict(zip(names, row, strict=True)) for row in rows]
-        return [None if each is None else self._replaced(each) for each in given]
 
     def _replaced(self, given: Mapping[str, Any]) -> dict[str, Any]:
         names, kept = self._shape(tuple(given))

@@ -10,6 +10,7 @@ import pytest
 from connect_runtime.api import INT64, OPTIONAL_STRING, STRING, Schema, Struct
 from connect_runtime.api.java_text import java_text
 from connect_runtime.api.java_text_columns import java_texts
+from connect_runtime.api.map_column import MapColumn
 
 INNER = Schema.struct({"x%s": STRING, "y": STRING})
 POINT = Schema.struct({"id": INT64, "50%": OPTIONAL_STRING, "in": INNER})
@@ -41,3 +42,11 @@ def equal_point(number: int) -> Struct:
 )  # fmt: skip
 def test_texts_of_many_are_those_of_each(values: Sequence[Any]) -> None:
     assert list(java_texts(values)) == list(map(java_text, values))
+
+
+def test_a_column_of_maps_is_as_its_maps() -> None:
+    column = MapColumn({"a%": [1, 1e9], "b": ["x", None]})
+    maps = [{"a%": 1, "b": "x"}, {"a%": 1e9, "b": None}]
+
+    assert list(java_texts(column)) == list(map(java_text, maps))
+    assert (list(column), column[1], column[:1], len(column)) == (maps, maps[1], maps[:1], 2)

@@ -26,6 +26,8 @@ RECORDS = [
     if isinstance(record, SinkRecord)
 ]
 MAPS = [record for record in RECORDS if record.value_schema is None and type(record.value) is dict]
+# pairs with the same fields
+ALIKE = [[replace(record, offset=n) for n in range(2)] for record in MAPS]
 # pairs that share their schema, as keys and as values
 STRUCTS = [
     [replace(each, key=struct, key_schema=schema, value_schema=schema, offset=n) for n in range(2)]
@@ -64,7 +66,9 @@ def ready(case: Configuration) -> ColumnTransformation | ColumnPredicate | None:
     return plugin
 
 
-@pytest.mark.parametrize("batches", [[RECORDS], [MAPS], STRUCTS], ids=["all", "maps", "structs"])
+@pytest.mark.parametrize(
+    "batches", [[RECORDS], [MAPS], ALIKE, STRUCTS], ids=["all", "maps", "alike", "structs"]
+)
 @pytest.mark.parametrize("case", [c for c in configurations() if ready(c)], ids=str)
 def test_columns_are_as_records(case: Configuration, batches: list[list[SinkRecord]]) -> None:
     for records in batches:
