@@ -63,11 +63,11 @@ LINES: Final = Input("lines", 2_000_000, _lines(100))
 FEWER_LINES: Final = Input("fewer-lines", 500_000, _lines(100))
 LINES_1K: Final = Input("lines-1k", 200_000, _lines(1_000))
 LINES_10K: Final = Input("lines-10k", 30_000, _lines(10_000))
-CUSTOMERS: Final = Input("customers", 1_000_000, _customer)
+CUSTOMERS: Final = Input("customers", 800_000, _customer)
 CUSTOMERS_WITH_SCHEMAS: Final = Input("customers-with-schemas", 300_000, _with_schema)
 # of a hundred records: one that is no JSON, ten that are tombstones
 CUSTOMERS_WITH_ERRORS: Final = Input(
-    "customers-with-errors", 500_000, lambda n: b"{broken" if n % 100 == 50 else _customer(n)
+    "customers-with-errors", 400_000, lambda n: b"{broken" if n % 100 == 50 else _customer(n)
 )
 LINES_WITH_TOMBSTONES: Final = Input(
     "lines-with-tombstones", 1_000_000, lambda n: None if n % 10 == 5 else _lines(100)(n)

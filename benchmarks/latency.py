@@ -95,9 +95,9 @@ def _idle_share(worker: Worker, folder: Path, prefix: str) -> float:
 
 def _share(worker: Worker) -> float:
     time.sleep(_SETTLED_S)
-    began, used = time.monotonic(), worker.cpu_s()
+    began, before = time.monotonic(), worker.cpu_times()
     time.sleep(_IDLE_S)
-    return 100 * (worker.cpu_s() - used) / (time.monotonic() - began)
+    return 100 * worker.cpu_since(before) / (time.monotonic() - began)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,9 @@ def life_of_many(worker: Worker, folder: Path, count: int, prefix: str) -> dict[
 
 def starts(worker: Worker, folder: Path, count: int, prefix: str) -> tuple[float, float]:
     """Seconds until `count` tasks run, and seconds of CPU that the worker's processes took."""
-    used = worker.cpu_s()
+    before = worker.cpu_times()
     took = start_many(worker, folder, [f"{prefix}-{n}" for n in range(count)], prefix)
-    return took, worker.cpu_s() - used
+    return took, worker.cpu_since(before)
 
 
 def fill_offsets(bootstrap: str, topic: str, count: int) -> None:

@@ -54,10 +54,10 @@ def _source(worker: Worker, workload: Workload, made: Inputs, folder: Path, name
     make_topic(bootstrap, target)
     own = {"connector.class": SOURCE, "file": str(file), "topic": name, "tasks.max": "1"}
     try:
-        used = _create(worker, name, own | dict(workload.config))
+        before = _create(worker, name, own | dict(workload.config))
         wait_for_records(bootstrap, target, count)
         arrived = read_topic(bootstrap, target, count)
-        used = worker.cpu_s() - used
+        used = worker.cpu_since(before)
     finally:
         worker.call("DELETE", f"/connectors/{name}")
         delete_topic(bootstrap, target)
@@ -80,11 +80,11 @@ def _sink(worker: Worker, workload: Workload, made: Inputs, folder: Path, name: 
     lines = count * workload.kept // 100
     dead = None
     try:
-        used = _create(worker, name, own | dict(workload.config))
+        before = _create(worker, name, own | dict(workload.config))
         took_s, share, output = _grown(file, lines)
         if workload.dead:
             dead = read_topic(worker.bootstrap, letters, count * workload.dead // 100).output
-        used = worker.cpu_s() - used
+        used = worker.cpu_since(before)
     finally:
         worker.call("DELETE", f"/connectors/{name}")
         file.unlink(missing_ok=True)
@@ -94,11 +94,11 @@ def _sink(worker: Worker, workload: Workload, made: Inputs, folder: Path, name: 
     return Measured(count * share / took_s, used * 1e6 / count, output, dead)
 
 
-def _create(worker: Worker, name: str, config: dict[str, str]) -> float:
-    used = worker.cpu_s()
+def _create(worker: Worker, name: str, config: dict[str, str]) -> dict[int, float]:
+    before = worker.cpu_times()
     body: dict[str, Any] = {"name": name, "config": config}
     worker.call("POST", "/connectors", body)
-    return used
+    return before
 
 
 def _grown(file: Path, lines: int) -> tuple[float, float, Output]:

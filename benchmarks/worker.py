@@ -59,8 +59,8 @@ class Worker:
         found = self.call("GET", "/connectors?expand=status")
         return {name: each["status"] for name, each in found.items()}
 
-    def cpu_s(self) -> float:
-        """User and system time of its process and of all processes below it, in seconds."""
+    def cpu_times(self) -> dict[int, float]:
+        """Seconds of user and system time by process: its own and all below it."""
         parents: dict[int, int] = {}
         times: dict[int, float] = {}
         for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -70,13 +70,19 @@ class Worker:
                 continue
             number = int(stat.parent.name)
             parents[number] = int(fields[1])
-            times[number] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+            times[number] = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
         below = {self.process.pid}
         while True:
             more = {each for each, parent in parents.items() if parent in below} - below
             if not more:
-                return sum(times.get(each, 0.0) for each in below)
+                return {each: times[each] for each in below if each in times}
             below |= more
+
+    def cpu_since(self, before: dict[int, float]) -> float:
+        """Seconds of CPU since then, of the processes that there are now: one that has ended in
+        between belonged to an earlier connector."""
+        now = self.cpu_times().items()
+        return sum(max(0.0, used - before.get(number, 0.0)) for number, used in now)
 
     def close(self) -> None:
         """Ends the worker and waits for it."""
