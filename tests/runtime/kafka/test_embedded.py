@@ -48,7 +48,7 @@ def _write(folder: Path, record: BrokerRecord) -> None:
     (folder / "broker.json").write_text(json.dumps(asdict(record)))
 
 
-def test_a_broker_outlives_its_killed_starter_and_keeps_its_data(
+def test_a_broker_outlives_its_killed_starter_and_keeps_its_port_and_data(
     folder: Path, broker: BrokerAddress
 ) -> None:
     starter = subprocess.Popen(
@@ -61,6 +61,9 @@ def test_a_broker_outlives_its_killed_starter_and_keeps_its_data(
 
     adopted = EmbeddedBroker.start(folder)
     assert (adopted.adopted, adopted.pid) == (True, pid)
+    with pytest.raises(BrokerError, match=r"runs on port .*, not 19999") as caught:
+        EmbeddedBroker.start(folder, port=19999)
+    assert str(pid) in caught.value.hint
     create_topic(adopted.bootstrap_servers, "kept")
     produce(adopted.bootstrap_servers, "kept", [(b"k", b"v")])
     logs = KafkaLogs({"bootstrap.servers": adopted.bootstrap_servers})
@@ -87,14 +90,6 @@ def test_a_broker_outlives_its_killed_starter_and_keeps_its_data(
     again.stop()
     assert find_broker(folder) is None
     assert cluster_at(broker.bootstrap_servers) == broker
-
-
-def test_another_port_than_the_living_one_is_refused(folder: Path) -> None:
-    started = EmbeddedBroker.start(folder)
-    with pytest.raises(BrokerError, match=r"runs on port .*, not 19999") as caught:
-        EmbeddedBroker.start(folder, port=19999)
-    assert str(started.pid) in caught.value.hint
-    started.stop()
 
 
 def test_a_pid_that_is_used_again_is_neither_adopted_nor_ended(folder: Path) -> None:
