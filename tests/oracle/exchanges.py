@@ -291,6 +291,14 @@ BODIES = (
     _ask("POST", "/connectors", {"name": "new", "config": _SOURCE, "initial_state": "bogus"}),
     _ask("POST", "/connectors", "{}", content_type="text/plain"),
     _ask("PUT", "/connectors/src/config", "null"),
+    *(
+        _ask("PUT", "/connectors/src/config", "{}" + more)
+        for more in (" {}", " []", ' "x"', " 1", " 1.5", " true", " null", " x", " ]", " }", " ,")
+    ),
+    _ask("POST", "/connectors", "{} {}"),
+    _ask("POST", "/connectors", "[] {}"),
+    _ask("PATCH", "/connectors/src/offsets", "{} {}"),
+    _ask("PUT", "/connectors/src/config", "\ufeff{}"),
     _ask("PUT", "/connectors/src/config", "{"),
     _ask("PUT", "/connectors/src/config", _SOURCE, content_type="application/xml"),
     _ask("PATCH", "/connectors/src/config", "null"),

@@ -28,6 +28,18 @@ _NO_OFFSETS = "Partitions / offsets need to be provided for an alter offsets req
 
 # Jackson's limit (StreamReadConstraints)
 _DEPTH_MAX = 1000
+_TOKEN_EXPECTED = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
+# Jackson's name for what begins so
+_TOKENS = (
+    (r"\{", "START_OBJECT"),
+    (r"\[", "START_ARRAY"),
+    (r'"', "VALUE_STRING"),
+    (r"-?\d+\b(?![.eE])", "VALUE_NUMBER_INT"),
+    (r"-?\d", "VALUE_NUMBER_FLOAT"),
+    (r"true\b", "VALUE_TRUE"),
+    (r"false\b", "VALUE_FALSE"),
+    (r"null\b", "VALUE_NULL"),
+)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
@@ -49,7 +61,8 @@ class CreateRequest:
 def create_request(body: bytes) -> CreateRequest:
     """Parses the body of POST /connectors. Raises RequestError."""
     kind = f"{_ENTITIES}.CreateConnectorRequest"
-    fields = _object(_parsed(body), kind, ("config", "name", "initial_state"))
+    parsed = _parsed(body, kind=kind)
+    fields = _object(parsed, kind, ("config", "name", "initial_state"))
     if fields is None:
         raise _refused(f'Cannot invoke "{kind}.name()" because "createRequest" is null')
     name = (_string(fields.get("name")) or "").strip()
@@ -119,7 +132,8 @@ def task_configs_request(body: bytes) -> Sequence[RawConfig | None]:
 def offsets_request(body: bytes) -> Sequence[OffsetEntry]:
     """Parses the body of PATCH offsets: never empty. Raises RequestError."""
     kind = f"{_ENTITIES}.ConnectorOffsets"
-    fields = _object(_parsed(body, numbers_as_written=False), kind, ("offsets",))
+    parsed = _parsed(body, kind=kind, numbers_as_written=False)
+    fields = _object(parsed, kind, ("offsets",))
     if fields is None:
         raise _refused(f'Cannot invoke "{kind}.offsets()" because "offsets" is null')
     entries = fields.get("offsets")
@@ -203,10 +217,11 @@ def _object(value: Any, kind: str, fields: tuple[str, ...]) -> Mapping[str, Any]
     return value
 
 
-def _parsed(body: bytes, *, numbers_as_written: bool = True) -> Any:
-    """Parses JSON by Jackson's rules: no body is null, and text after the value is ignored."""
+def _parsed(body: bytes, *, kind: str = "java.util.Map", numbers_as_written: bool = True) -> Any:
+    """Parses JSON by Jackson's rules: no body is null, and nothing may follow the value. `kind` is
+    the Java class that the value becomes."""
     try:
-        text = body.decode().lstrip(" \t\r\n")
+        text = body.decode("utf-8-sig").lstrip(" \t\r\n")
     except UnicodeDecodeError as error:
         byte = body[error.start]
         raise _refused(f"Invalid UTF-8 start byte 0x{byte:x}{_PLACE} line: 1, column: 1]") from None
@@ -216,9 +231,32 @@ def _parsed(body: bytes, *, numbers_as_written: bool = True) -> Any:
     number: Callable[[str], Any] | None = _Number if numbers_as_written else None
     decoder = json.JSONDecoder(parse_float=number, parse_int=number, parse_constant=_no_constant)
     try:
-        return decoder.raw_decode(text)[0]
+        value, end = decoder.raw_decode(text)
     except (ValueError, RecursionError) as error:
         raise _refused(_syntax_text(text, error)) from None
+    # of a list, its type is refused first
+    if text[end:].strip(" \t\r\n") and not isinstance(value, list):
+        raise _refused(_trailing_text(text, end, kind))
+    return value
+
+
+def _trailing_text(text: str, end: int, kind: str) -> str:
+    rest = text[end:].lstrip(" \t\r\n")
+    at = len(text) - len(rest)
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    place = f"{_PLACE} line: {line}, column: {column}]"
+    token = next((name for form, name in _TOKENS if re.match(form, rest)), None)
+    if token is not None:
+        return (
+            f"Trailing token (of type {token}) found after value (bound as `{kind}`): not allowed "
+            f"as per `DeserializationFeature.FAIL_ON_TRAILING_TOKENS`{place}"
+        )
+    if rest[0] in "]}":
+        name = "Array" if rest[0] == "]" else "Object"
+        return f"Unexpected close marker '{rest[0]}': no open {name} to close{place}"
+    if rest[0].isalpha():
+        return f"Unrecognized token '{rest.split()[0]}': was expecting {_TOKEN_EXPECTED}{place}"
+    return f"Unexpected character ('{rest[0]}' (code {ord(rest[0])})): expected a value{place}"
 
 
 def _check_depth(text: str) -> None:
@@ -261,8 +299,7 @@ def _syntax_text(text: str, error: Exception) -> str:
         return f"Unexpected end-of-input: expected close marker for {marker} {start}{place}"
     if error.msg == "Expecting value" and text[at].isalpha():
         token = text[at:].split()[0].rstrip(",}]")
-        expected = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
-        return f"Unrecognized token '{token}': was expecting {expected}{place}"
+        return f"Unrecognized token '{token}': was expecting {_TOKEN_EXPECTED}{place}"
     found = f"Unexpected character ('{text[at]}' (code {ord(text[at])}))"
     if "property name" in error.msg:
         found += ": was expecting double-quote to start field name"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from urllib.parse import quote
 
 import httpx
@@ -36,7 +37,7 @@ def test_create_says_where_the_connector_is(client: Client, verbs: FakeVerbs) ->
 
 
 def test_scalars_of_a_config_are_the_text_that_was_sent(client: Client, verbs: FakeVerbs) -> None:
-    body = '{"connector.class":"FileStreamSource","a":1.50,"b":1e3,"c":true,"d":" x "} trailing'
+    body = '{"connector.class":"FileStreamSource","a":1.50,"b":1e3,"c":true,"d":" x "} \n'
     assert client("PUT", "/connectors/new/config", body).status_code == 201
     config = dict(verbs.config("new"))
     assert config == {
@@ -47,6 +48,30 @@ def test_scalars_of_a_config_are_the_text_that_was_sent(client: Client, verbs: F
         "d": " x ",
         "name": "new",
     }
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (
+            " {}",
+            "Trailing token (of type START_OBJECT) found after value (bound as `java.util.Map`)",
+        ),
+        (" 1", "Trailing token (of type VALUE_NUMBER_INT) found after value"),
+        ("null", "Trailing token (of type VALUE_NULL) found after value"),
+        (" trailing", "Unrecognized token 'trailing': was expecting (JSON String"),
+        ("]", "Unexpected close marker ']': no open Array to close"),
+        (",", "Unexpected character (',' (code 44)): expected a value"),
+    ],
+)
+def test_nothing_may_follow_a_body(client: Client, verbs: FakeVerbs, more: str, why: str) -> None:
+    found = client("PUT", "/connectors/new/config", f"{json.dumps(SOURCE)}{more}")
+    assert (found.status_code, list(verbs.known)) == (500, ["fs"])
+    assert found.json()["message"].startswith(why)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_body(client: Client) -> None:
+    assert client("PUT", "/connectors/new/config", f"\ufeff{json.dumps(SOURCE)}").status_code == 201
 
 
 @pytest.mark.parametrize("state", ["stopped", "STOPPED", "Stopped"])

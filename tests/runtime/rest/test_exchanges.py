@@ -199,7 +199,6 @@ UNREADABLE = [
         "Cannot deserialize value of type `java.lang.String` from Object value",
     ),
     ("PUT", "/connectors/fs/config", '{"a":NaN}', "Non-standard token 'NaN'"),
-    ("PUT", "/connectors/fs/config", "\ufeff{}", "Unexpected character"),
     ("PATCH", "/connectors/fs/config", "null", 'Cannot invoke "java.util.Map.forEach'),
     ("PATCH", "/connectors/fs/offsets", "null", 'Cannot invoke "org.apache.kafka'),
     ("PATCH", "/connectors/fs/offsets", '{"offsets":{}}', "Cannot deserialize value of type"),
