@@ -92,6 +92,8 @@ class Standalone:
         )
         size = (self.folder / "lines.txt").stat().st_size
         wait_until(lambda: self.position() == size, what=f"position {size} in the file")
+        # the worker may not have noticed yet that its write is done
+        wait_until(lambda: self.told() == size, what=f"position {size} in REST")
         assert self.values() == list(lines)
 
     def values(self) -> list[str]:
@@ -107,6 +109,11 @@ class Standalone:
         except NotAMap:
             return None
         return next((json.loads(value or b"{}").get("position") for value in values), None)
+
+    def told(self) -> int | None:
+        """The position that REST tells."""
+        found = self.rest("GET", "/connectors/source/offsets").json().get("offsets")
+        return found[0]["offset"]["position"] if found else None
 
     def wait_for_stopped(self) -> None:
         """The second connector, whose file says so."""

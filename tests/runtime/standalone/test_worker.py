@@ -84,9 +84,8 @@ def test_offsets_are_in_the_file_whatever_the_connector_says(place: Place) -> No
     with place.worker() as worker:
         worker.verbs.create("c", config, None)
         place.wait_for(6)
-        found = worker.verbs.offsets("c")
-        assert found == [OffsetEntry(partition("0"), {"position": 6})]
         worker.stop_connector("c")
+        assert worker.verbs.offsets("c") == [OffsetEntry(partition("0"), {"position": 6})]
         worker.verbs.reset_offsets("c")
         assert place.stored() == {}
 
@@ -190,7 +189,7 @@ def test_a_full_disk_is_seen_and_loses_nothing(
         # what was sent without an offset is sent again
         worker.verbs.resume("c")
         place.wait_for(10)
-        assert worker.verbs.problem() is None
+        wait_until(lambda: worker.verbs.problem() is None, what="the end of the problem")
     assert place.values() == [*numbers(10), *numbers(10, begin=6)]
 
 
