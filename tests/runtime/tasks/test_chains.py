@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from confluent_kafka import Consumer, KafkaException
-from confluent_kafka import TopicPartition as KafkaPartition
 
 from connect_runtime.api import (
     RetriableError,
@@ -14,14 +11,12 @@ from connect_runtime.api import (
     SinkTask,
     SourceBatch,
     SourceRecord,
-    SourceTask,
 )
-from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended
 from support.broker import create_topic, produce, read_to_end
+from support.task_runs import Scripted, committed, started, stopped
 from support.wait import wait_until
 
-TASK = TaskId("c", 0)
 JAVA = "org.apache.kafka.connect.transforms"
 DROP_TOMBSTONES = {
     "transforms": "drop",
@@ -32,48 +27,19 @@ DROP_TOMBSTONES = {
 }
 
 
-class Scripted(SourceTask):
-    """Polls what the test's script says, once, and notes what it is told."""
-
-    script: list[Any]
-    events: list[Any]
-
-    def start(self, props: Mapping[str, str]) -> None:
-        self.left = list(self.script)
-
-    def poll(self) -> Any:
-        return self.left.pop(0) if self.left else None
-
-    def commit_record(self, record: SourceRecord) -> None:
-        self.events.append(record.value)
-
-    def commit(self) -> None:
-        self.events.append("commit")
-
-    def stop(self) -> None:
-        pass
-
-
 def record(cluster: Any, value: str | None, n: int) -> SourceRecord:
     return SourceRecord({"p": 1}, {"n": n}, cluster.data, value)
 
 
-def started(
-    cluster: Any, install: Callable[[type[Any]], str], task: type[Any], **config: str
-) -> Any:
-    cluster.assign(TASK, 1)
-    config = {"name": "c", "task.class": install(task)} | config
-    return cluster.run(cluster.launch(TASK, config))
+class Noted(Scripted):
+    """Also notes commits."""
+
+    def commit(self) -> None:
+        self.events.append("commit")
 
 
-def scripted(*script: Any) -> type[Scripted]:
-    return type("Task", (Scripted,), {"script": list(script), "events": []})
-
-
-def stopped(cluster: Any, running: Any) -> Ended:
-    cluster.assign(TASK, None)
-    ended: Ended = running.outcome().ended
-    return ended
+def scripted(*script: Any) -> type[Noted]:
+    return type("Task", (Noted,), {"script": list(script), "events": []})
 
 
 def test_a_sources_records_get_a_new_topic(cluster: Any, topic: Any, install: Any) -> None:
@@ -147,24 +113,6 @@ class Collecting(SinkTask):
 
     def stop(self) -> None:
         pass
-
-
-def committed(cluster: Any) -> int:
-    """The committed offset; asks again while the group has no coordinator yet."""
-    group = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": f"connect-{cluster.name}"}
-    consumer = Consumer(group)
-
-    def asked() -> list[KafkaPartition]:
-        try:
-            found: list[KafkaPartition] = consumer.committed([KafkaPartition(cluster.data, 0)])
-        except KafkaException:
-            return []
-        return found
-
-    try:
-        return int(wait_until(asked, what="the group's offsets")[0].offset)
-    finally:
-        consumer.close()
 
 
 def sink(cluster: Any) -> dict[str, str]:

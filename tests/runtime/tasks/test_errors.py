@@ -12,8 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka import Producer
 
 from connect_runtime.api import (
     ConfigDef,
@@ -23,18 +22,16 @@ from connect_runtime.api import (
     SinkBatch,
     SinkTask,
     SourceRecord,
-    SourceTask,
     TopicPartition,
     Transformation,
 )
 from connect_runtime.errors.dead_letters import DeadLetterQueue
-from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks import sink_errors
 from connect_runtime.tasks.launch import Ended
 from support.broker import create_topic, produce, read_to_end
+from support.task_runs import Scripted, committed, started, stopped
 from support.wait import wait_until
 
-TASK = TaskId("c", 0)
 JSON = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}
 TOLERANT = {"errors.tolerance": "all"}
 PREFIX = "__connect.errors."
@@ -72,14 +69,6 @@ def collecting(**more: Any) -> type[Collecting]:
     return type("Task", (Collecting,), {"values": [], "reports": []} | more)
 
 
-def started(
-    cluster: Any, install: Callable[[type[Any]], str], task: type[Any], **config: str
-) -> Any:
-    cluster.assign(TASK, 1)
-    config = {"name": "c", "task.class": install(task)} | config
-    return cluster.run(cluster.launch(TASK, config))
-
-
 def sink(cluster: Any, **more: str) -> dict[str, str]:
     group = {"consumer.override.group.id": f"connect-{cluster.name}"}
     return {"topics": cluster.data, **group, **JSON, **more}
@@ -91,30 +80,6 @@ def dead_letters(cluster: Any, **more: str) -> dict[str, str]:
         "errors.deadletterqueue.topic.replication.factor": "1",
         **more,
     }
-
-
-def committed(cluster: Any) -> int:
-    """The committed offset; asks again while the group has no coordinator yet."""
-    group = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": f"connect-{cluster.name}"}
-    consumer = Consumer(group)
-
-    def asked() -> list[KafkaPartition]:
-        try:
-            found: list[KafkaPartition] = consumer.committed([KafkaPartition(cluster.data, 0)])
-        except KafkaException:
-            return []
-        return found
-
-    try:
-        return int(wait_until(asked, what="the group's offsets")[0].offset)
-    finally:
-        consumer.close()
-
-
-def stopped(cluster: Any, running: Any) -> Ended:
-    cluster.assign(TASK, None)
-    ended: Ended = running.outcome().ended
-    return ended
 
 
 def test_bad_messages_go_to_the_dead_letter_queue(cluster: Any, topic: Any, install: Any) -> None:
@@ -271,25 +236,6 @@ def test_without_a_queue_or_log_there_is_no_reporter(
     assert seen == [None]
 
 
-class Scripted(SourceTask):
-    """Polls what the test's script says, once, and notes what it is told of."""
-
-    script: list[Any]
-    events: list[Any]
-
-    def start(self, props: Mapping[str, str]) -> None:
-        self.left = list(self.script)
-
-    def poll(self) -> Any:
-        return self.left.pop(0) if self.left else None
-
-    def commit_record(self, record: SourceRecord) -> None:
-        self.events.append(record.value)
-
-    def stop(self) -> None:
-        pass
-
-
 @pytest.mark.parametrize("support", ["enabled", "disabled"])
 def test_a_sources_bad_records_are_skipped_and_logged(
     cluster: Any,
@@ -404,7 +350,6 @@ class Flushing(Collecting):
         self.refused: list[Any] = []
 
 
-@pytest.mark.parametrize("task", [Collecting, Flushing])
 def busy(monkeypatch: pytest.MonkeyPatch, task_class: str, free: Callable[[], bool]) -> Any:
     """Keys of a transformation that cannot be done before `free`, and its attempts."""
     attempts: list[float] = []
@@ -466,6 +411,7 @@ def test_retries_longer_than_the_poll_interval(
     assert stopped(cluster, running) is Ended.STOPPED
 
 
+@pytest.mark.parametrize("task", [Collecting, Flushing])
 def test_offsets_wait_for_reports(
     cluster: Any, topic: Any, install: Any, monkeypatch: pytest.MonkeyPatch, task: type[Collecting]
 ) -> None:
