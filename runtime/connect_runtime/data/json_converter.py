@@ -33,6 +33,7 @@ from connect_runtime.data.json_parsing import parse, parse_digits
 from connect_runtime.data.json_schema import schema_json, schema_of
 from connect_runtime.data.json_text import Encode, Options, encoder, plain_json
 from connect_runtime.data.json_values import Decode, DigitsNeeded, decoder
+from connect_runtime.data.unreadable import read_each
 
 CONFIG = with_converter_type(
     ConfigDef()
@@ -150,7 +151,7 @@ class JsonConverter(AnyPartConverter):
                 # nearly always valid, and without tombstones
                 return Column(list(map(orjson.loads, column)))  # type: ignore[arg-type]
             except orjson.JSONDecodeError:
-                return Column([None if data is None else parse(data) for data in column])
+                return Column(read_each(column, parse))
 
         return read
 
@@ -249,7 +250,7 @@ class _EnvelopeReader:
             if values is not None:
                 with suppress(DigitsNeeded):  # else they are read one by one
                     return _with_tombstones(column, known.decode_many(values), known.schema)
-        rows = [(None, None) if data is None else self._read(data) for data in column]
+        rows = [row or (None, None) for row in read_each(column, self._read)]
         schemas, values = [schema for schema, _ in rows], [value for _, value in rows]
         if all(schema is schemas[0] for schema in schemas):
             return Column(values, schemas[0] if schemas else None)

@@ -22,12 +22,12 @@ from connect_runtime.api import (
     Header,
     Headers,
     Read,
-    RetriableError,
     SinkBatch,
     SinkRecord,
 )
 from connect_runtime.api.records import Lazy
 from connect_runtime.data.converters import Converters
+from connect_runtime.data.unreadable import UnreadableRows
 from connect_runtime.errors.columns import pieces_of
 from connect_runtime.errors.handler import ErrorHandler, RecordSkipped
 from connect_runtime.errors.stages import Stage
@@ -58,8 +58,9 @@ class Decoder:
         """
         try:
             batch, transformed = self._together(messages)
-        except Exception:
-            return _joined_batches(list(self._in_pieces(messages)))
+        except Exception as error:
+            bad = error.rows if isinstance(error, UnreadableRows) else ()
+            return _joined_batches(list(self._in_pieces(messages, bad)))
         return batch if transformed else self._record_by_record(batch)
 
     def _together(self, messages: Sequence[Any]) -> tuple[SinkBatch, bool]:
@@ -137,10 +138,10 @@ class Decoder:
         typed = ((key, *read(topic, key, data)) for key, data in found)
         return tuple(Header(key, value, schema) for key, schema, value in typed)
 
-    def _in_pieces(self, messages: Sequence[Any]) -> Iterator[SinkBatch]:
-        """Yields what can be processed together; each message that cannot be is one error. Errors
-        are in the order of the messages, because each piece is finished before the next."""
-        bad = self._unreadable(messages)
+    def _in_pieces(self, messages: Sequence[Any], bad: Sequence[int]) -> Iterator[SinkBatch]:
+        """Yields what can be processed together, first what is between the `bad` ones; each message
+        that cannot be is one error. Errors are in the order of the messages, because each piece is
+        finished before the next."""
         bounds = sorted({0, *bad, *(row + 1 for row in bad), len(messages)})
         for begin, end in pairwise(bounds):
             yield from self._run(messages[begin:end])
@@ -158,22 +159,6 @@ class Decoder:
             except RecordSkipped:
                 continue
             yield self._record_by_record([record])
-
-    def _unreadable(self, messages: Sequence[Any]) -> list[int]:
-        """Returns which messages cannot be converted, now or later, without telling anybody. It
-        reads bytes alone, so that the messages between them can be processed together."""
-        parts = [part for part in (self._key, self._value) if not part.converter.reads_anything]
-
-        def convert(begin: int, end: int) -> bool:
-            try:
-                for part in parts:
-                    part.read(messages[begin:end])
-            except RetriableError:
-                return True  # as good as any other, until it is its turn
-            return True
-
-        found = pieces_of(0, len(messages), convert)
-        return [begin for begin, converted in found if converted is None]
 
     def _singly(self, message: Any) -> SinkRecord:
         """Converts one message. Raises what ErrorHandler.run raises."""

@@ -27,6 +27,7 @@ from connect_runtime.api import (
     decimal,
 )
 from connect_runtime.data.json_converter import JsonConverter
+from connect_runtime.data.unreadable import UnreadableRows
 from support.converting import reading, writing
 
 SAMPLE_SCHEMA = Schema.struct(
@@ -228,6 +229,18 @@ def test_different_schemas_in_one_column() -> None:
 
     assert column.values == ["a", 1, None]
     assert column.each_schema() == [STRING, INT32, None]
+
+
+@pytest.mark.parametrize("enabled", ["false", "true"])
+def test_messages_that_cannot_be_read_are_named(enabled: str) -> None:
+    whole = b'{"schema":{"type":"int8"},"payload":7}'
+    read = reading(converter(schemas_enable=enabled))
+    with pytest.raises(UnreadableRows) as found:
+        read([whole, b"{", None, b"[1", whole])
+    assert found.value.rows == [1, 3]
+    with pytest.raises(DataError) as alone:
+        read([b"{"])
+    assert not isinstance(alone.value, UnreadableRows)
 
 
 MANY_SCHEMA = (
