@@ -12,7 +12,7 @@ from typing import Final
 
 from confluent_kafka import Producer
 
-from benchmarks.topics import make_topic
+from benchmarks.topics import admin_client, make_topic
 
 _PATIENCE_S: Final = 120.0
 _PRODUCED: Final = 10_000
@@ -80,7 +80,6 @@ class Inputs:
     def __init__(self, folder: Path, bootstrap: str) -> None:
         self._folder = folder
         self._bootstrap = bootstrap
-        self._made: set[str] = set()
 
     def file(self, records: Input) -> Path:
         """Returns the file with these records as lines."""
@@ -93,9 +92,8 @@ class Inputs:
     def topic(self, records: Input) -> str:
         """Returns the topic with these records; it has one partition."""
         topic = f"input-{records.name}"
-        if topic not in self._made:
+        if topic not in admin_client(self._bootstrap).list_topics(timeout=30).topics:
             self._produce(topic, records)
-            self._made.add(topic)
         return topic
 
     def _produce(self, topic: str, records: Input) -> None:
