@@ -40,7 +40,8 @@ _TOKENS = (
     (r"false\b", "VALUE_FALSE"),
     (r"null\b", "VALUE_NULL"),
 )
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Also one without an end, and without going back: a search from each of its quotes would take hours
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 
 
 class _Number(str):

@@ -116,11 +116,15 @@ def test_a_body_within_the_limit_is_taken(rest: Served, verbs: HeldVerbs) -> Non
     assert httpx.put(url, json=config, timeout=10).status_code == 200
 
 
-@pytest.mark.parametrize("opening", ["[", '{"a":'])
-def test_a_body_that_is_nested_too_deeply_is_refused(rest: Served, opening: str) -> None:
+@pytest.mark.parametrize(
+    "body",
+    ["[" * 100_000, '{"a":' * 100_000, "[" * 1001 + '"' + r"\"" * 400_000],
+    ids=["arrays", "objects", "a text without an end"],
+)
+def test_a_body_that_is_nested_too_deeply_is_refused(rest: Served, body: str) -> None:
     found = httpx.post(
         f"http://127.0.0.1:{rest.port}/connectors",
-        content=opening * 100_000,
+        content=body,
         headers={"content-type": "application/json"},
         timeout=10,
     )
