@@ -70,6 +70,8 @@ def set_level(namespace: str, level: str) -> list[str]:
     Makes the logger of that name if there is none."""
     number = _LEVELS[level.upper()]
     prefix = _python_name(namespace)
+    if _is_left_alone(prefix):
+        return []
     now_ms = int(time.time() * 1000)
     with _lock:
         logger = logging.getLogger("" if prefix == ROOT else prefix)
@@ -114,9 +116,13 @@ def _names() -> list[str]:
         *(
             name
             for name, logger in list(known)
-            if isinstance(logger, logging.Logger) and name.split(".")[0] != _LEFT_ALONE
+            if isinstance(logger, logging.Logger) and not _is_left_alone(name)
         ),
     ]
+
+
+def _is_left_alone(name: str) -> bool:
+    return name.split(".")[0] == _LEFT_ALONE
 
 
 def _logger(name: str) -> logging.Logger:

@@ -89,6 +89,13 @@ def test_the_root_is_every_logger_but_the_bridge_to_spark(client: Client) -> Non
     assert logging.getLogger("py4j.clientserver").level == logging.NOTSET
 
 
+@pytest.mark.parametrize("name", ["py4j", "py4j.clientserver", "py4j.new"])
+def test_the_bridge_to_spark_stays_as_it_is(client: Client, name: str) -> None:
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    assert client("PUT", f"/admin/loggers/{name}", {"level": "DEBUG"}).json() == []
+    assert logging.getLogger(name).getEffectiveLevel() == logging.WARNING
+
+
 @pytest.mark.parametrize(
     ("name", "number"),
     [("TRACE", 5), ("FATAL", 50), ("OFF", 60), ("ALL", 1)],
