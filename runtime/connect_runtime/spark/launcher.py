@@ -240,7 +240,8 @@ class SparkLauncher:
             self._last_readings.pop(outcome.id, None)
             if found is not None:
                 self._last_readings[outcome.id] = found
-        file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the outcome is reported whatever metrics do
+            file.unlink()
 
     def _outcome(self, attempt: _Attempt, session: SparkSession) -> Outcome:
         launch = attempt.launch

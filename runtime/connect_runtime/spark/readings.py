@@ -50,11 +50,11 @@ class ReadingFile:
 
 
 def read(path: Path) -> Mapping[str, Any] | None:
-    """Returns the newest reading; None if there is none."""
+    """Returns the newest reading; None if there is none, or none can be read."""
     for _ in range(_TRIES):
         try:
             content = path.read_bytes()
-        except FileNotFoundError:
+        except OSError:
             return None
         if len(content) < _HEAD.size:
             return None

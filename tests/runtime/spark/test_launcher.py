@@ -199,3 +199,10 @@ def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert java.find_java() == old
     with pytest.raises(Failed, match="is Java 8, and Spark needs 17"):
         jvm.ensure_java()
+
+
+def test_a_reading_that_cannot_be_removed_holds_up_no_outcome(tmp_path: Path) -> None:
+    outcome = Outcome(TaskId("c", 0), 1, Ended.FAILED)
+    launcher = SparkLauncher("local[1]", tmp_path)
+    launcher._keep_reading(outcome, tmp_path)  # a folder
+    assert launcher.readings() == {}

@@ -37,3 +37,7 @@ def test_a_reading_that_is_half_written_is_none(tmp_path: Path) -> None:
     path.write_bytes(content[:5])
     assert read(path) is None
     assert read(tmp_path / "none") is None
+
+
+def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
+    assert read(tmp_path) is None
