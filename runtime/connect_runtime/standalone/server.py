@@ -13,6 +13,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,7 @@ _log = logging.getLogger(__name__)
 # How often a follower looks whether its task is still there
 _LOOK_S: Final = 1.0
 _WAITING: Final = 128
+_AGAIN_S: Final = 0.5
 _CLOSE_S: Final = 5.0
 
 
@@ -72,21 +74,27 @@ class TopicsServer:
         while True:
             try:
                 connected, _ = self._listening.accept()
-            except OSError:
+                self._begin(LineSocket(connected))
+            except (OSError, RuntimeError):
                 if self._closed:
                     return
                 _log.exception("A task could not connect to its worker")
-                continue
-            connection = LineSocket(connected)
-            thread = threading.Thread(
-                target=self._serve, args=(connection,), name="serve-task", daemon=True
-            )
-            with self._lock:
-                if self._closed:
-                    connection.close()
-                    return
-                self._connections[thread] = connection
+                time.sleep(_AGAIN_S)  # this process has no more descriptors, or threads
+
+    def _begin(self, connection: LineSocket) -> None:
+        thread = threading.Thread(
+            target=self._serve, args=(connection,), name="serve-task", daemon=True
+        )
+        with self._lock:
+            if self._closed:
+                connection.close()
+                return
+            try:
                 thread.start()
+            except RuntimeError:
+                connection.close()
+                raise
+            self._connections[thread] = connection
 
     def _serve(self, connection: LineSocket) -> None:
         try:

@@ -200,3 +200,18 @@ def test_a_task_that_ends_leaves_no_thread(logs: StandaloneLogs, server: TopicsS
         lambda: not [t for t in threading.enumerate() if t.name == "serve-task"],
         what="the follower's thread to end",
     )
+
+
+def test_a_thread_that_cannot_start_ends_one_connection_alone(
+    logs: StandaloneLogs, server: TopicsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(Interrupted):
+            ServedReader(launch(server)).source_offsets()
+    reader = ServedReader(launch(server))
+    assert reader.source_offsets().connectors == {}
+    reader.close()
