@@ -178,7 +178,8 @@ def _locked(path: Path) -> int:
     one beside it."""
     beside = path.with_name(f"{path.name}.lock")
     try:
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT, 0o666)
+        # in /tmp, another user's link may lead to any file
+        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         raise _unreadable(path, f"{beside.name}: {error.strerror}") from error
     try:

@@ -190,3 +190,12 @@ def test_a_kill_between_write_and_rename_leaves_the_old_file(path: Path) -> None
     file.write({KEY: b"3"})
     assert read(path) == {KEY: b"3"}
     file.close()
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("kept")
+    path.with_name(f"{path.name}.lock").symlink_to(other)
+    with pytest.raises(Failed) as caught:
+        OffsetFile.open(path)
+    assert (code(caught), other.read_text()) == ("offsets.file-unreadable", "kept")
