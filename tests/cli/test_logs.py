@@ -111,3 +111,27 @@ def test_a_file_that_is_emptied_is_read_from_its_beginning(tmp_path: Path) -> No
 def test_other_lines_are_about_no_connector() -> None:
     lines = ["noise", "{not json", RUNTIME.rstrip("\n"), "REST is at http://x"]
     assert [event.connector for event in events(lines)] == [None, None, "orders", None]
+
+
+def test_what_was_logged_cannot_control_the_terminal(connect: Command) -> None:
+    connect.write("connect.yaml", PROJECT)
+    escape = "2026-01-02 03:04:05,000 ERROR [orders] bad record \x1b]0;x\x07\r\x9b2J (a)\n\tat x\n"
+    _logs(connect.folder, runtime=escape, spark="")
+    head, trace = connect("logs", "orders").stdout.splitlines()
+    assert head.endswith(r"bad record \u001b]0;x\u0007\r\u009b2J (a)")
+    assert trace == "        at x"
+
+
+def test_lines_that_only_look_like_events_are_text() -> None:
+    lines = [
+        "2026-13-45 99:99:99,000 ERROR no such time",
+        "0001-01-01 00:00:00,000 ERROR before the times of a zone",
+        '{"time":' + '{"a":' * 100_000,
+    ]
+    assert [(event.text, event.at) for event in events(lines)] == [(line, 0.0) for line in lines]
+
+
+def test_a_long_trace_is_read_in_one_go() -> None:
+    lines = [RUNTIME.rstrip("\n"), *["\tat somewhere"] * 300_000]
+    (event,) = events(lines)
+    assert event.text.count("\n") == 300_000

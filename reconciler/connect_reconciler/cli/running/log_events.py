@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 _HEAD = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) ([A-Z]+) (.*)")
+_TRACE = "Traceback (most recent call last)"
 _ABOUT = re.compile(r"\[(.+?)(?:\|task-\d+)?\] ")
 
 
@@ -29,23 +30,19 @@ class LogEvent:
 def events(lines: Iterable[str], last: LogEvent | None = None) -> Iterator[LogEvent]:
     """Yields the events in these lines. `last` is the event before: what of its trace comes late is
     one more event like it."""
-    pending = None
+    event, text = last, list[str]()
+    in_trace = last is not None and _TRACE in last.text
     for line in lines:
-        before = pending or last
         found = _json_event(line) or _text_event(line)
-        if found is None and before is not None and _is_of_trace(line, before):
-            late = replace(before, text=line)
-            pending = late if pending is None else replace(pending, text=f"{pending.text}\n{line}")
-            continue
-        if pending is not None:
-            yield pending
-        pending = found or LogEvent(before.at if before else 0.0, line)
-    if pending is not None:
-        yield pending
-
-
-def _is_of_trace(line: str, before: LogEvent) -> bool:
-    return line.startswith((" ", "\t")) or "Traceback (most recent call last)" in before.text
+        if found or event is None or not (in_trace or line.startswith((" ", "\t"))):
+            if event is not None and text:
+                yield replace(event, text="\n".join(text))
+            event, text = found or LogEvent(event.at if event else 0.0, line), []
+            in_trace = False
+        text.append(line)
+        in_trace = in_trace or _TRACE in line
+    if event is not None and text:
+        yield replace(event, text="\n".join(text))
 
 
 def _json_event(line: str) -> LogEvent | None:
@@ -54,7 +51,7 @@ def _json_event(line: str) -> LogEvent | None:
     try:
         found = json.loads(line)
         at = datetime.fromisoformat(found["time"]).timestamp()
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     return LogEvent(at, line, found.get("connector"))
 
@@ -63,8 +60,11 @@ def _text_event(line: str) -> LogEvent | None:
     found = _HEAD.match(line)
     if found is None:
         return None
-    # a log without a zone is in that of this machine
-    at = datetime.fromisoformat(f"{found[1]}.{found[2]}").astimezone().timestamp()
+    try:
+        # a log without a zone is in that of this machine
+        at = datetime.fromisoformat(f"{found[1]}.{found[2]}").astimezone().timestamp()
+    except (ValueError, OverflowError):
+        return None
     about = _ABOUT.match(found[4])
     return LogEvent(at, line, about[1] if about else None)
 

@@ -14,6 +14,7 @@ import typer
 from connect_reconciler.cli.output import progress, result
 from connect_reconciler.cli.session import connector_names, invocation
 from connect_specs.diagnostics import Diagnostic, Failed, Invalid
+from connect_specs.printable import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,4 +76,5 @@ def _data_folder(call: Invocation) -> Path:
 
 def _print(events: Sequence[LogEvent]) -> None:
     if events:
-        result("\n".join(event.text for event in events))
+        # what is logged comes from anywhere, such as a record that failed
+        result("\n".join(lines_of(event.text.expandtabs()) for event in events))
