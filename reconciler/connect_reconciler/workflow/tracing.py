@@ -128,6 +128,9 @@ def traced(
     except ImportError:
         say(_MISSING)
         return apply(edges)
+    except ValueError as error:  # such as a number that OpenTelemetry does not take
+        say(f"warning: the apply is not traced: {error}")
+        return apply(edges)
     trace = ApplyTrace(provider.get_tracer("connect"), plan, _caller(os.environ))
     settings = replace(edges.settings, progress=trace.follow(edges.settings.progress))
     report = None

@@ -188,6 +188,17 @@ def test_where_it_is_not_installed_the_apply_runs_with_a_warning(
     assert "pip install 'connect-reconciler[otel]'" in warning
 
 
+def test_variables_that_opentelemetry_refuses_cost_the_trace_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(ENDPOINT, "http://c")
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
+    plan, report, said = Applying().plan(DESIRED), ApplyReport("id", ()), list[str]()
+    assert traced(plan, edges(), lambda given: report, said.append) is report
+    (warning,) = said
+    assert warning.startswith("warning: the apply is not traced: max_queue_size")
+
+
 def fail(text: str) -> None:
     raise AssertionError(text)
 
