@@ -287,13 +287,14 @@ def test_a_half_done_rewind_is_finished(
         patched.setattr(RestClient, "change", dying(Doom(last, before=False)))
         with pytest.raises(Killed):
             project.apply()
-    assert project.observe().connectors[topic].target is STOPPED
+    # the worker answers before its status follows
+    wait_until(lambda: project.observe().connectors[topic].target is STOPPED, what="the stop")
     found = [each.code for each in project.plan().warnings if each.code != "plan.rest-alone"]
     assert found == ["plan.unfinished-apply"]
     project.settle()
     wait_until(lambda: lines(out)[-3:] == ["7", "8", "9"], what="three records")
     assert len(lines(out)) == 13
-    assert project.observe().connectors[topic].target is RUNNING
+    wait_until(lambda: project.observe().connectors[topic].target is RUNNING, what="the resume")
 
 
 def dying(doom: Doom) -> Callable[..., object]:

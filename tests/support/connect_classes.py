@@ -18,7 +18,8 @@ from connect_runtime.kafka.java import find_java
 from support.connect_json import Json, record_json
 
 PROGRAM = Path(__file__).parents[1] / "oracle" / "transforms" / "ApplyTransforms.java"
-_FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# Code that is not compiled yet needs far more stack for deep values than Connect's limits allow for
+_FLAGS = ("-Xmx256m", "-Xss64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class ConnectClasses:

@@ -136,8 +136,11 @@ class Herders(RuleBasedStateMachine):
         if not self.may_restart(name):
             return
         state = self.leader.herder.view.config.connectors.get(name)
-        known = state is not None and number < len(state.task_configs)
-        self.asked(lambda v: v.restart_task(name, number), 0 if known else 404)
+        if state is None or number >= max(state.tasks_ever, len(state.task_configs)):
+            refused = 404
+        else:
+            refused = 0 if number < len(state.task_configs) else 409
+        self.asked(lambda v: v.restart_task(name, number), refused)
 
     @rule(name=NAMES, number=st.integers(0, 2), reset=st.booleans(), null=st.booleans())
     def alter(self, name: str, number: int, reset: bool, null: bool) -> None:
