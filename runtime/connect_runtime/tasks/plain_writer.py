@@ -81,7 +81,7 @@ class PlainWriter:
 
     def serve(self) -> None:
         """Serves the producer's callbacks."""
-        self._producer.poll(0)
+        self._call(self._producer.poll, 0)
 
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
         """Waits until sent records are acknowledged, then writes the offsets after them.

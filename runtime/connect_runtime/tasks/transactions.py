@@ -108,7 +108,10 @@ class Transactions:
 
     def serve(self) -> None:
         """Serves the producer's callbacks."""
-        self._producer.poll(0)
+        try:
+            self._producer.poll(0)
+        except RAISED as raised:
+            raise self._failure(error_in(raised)) from raised
 
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
         """Ends the transaction; returns when all of it is in Kafka, or just the offsets if no

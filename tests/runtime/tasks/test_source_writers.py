@@ -1,0 +1,65 @@
+"""What a source's writers make of errors that Kafka's client tells while nothing is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from connect_runtime.errors.handler import ErrorHandler
+from connect_runtime.kafka import clients
+from connect_runtime.metrics.task_metrics import TaskMetrics
+from connect_runtime.storage.log import Fenced
+from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.plain_writer import PlainWriter
+from connect_runtime.tasks.source_writer import SourceWriter
+from connect_runtime.tasks.transactions import Transactions
+from connect_specs.names import ClusterTopics
+
+LAUNCH = TaskLaunch(
+    id=TaskId("src", 0),
+    attempt=1,
+    generation=0,
+    leader_term=1,
+    assignments_offset=0,
+    group_id="g",
+    topics=ClusterTopics.of("g"),
+    worker_id="host:8083",
+    config={},
+    connector_config={},
+    worker={"bootstrap.servers": "127.0.0.1:1"},
+)
+
+
+class Replaced:
+    """A producer that is told that it was replaced when it is served."""
+
+    def poll(self, timeout_s: float) -> int:
+        raise KafkaException(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, "old", fatal=True))
+
+    def flush(self, timeout_s: float) -> int:
+        return 0
+
+    def list_topics(self, timeout: float) -> None: ...
+    def init_transactions(self, timeout_s: float) -> None: ...
+
+
+def in_transactions() -> SourceWriter:
+    return Transactions(LAUNCH, TaskMetrics())
+
+
+def plain() -> SourceWriter:
+    return PlainWriter(LAUNCH, ErrorHandler(), TaskMetrics())
+
+
+@pytest.mark.parametrize("make", [in_transactions, plain])
+def test_a_producer_that_was_replaced_is_fenced(
+    make: Callable[[], SourceWriter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a failure it would leave the task FAILED, where the leader starts a fenced one again."""
+    monkeypatch.setattr(clients, "producer", lambda *_: Replaced())
+    writer = make()
+    with pytest.raises(Fenced):
+        writer.serve()
