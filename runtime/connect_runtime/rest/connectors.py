@@ -18,7 +18,8 @@ from connect_runtime.storage.snapshots import TaskId
 
 # characters that Java's UriBuilder does not encode
 _UNQUOTED = "!$&'()*+,;=:@~"
-_NUMBER = re.compile(r"[+-]?\d+")
+# Python refuses to convert numbers of some thousand digits
+_NUMBER = re.compile(r"[+-]?\d{1,1000}")
 # the range of Java's int
 _TASK_MAX = 2**31
 

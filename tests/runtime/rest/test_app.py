@@ -269,6 +269,7 @@ def test_the_body_of_an_internal_request_is_read_before_its_signature(client: Cl
         ("-1", "No status found for task fs--1"),
         ("2147483647", "No status found for task fs-2147483647"),
         ("2147483648", "HTTP 404 Not Found"),
+        ("9" * 5000, "HTTP 404 Not Found"),
         ("x", "HTTP 404 Not Found"),
     ],
 )
