@@ -31,6 +31,7 @@ class Uncommitted:
         self._offsets = offsets
         self._moved: dict[str, tuple[SourcePartition, SourceOffset | None]] = {}
         self._sent: list[SourceRecord] = []
+        self._to_tell: list[SourceRecord] = []  # committed, and not told of yet
         self._tells_records = type(task).commit_record is not SourceTask.commit_record
         self._untold = False
         self.topics: set[str] = set()
@@ -72,6 +73,8 @@ class Uncommitted:
         self._moved.clear()
         self.topics.clear()
         self.waiting = False
+        self._to_tell += self._sent
+        self._sent = []
         self._untold = True
 
     def tell(self) -> None:
@@ -80,9 +83,9 @@ class Uncommitted:
         if not self._untold:
             return
         self._untold = False
-        sent, self._sent = self._sent, []
+        committed, self._to_tell = self._to_tell, []
         failures: list[Exception] = []
-        for record in sent:
+        for record in committed:
             try:
                 self._task.commit_record(record)
             except Exception as error:
@@ -92,7 +95,7 @@ class Uncommitted:
                 "Task %s: commit_record failed for %d of %d records, first: %s",
                 self._name,
                 len(failures),
-                len(sent),
+                len(committed),
                 self._text(failures[0]),
             )
         try:

@@ -1,0 +1,46 @@
+"""A source task is told of a record only when it is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from connect_runtime.api import SourceRecord, SourceTask
+from connect_runtime.storage.snapshots import OffsetSnapshot
+from connect_runtime.tasks.task_offsets import TaskOffsets
+from connect_runtime.tasks.uncommitted import Uncommitted
+
+
+class Told(SourceTask):
+    """Notes what it is told of."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def start(self, props: Mapping[str, str]) -> None: ...
+
+    def poll(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def commit_record(self, record: SourceRecord) -> None:
+        self.told.append(record.value)
+
+
+def _records(*values: int) -> list[SourceRecord]:
+    return [SourceRecord({"p": 0}, {"n": value}, "t", value) for value in values]
+
+
+def test_records_sent_after_a_commit_wait_for_the_next_one() -> None:
+    task = Told()
+    uncommitted = Uncommitted("c-0", task, TaskOffsets("c", "offsets", OffsetSnapshot()), str)
+    # 3 was being converted while the timer committed 1 and 2
+    uncommitted.add(_records(1, 2))
+    uncommitted.committed(uncommitted.offsets(asked=False))
+    uncommitted.add(_records(3))
+    uncommitted.tell()
+    assert task.told == [1, 2]
+    uncommitted.tell()
+    uncommitted.committed(uncommitted.offsets(asked=False))
+    uncommitted.tell()
+    assert task.told == [1, 2, 3]
