@@ -263,6 +263,8 @@ class _Loop:
                 return
             self._send(polled)
         except RetriesEnded:  # what was not sent is polled again by the next attempt
+            if isinstance(boundary, ConnectorBoundary):
+                boundary.after_batch()  # a transaction that lacks it does not end here
             return
         if self._writer.open or self._uncommitted.waiting:
             if boundary.due(self._writer, self._since, self._poll_s, empty=not polled):

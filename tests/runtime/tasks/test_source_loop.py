@@ -1,0 +1,127 @@
+"""The loop of a source task between a modelled Kafka and a task of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from connect_runtime.api import RetriableError, SourceRecord, SourceTask
+from connect_runtime.data.converters import Converters
+from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
+from connect_runtime.data.string_converter import StringConverter
+from connect_runtime.errors.handler import ErrorHandler
+from connect_runtime.errors.policy import ErrorPolicy
+from connect_runtime.metrics.task_metrics import TaskMetrics
+from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.snapshots import OffsetSnapshot, TaskId
+from connect_runtime.tasks.control import Wanted
+from connect_runtime.tasks.launch import Ended, TaskLaunch
+from connect_runtime.tasks.source import _Loop
+from connect_runtime.tasks.source_batches import Outbound
+from connect_runtime.tasks.source_writer import Messages
+from connect_runtime.tasks.task_offsets import TaskOffsets
+from connect_runtime.transforms.chain import Chain, Step
+from connect_specs.names import ClusterTopics
+
+
+class ModelWriter:
+    """Keeps what is sent, and what of it is committed."""
+
+    atomic, expires_s, opened_at, bytes = True, 60.0, 0.0, 0
+
+    def __init__(self) -> None:
+        self.open = False
+        self.sent: list[bytes] = []
+        self.committed: list[bytes] = []
+
+    def send(self, topic: str, messages: Messages, partition: int | None) -> None:
+        self.open = True
+        self.sent += [message["value"] for message in messages.each]
+
+    def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
+        self.committed += self.sent
+        self.abort()
+        return True
+
+    def abort(self) -> None:
+        self.open, self.sent = False, []
+
+    def serve(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Orders:
+    """Wants what the test says."""
+
+    wanted_now = Wanted.RUN
+
+    def wanted(self, wait_s: float = 0.0) -> Wanted:
+        return self.wanted_now
+
+    def close(self) -> None: ...
+
+
+class Passing:
+    """A transformation that calls the test for each record."""
+
+    def __init__(self, call: Callable[[Any], None]) -> None:
+        self._call = call
+
+    def apply(self, record: Any) -> Any:
+        self._call(record.value)
+        return record
+
+
+def _run(task: SourceTask, orders: Orders, chain: Chain, **config: str) -> list[bytes]:
+    """Runs the loop until it is stopped. Returns what was committed."""
+    launch = TaskLaunch(
+        TaskId("c", 0), 1, 0, 1, 0, "g", ClusterTopics.of("g"), "host:8083", {}, config, {}
+    )
+    metrics, writer, text = TaskMetrics(), ModelWriter(), StringConverter()
+    metrics.begin("source")
+    text.configure({})
+    errors = ErrorHandler(
+        ErrorPolicy(retry_timeout_s=60), (), lambda _: orders.wanted() is Wanted.RUN, metrics
+    )
+    loop = _Loop(
+        launch,
+        task,
+        writer,
+        TaskOffsets("c", "offsets", OffsetSnapshot()),
+        SimpleNamespace(prepare=id, before_commit=id, after_commit=id),  # type: ignore[arg-type]
+        Outbound(Converters(text, text, SimpleHeaderConverter()), chain, errors),
+        SimpleNamespace(record=id, new_topics=lambda _: (), write=lambda *_: None),  # type: ignore[arg-type]
+        metrics,
+    )
+    assert loop.run(orders, lambda: False) is Ended.STOPPED
+    return writer.committed
+
+
+class InTwoPolls(SourceTask):
+    """Wants the records of its two polls to be in one transaction."""
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.left = ["1", "2"]
+
+    def poll(self) -> Any:
+        value = self.left.pop(0)
+        if not self.left:
+            self.context.transaction_context.commit_transaction()  # type: ignore[union-attr]
+        return [SourceRecord({"p": 0}, {"n": int(value)}, "t", value)]
+
+    def stop(self) -> None: ...
+
+
+def test_a_stop_while_a_record_is_tried_again_splits_no_transaction_of_the_task() -> None:
+    orders = Orders()
+
+    def stop_at_2(value: str) -> None:
+        if value == "2":
+            orders.wanted_now = Wanted.STOP
+            raise RetriableError("later")
+
+    chain = Chain((Step(Passing(stop_at_2), "Passing"),))  # type: ignore[arg-type]
+    boundary = {"transaction.boundary": "connector"}
+    assert _run(InTwoPolls(), orders, chain, **boundary) == []
