@@ -26,6 +26,8 @@ Encode: TypeAlias = Callable[[Any], str]
 # Where orjson and Jackson may differ: large and small fractions, null for NaN, \u001f for \u001F. A
 # match only means that the value must be checked.
 _MAY_DIFFER: Final = re.compile(rb"[0-9]\.[0-9]|[0-9]e|null|\\u00")
+# Connect has no dates without a schema
+_NO_DATES: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 _HEX: Final = re.compile(r"\\u00[0-9a-f]{2}")
 INTEGERS: Final = {
     Type.INT8: range(-(1 << 7), 1 << 7),
@@ -39,7 +41,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 def plain_json(value: Any) -> bytes:
     """Encodes a value without schema. Raises `DataError` for types that Connect lacks."""
     try:
-        text = orjson.dumps(value)
+        text = orjson.dumps(value, option=_NO_DATES)
     except TypeError:
         return _plain(value).encode()
     if _MAY_DIFFER.search(text) is None or not _differs(value):

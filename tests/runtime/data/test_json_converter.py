@@ -106,6 +106,12 @@ def test_values_without_schema(value: object, text: str) -> None:
     assert writing(converter())([value], None) == [enveloped]
 
 
+@pytest.mark.parametrize("value", [dt.datetime(2026, 1, 2, tzinfo=dt.UTC), [dt.date(2026, 1, 2)]])
+def test_dates_need_a_schema(value: object) -> None:
+    with pytest.raises(DataError, match="Date does not have corresponding schema type"):
+        writing(converter(**PLAIN))([value], None)
+
+
 @pytest.mark.parametrize(
     ("schema", "value", "payload"),
     [
