@@ -158,7 +158,7 @@ class FileStreamSourceTask(SourceTask):
         config = CONFIG.parse(props)
         self._name = config["file"] or None
         self._topic = config["topic"]
-        self._batch_size = config["batch.size"]
+        self._batch_size = max(1, config["batch.size"])  # Connect's also returns one line at least
         self._line_bytes = max(_LINE_BYTES, _number(props.get(_MAX_REQUEST)))
         if self._name is None:
             self._file = sys.stdin.buffer

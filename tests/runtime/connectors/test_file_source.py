@@ -121,6 +121,17 @@ def test_a_batch_has_at_most_batch_size_lines(tmp_path: Path) -> None:
     task.stop()
 
 
+@pytest.mark.parametrize("size", ["0", "-1"])
+def test_a_batch_has_at_least_one_line(tmp_path: Path, size: str) -> None:
+    file = tmp_path / "f"
+    file.write_text("a\nb\nc\n")
+    task = started(file, **{"batch.size": size})
+    found = [polled(task) for _ in range(3)]
+    task.stop()
+    assert [batch.values for batch in found] == [["a"], ["b"], ["c"]]
+    assert [batch.last_offset for batch in found] == [{"position": n} for n in (2, 4, 6)]
+
+
 def test_a_stored_offset_of_the_wrong_type(tmp_path: Path) -> None:
     with pytest.raises(ConnectorError, match="Offset position is the incorrect type"):
         started(tmp_path / "x", {"position": "7"})
