@@ -228,13 +228,14 @@ class _Windows:
         if now - self._start[0] >= _WINDOW_S:
             self._start_before, self._start = self._start, (now, dict(self._totals))
             self._highest_before, self._highest = self._highest, {}
+        # before the totals: what is observed meanwhile has none in an older copy
+        before, current = self._highest_before, dict(self._highest)
         totals, (begin, base) = dict(self._totals), self._start_before
         found: dict[str, float] = {}
         for name in rated:
             total = totals.get(name, 0)
             found[f"{name}_total"] = total
             found[f"{name}_rate"] = round((total - base.get(name, 0)) / max(now - begin, 1.0), 3)
-        before, current = self._highest_before, dict(self._highest)
         for group, pattern in before | current:
             name, key = f"{group}{pattern}", (group, pattern)
             count = totals[f"{name}#"] - base.get(f"{name}#", 0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
 from typing import Any
 
 import pytest
@@ -135,3 +137,29 @@ def test_statistics_of_a_client_give_bytes_connections_and_lag(metrics: TaskMetr
             "lags": [["t", 0, 5]],
         }
     ]
+
+
+def test_what_is_counted_during_a_reading_does_not_fail_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[BaseException] = []
+    monkeypatch.setattr(threading, "excepthook", lambda hook: failures.append(hook.exc_value))
+    metrics = TaskMetrics()
+    done = threading.Event()
+
+    def read_on() -> None:
+        while not done.is_set():
+            metrics.reading()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    reader = threading.Thread(target=read_on)
+    try:
+        reader.start()
+        for _ in range(6000):
+            metrics = TaskMetrics()
+            metrics.begin("source")
+            metrics.polled(1, 0.1)
+    finally:
+        sys.setswitchinterval(interval)
+        done.set()
+        reader.join()
+    assert failures == []
