@@ -32,7 +32,7 @@ def unscaled(value: Any, scale: int) -> int:
     number."""
     places = _places(value)
     if max(value.adjusted(), 0) + scale > _MOST_DIGITS:
-        raise DataError(f"A Decimal has more than {_MOST_DIGITS} digits")
+        raise _too_long()
     shifted = value.scaleb(scale, _EXACT)
     if shifted != shifted.to_integral_value():
         raise DataError(
@@ -46,6 +46,8 @@ def decimal_text(value: Any, scale: int) -> str:
     """Returns a number with all its digits, and at least `scale` of them after the point. Raises
     DataError."""
     places = max(_places(value), scale)
+    if value.adjusted() > _MOST_DIGITS:
+        raise _too_long()
     return f"{_scaled(unscaled(value, places), places):f}"
 
 
@@ -53,6 +55,10 @@ def data_of(number: int) -> bytes:
     """Returns the shortest bytes of a number, big-endian, in two's complement."""
     bits = (number if number >= 0 else ~number).bit_length()
     return number.to_bytes(bits // 8 + 1, "big", signed=True)
+
+
+def _too_long() -> DataError:
+    return DataError(f"A Decimal has more than {_MOST_DIGITS} digits")
 
 
 def _scaled(number: int, scale: int) -> Decimal:

@@ -42,3 +42,9 @@ def test_many_bytes_are_refused() -> None:
     assert decimal_of(bytes([127] * MOST_BYTES), 0) > 0
     with pytest.raises(DataError, match="4097 bytes"):
         decimal_of(bytes([127] * (MOST_BYTES + 1)), 0)
+
+
+@pytest.mark.parametrize("zeros", [10_000, 2_147_483_647])
+def test_a_scale_cannot_stand_for_endless_zeros(zeros: int) -> None:
+    with pytest.raises(DataError, match="more than 8192 digits"):
+        decimal_text(Decimal(f"1E+{zeros}"), -zeros)
