@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from connect_runtime.storage.log import (
     LogReader,
@@ -21,6 +22,9 @@ from connect_specs.names import ClusterTopics
 
 _log = logging.getLogger(__name__)
 
+# Readers are never that far behind. A task that fails every minute writes for months.
+_KEPT: Final = 1_000
+
 
 class StandaloneLogs:
     """Implements Logs. `file` belongs to these logs, and is closed with them."""
@@ -29,7 +33,7 @@ class StandaloneLogs:
         self._file = file
         self._offsets = topics.offsets
         self._cluster_id = cluster_id
-        self._memory = MemoryLogs()
+        self._memory = MemoryLogs(kept=_KEPT)
         for topic in (topics.config, topics.status, topics.assignments):
             self._memory.create_topic(topic)
         self._of_tasks = self._memory.writer("tasks")

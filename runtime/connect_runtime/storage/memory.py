@@ -3,14 +3,14 @@ tests.
 
 Reproduces what readers of a real topic notice: offsets of transaction markers, records hidden by
 open transactions, writers fenced by transactional id. All users of one MemoryLogs share one
-cluster. Compaction never runs. Thread-safe.
+cluster. Thread-safe.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from threading import Condition
 from zlib import crc32
@@ -55,14 +55,18 @@ class _Topic:
 
 
 class MemoryLogs:
-    """Logs on a cluster in memory. `now_s` gives the records' timestamps."""
+    """Logs on a cluster in memory. `now_s` gives the records' timestamps. With `kept`, records
+    are compacted, all but a partition's newest so many; else never."""
 
-    def __init__(self, *, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, *, now_s: Callable[[], float] = time.time, kept: int | None = None) -> None:
         self.changed = Condition()
         self._now_s = now_s
         self._topics: dict[str, _Topic] = {}
         self._epochs: dict[str, int] = {}
         self._open: list[_Transaction] = []
+        self._kept = kept
+        # the offset of a key's newest record, by topic and partition
+        self._newest: dict[tuple[str, int], dict[bytes | None, int]] = {}
 
     def cluster_id(self) -> str:
         return str(id(self))
@@ -159,6 +163,25 @@ class MemoryLogs:
         self._open = [other for other in self._open if other is not transaction]
         self.changed.notify_all()
 
+    def compact(self, written: Iterable[LogRecord]) -> None:
+        """Forgets old records that these replace, which are committed, or that others replace that
+        have become old with these. Call only while holding `changed`."""
+        if self._kept is None:
+            return
+        for record in written:
+            entries = self._topics[record.topic].partitions[record.partition]
+            newest = self._newest.setdefault((record.topic, record.partition), {})
+            replaced = newest.get(record.key, record.offset)
+            newest[record.key] = record.offset
+            old = record.offset - self._kept
+            if replaced < old:
+                entries[replaced] = replace(entries[replaced], record=None)
+            # a marker follows each record
+            for offset in range(max(old - 2, 0), old):
+                found = entries[offset].record
+                if found is not None and newest.get(found.key, offset) != offset:
+                    entries[offset] = replace(entries[offset], record=None)
+
     def _take_over(self, transactional_id: str) -> int:
         self._epochs[transactional_id] = self._epochs.get(transactional_id, -1) + 1
         for transaction in list(self._open):
@@ -211,6 +234,7 @@ class MemoryLogWriter:
             except Failed as error:
                 raise WriteFailed(*error.diagnostics) from None
             self._logs.end(transaction, commit=True)
+            self._logs.compact(written)
             return written
 
     def close(self) -> None:
