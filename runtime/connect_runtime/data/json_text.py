@@ -23,9 +23,9 @@ from connect_runtime.data.decimals import data_of, decimal_text, unscaled
 
 Encode: TypeAlias = Callable[[Any], str]
 
-# Where orjson and Jackson may differ: large and small fractions, null for NaN, \u001f for \u001F. A
-# match only means that the value must be checked.
-_MAY_DIFFER: Final = re.compile(rb"[0-9]\.[0-9]|[0-9]e|null|\\u00")
+# Where orjson and Jackson may differ: large and small fractions, null for NaN, \u001f for \u001F,
+# UUIDs. A match only means that the value must be checked.
+_MAY_DIFFER: Final = re.compile(rb"[0-9]\.[0-9]|[0-9]e|null|\\u00|-[0-9a-f]{4}-")
 # Connect has no dates without a schema
 _NO_DATES: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 _HEX: Final = re.compile(r"\\u00[0-9a-f]{2}")

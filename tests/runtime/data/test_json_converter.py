@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -110,6 +111,14 @@ def test_values_without_schema(value: object, text: str) -> None:
 def test_dates_need_a_schema(value: object) -> None:
     with pytest.raises(DataError, match="Date does not have corresponding schema type"):
         writing(converter(**PLAIN))([value], None)
+
+
+def test_uuids_are_no_values_whatever_their_digits() -> None:
+    write = writing(converter(**PLAIN))
+    assert write([str(UUID(int=0))], None) == [b'"00000000-0000-0000-0000-000000000000"']
+    for number in (0, 0xE << 80, (1 << 128) - 1):
+        with pytest.raises(DataError, match="UUID does not have corresponding schema type"):
+            write([{"id": UUID(int=number)}], None)
 
 
 @pytest.mark.parametrize(
