@@ -135,3 +135,11 @@ def test_a_long_trace_is_read_in_one_go() -> None:
     lines = [RUNTIME.rstrip("\n"), *["\tat somewhere"] * 300_000]
     (event,) = events(lines)
     assert event.text.count("\n") == 300_000
+
+
+def test_a_log_that_cannot_be_read_is_told(connect: Command) -> None:
+    connect.write("connect.yaml", PROJECT)
+    (connect.folder / ".connect" / "runtime.log").mkdir(parents=True)
+    done = connect("logs")
+    assert done.returncode == 1
+    assert "error[logs.unreadable]" in done.stderr

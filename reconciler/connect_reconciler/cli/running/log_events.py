@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from connect_specs.diagnostics import Diagnostic, Failed
+
 _HEAD = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) ([A-Z]+) (.*)")
 _TRACE = "Traceback (most recent call last)"
 _ABOUT = re.compile(r"\[(.+?)(?:\|task-\d+)?\] ")
@@ -82,7 +84,7 @@ class LogFiles:
 
     def read(self) -> list[LogEvent]:
         """Returns the events since the last call, in the order of their times. A last line without
-        its end waits for the next call."""
+        its end waits for the next call. Raises Failed: logs.unreadable."""
         found = [event for file in self._files for event in file.read()]
         return sorted(found, key=lambda event: event.at)
 
@@ -108,6 +110,9 @@ class _LogFile:
                 new = log.read()
         except FileNotFoundError:
             return []
+        except OSError as error:
+            what, why = "the log cannot be read", error.strerror or type(error).__name__
+            raise Failed(Diagnostic("logs.unreadable", what, str(self.path), why)) from error
         self.at += len(new)
         *lines, self.rest = (self.rest + new).split(b"\n")
         return [line.decode(errors="replace") for line in lines]
