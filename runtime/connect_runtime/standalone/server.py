@@ -27,7 +27,7 @@ from connect_runtime.storage.served_messages import (
     records_line,
     request_of,
 )
-from connect_specs.diagnostics import ConnectError
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
 from connect_specs.names import ClusterTopics
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ _CLOSE_S: Final = 5.0
 
 
 class TopicsServer:
-    """Serves from its creation until `close`."""
+    """Serves from its creation until `close`. Raises Failed where there can be no socket."""
 
     def __init__(self, logs: StandaloneLogs, topics: ClusterTopics) -> None:
         self._logs = logs
@@ -53,9 +53,20 @@ class TopicsServer:
         self._closed = False
         self._connections: dict[threading.Thread, LineSocket] = {}
         self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(self.path)
-        self._listening.listen(_WAITING)
+        self._listen()
         threading.Thread(target=self._accept, name="serve-topics", daemon=True).start()
+
+    def _listen(self) -> None:
+        try:
+            self._listening.bind(self.path)
+            self._listening.listen(_WAITING)
+        except OSError as error:
+            self._listening.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            what = "the worker cannot make the socket for its tasks"
+            hint = "set TMPDIR to a folder with a short path"
+            diagnostic = Diagnostic("worker.no-socket", what, self.path, str(error), hint)
+            raise Failed(diagnostic) from error
 
     def close(self) -> None:
         """Ends all connections. A write in progress is completed."""

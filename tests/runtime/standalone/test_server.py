@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from connect_runtime.tasks.served_topics import (
     ServedReader,
     ServedStatuses,
 )
+from connect_specs.diagnostics import Failed
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 from support.wait import wait_until
@@ -215,3 +217,15 @@ def test_a_thread_that_cannot_start_ends_one_connection_alone(
     reader = ServedReader(launch(server))
     assert reader.source_offsets().connectors == {}
     reader.close()
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_told(
+    logs: StandaloneLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("x" * 110)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    with pytest.raises(Failed) as caught:
+        TopicsServer(logs, TOPICS)
+    assert caught.value.diagnostics[0].code == "worker.no-socket"
+    assert list(folder.iterdir()) == []
