@@ -113,10 +113,10 @@ class FileStreamSinkTask(SinkTask):
 
 def _lines(values: Sequence[object]) -> bytes:
     try:
-        text = "\n".join(values)  # type: ignore[arg-type]
+        text = "\n".join((*values, ""))  # type: ignore[arg-type]
     except TypeError:
-        text = "\n".join(java_texts(values))
-    return f"{text}\n".encode("utf-8", "replace")
+        text = "\n".join((*java_texts(values), ""))
+    return text.encode("utf-8", "replace")
 
 
 def _end_torn_line(file: BinaryIO) -> None:

@@ -41,7 +41,8 @@ Answered: TypeAlias = Callable[
     [Mapping[TopicPartition, int], set[TopicPartition], KafkaError | None], None
 ]
 
-_BATCH: Final = 10_000
+# Kafka's default for `max.poll.records`. Larger batches leave the processor's cache.
+_BATCH: Final = 500
 _SETTINGS: Final = {
     "enable.auto.offset.store": False,
     # with librdkafka's 1000 ms, fetching stops for a second whenever its queue is full
