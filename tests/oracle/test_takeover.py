@@ -56,7 +56,17 @@ def test_the_group_of_workers_that_were_stopped_is_taken_over_at_once(
         ours.close()
 
 
+def wait_for_members(config: WorkerConfig) -> None:
+    """A worker that had too little time for its heartbeats joins its group again."""
+    kafka = admin(config.client)
+    wait_until(
+        lambda: any(group.members for group in kafka.list_groups(config.group_id, timeout=10)),
+        what="the worker in its group",
+    )
+
+
 def test_a_worker_that_was_killed_is_waited_for(worker: Oracle, config: WorkerConfig) -> None:
+    wait_for_members(config)
     worker.kill()
     with pytest.raises(ApacheGroup):
         find_leader(config.client, config.group_id, config.topics.config, 0.0)
@@ -67,12 +77,7 @@ def test_workers_that_live_are_refused(
     worker: Oracle, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(joining, "_SESSION_S", 2.0)
-    kafka = admin(config.client)
-    # one that had too little time for its heartbeats joins again
-    wait_until(
-        lambda: any(group.members for group in kafka.list_groups(config.group_id, timeout=10)),
-        what="the worker in its group",
-    )
+    wait_for_members(config)
     with pytest.raises(ApacheGroup, match="A Kafka Connect cluster of Apache's workers uses this"):
         find_cluster(config)
     assert worker.answers()
