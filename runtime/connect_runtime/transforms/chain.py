@@ -35,7 +35,7 @@ class Step:
 
     def apply(self, record: R) -> R | None:
         """Returns the record as it is to be, or None to drop it."""
-        if self.predicate is not None and self.predicate.test(record) is self.negate:
+        if self.predicate is not None and bool(self.predicate.test(record)) is self.negate:
             return record
         return self.transformation.apply(record)
 

@@ -23,7 +23,8 @@ from connect_runtime.api import (
 )
 from connect_runtime.errors.handler import ErrorHandler, RecordSkipped
 from connect_runtime.errors.policy import ErrorPolicy
-from connect_runtime.transforms.chain import chain_of
+from connect_runtime.transforms.chain import Step, chain_of
+from connect_runtime.transforms.filter import Filter
 
 
 class Configured:
@@ -163,3 +164,14 @@ def test_close_reaches_all() -> None:
 def test_configs_that_give_no_chain(more: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         chain_of(AB | more)
+
+
+@pytest.mark.parametrize(("answer", "left"), [(None, 1), (0, 1), ("a match", 0)])
+def test_a_predicate_may_answer_with_what_counts_as_true(answer: Any, left: int) -> None:
+    class Loose(Configured, Predicate):
+        def test(self, record: Any) -> bool:
+            return answer  # type: ignore[no-any-return]
+
+    step = Step(Filter(), "Filter", Loose())
+    record = SourceRecord({"p": 1}, {"n": 1}, "t", "v")
+    assert [step.apply(record)].count(record) == left
