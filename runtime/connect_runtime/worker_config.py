@@ -6,6 +6,7 @@ that have no effect here. All errors are reported at once; a warning names keys,
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,10 +17,11 @@ from urllib.parse import urlsplit
 from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.config_providers.resolved import Resolved
+from connect_runtime.default_slots import default_slots
+from connect_runtime.memory_limit import memory_limit
 from connect_runtime.rest.settings import RestSettings, rest_settings
 from connect_runtime.worker_keys import (
     DEFAULT_LISTENER,
-    DEFAULT_MASTER,
     JSON_CONVERTER,
     OFFSET_FILE,
     SUPPORTED,
@@ -36,6 +38,7 @@ STANDALONE_GROUP: Final = "connect-standalone"
 # Compaction never touches a topic's newest segment, and every start reads all of it: at most 10
 # MiB, some 100,000 offsets, instead of Kafka's 1 GiB.
 SMALL_SEGMENTS: Final[Mapping[str, str]] = {"segment.bytes": "10485760"}
+_LOCAL: Final = re.compile(r"local\[(\d+)\]")
 _KINDS: Final = ("config", "offset", "status")
 
 
@@ -105,6 +108,12 @@ class WorkerConfig:
     def with_slots(self, slots: int) -> WorkerConfig:
         """Returns the same settings on this machine, with that many tasks at once."""
         return replace(self, master=f"local[{slots}]")
+
+    @property
+    def slots(self) -> int | None:
+        """Returns how many tasks can run at once on this machine; None if Spark decides that."""
+        found = _LOCAL.fullmatch(self.master)
+        return None if found is None else int(found[1])
 
 
 def from_properties(
@@ -220,7 +229,7 @@ def _standalone_problems(given: Mapping[str, str]) -> list[Diagnostic]:
     if not given.get(OFFSET_FILE):
         what = f'Missing required configuration "{OFFSET_FILE}" which has no default value.'
         problems.append(Diagnostic("worker.invalid", what, OFFSET_FILE))
-    master = given.get("spark.master", DEFAULT_MASTER)
+    master = given.get("spark.master", "local")
     if not master.startswith("local"):
         what = f"Invalid value {master} for configuration spark.master: must be local[N]"
         why = "tasks of a standalone worker run on its machine, where its offset file is"
@@ -280,7 +289,7 @@ def _config(
         header_converter=values["header.converter"],
         offset_flush_interval_ms=values["offset.flush.interval.ms"],
         graceful_timeout_ms=values["task.shutdown.graceful.timeout.ms"],
-        master=values["spark.master"],
+        master=values["spark.master"] or f"local[{default_slots(memory_limit())}]",
         spark={
             key: value
             for key, value in given.items()

@@ -30,7 +30,6 @@ from connect_specs.names import is_topic_name
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 DEFAULT_LISTENER: Final = "http://127.0.0.1:8083"
-DEFAULT_MASTER: Final = "local[64]"
 OFFSET_FILE: Final = "offset.storage.file.filename"
 
 # How to reach Kafka: for the clients of this runtime's own topics.
@@ -155,7 +154,7 @@ def _supported() -> ConfigDef:
     keys.define(POLICY_KEY, ConfigType.STRING, "All", validator=_POLICY)
     keys.define(ALLOWLIST_KEY, ConfigType.LIST, "")
     keys.define("topic.creation.enable", ConfigType.BOOLEAN, True)
-    keys.define("spark.master", ConfigType.STRING, DEFAULT_MASTER, validator=NonEmptyString())
+    keys.define("spark.master", ConfigType.STRING, None, validator=NonEmptyString())
     return keys
 
 

@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime.default_slots import default_slots
 from connect_runtime.kafka.embedded import find_broker
 from connect_runtime.kafka.process import is_alive, start_time
+from connect_runtime.memory_limit import memory_limit
 from support.command import CONNECT, Command
 from support.wait import wait_until
 
@@ -58,6 +60,12 @@ def _wait_until_it_runs(project: Command) -> None:
     )
 
 
+def _slots(url: str) -> int:
+    with urllib.request.urlopen(f"{url}/runtime", timeout=5) as answer:
+        found: int = json.load(answer)["slots"]
+        return found
+
+
 def _metrics(url: str) -> str:
     with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
         text: str = answer.read().decode()
@@ -70,6 +78,8 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     assert up.returncode == 0, up.stderr
     assert time.monotonic() - began < 60
     running = json.loads(up.stdout)
+    assert running["slots"] == default_slots(memory_limit())
+    wait_until(lambda: _slots(running["url"]) == running["slots"], what="all slots")
     with urllib.request.urlopen(f"{running['url']}/health", timeout=5) as answer:
         assert answer.status == 200
 

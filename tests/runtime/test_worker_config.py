@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,8 @@ def test_apaches_file_is_taken_as_it_is() -> None:
     assert config.offset_topic == TopicSettings(25, 3, SMALL_SEGMENTS)
     assert config.status_topic == TopicSettings(5, 3, SMALL_SEGMENTS)
     assert (config.offset_flush_interval_ms, config.graceful_timeout_ms) == (60_000, 5_000)
-    assert config.master == "local[64]"
+    assert (config.master, config.slots) == (f"local[{config.slots}]", config.slots)
+    assert 64 <= (config.slots or 0) <= 1000
     assert config.url(1234) == "http://127.0.0.1:1234"
 
 
@@ -84,6 +86,8 @@ def test_what_configures_other_parts_is_passed_on() -> None:
     assert config.offset_topic == TopicSettings(3, 3, {"segment.bytes": "100"})
     assert (config.master, config.spark) == ("local[2]", {"spark.driver.memory": "2g"})
     assert config.with_slots(7).master == "local[7]"
+    assert config.with_slots(7).slots == 7
+    assert replace(config, master="spark://host:7077").slots is None
 
 
 def test_tasks_get_the_defaults_that_they_read() -> None:

@@ -246,6 +246,8 @@ def _settings(master: str, folder: Path, given: Mapping[str, str]) -> dict[str, 
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         f"{_EXECUTOR_ENV}{log_format.VARIABLE}": log_format.chosen().value,
         "spark.local.dir": str(folder / "local"),
+        # else one thread for each slot
+        "spark.rpc.netty.dispatcher.numThreads": "4",
         "spark.python.daemon.module": "connect_runtime.spark.daemon",
         "spark.python.task.killTimeout": _KILL_TIMEOUT,
         # every attempt in its own process, without leftovers of earlier ones

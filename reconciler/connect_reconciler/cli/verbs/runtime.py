@@ -76,12 +76,12 @@ def up(
     _refuse_rest_target(project)
     _check_one_master(slots, master)
     ensure_runtime_installed()
-    rest, warnings = _check_reach(project)
+    config, warnings = _check_reach(project)
     if detach:
-        _detach(project, slots, master, as_json=as_json)
+        _detach(project, slots, master, _with_master(config, slots, master), as_json=as_json)
         for warning in warnings:
             progress(f"warning: {warning}")
-        _say_who_can_reach(rest)
+        _say_who_can_reach(config.rest)
     else:
         _run_here(project, slots, master, as_json=as_json)
 
@@ -118,9 +118,9 @@ def _refuse_rest_target(project: Project) -> None:
         raise Invalid(Diagnostic("up.rest-target", what, str(project.file), hint=hint))
 
 
-def _check_reach(project: Project) -> tuple[RestSettings, list[str]]:
-    """Who can use REST, and the warnings about the worker's properties. Raises Invalid where REST
-    would answer whoever reaches this machine."""
+def _check_reach(project: Project) -> tuple[WorkerConfig, list[str]]:
+    """The settings but Kafka's address, and warnings about the worker's properties. Raises Invalid
+    where REST would answer whoever reaches this machine."""
     from connect_runtime.worker_config import from_project
 
     # what Kafka's address is makes no difference here
@@ -131,7 +131,12 @@ def _check_reach(project: Project) -> tuple[RestSettings, list[str]]:
         )
         hint = "add rest.authentication: basic under 'worker', or listen on 127.0.0.1"
         raise Invalid(Diagnostic("up.open-listener", what, str(project.file), hint=hint))
-    return config.rest, warnings
+    return config, warnings
+
+
+def _say_slots(config: WorkerConfig) -> None:
+    if config.slots is not None:
+        progress(f"{config.slots} slots: as many tasks can run at once (--slots N changes it)")
 
 
 def _say_who_can_reach(rest: RestSettings) -> None:
@@ -142,7 +147,9 @@ def _say_who_can_reach(rest: RestSettings) -> None:
         )
 
 
-def _detach(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
+def _detach(
+    project: Project, slots: int | None, master: str | None, config: WorkerConfig, *, as_json: bool
+) -> None:
     from connect_reconciler.cli.running.process import kafka_address, start_detached
 
     words = [] if slots is None else ["--slots", str(slots)]
@@ -150,9 +157,11 @@ def _detach(project: Project, slots: int | None, master: str | None, *, as_json:
     running = start_detached(project, words)
     kafka = kafka_address(project)
     if as_json:
-        result_json({"url": running.url, "kafka": kafka, "pid": running.pid})
+        found = {"url": running.url, "kafka": kafka, "pid": running.pid, "slots": config.slots}
+        result_json(found)
     else:
         result(f"up: REST at {running.url}, Kafka at {kafka}, pid {running.pid}")
+        _say_slots(config)
 
 
 def _run_here(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
@@ -171,6 +180,7 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
             reached = replace(project, kafka=broker.client_properties)
         config, warnings = from_project(reached, None)
         config = _with_master(_with_free_port(project, config), slots, master)
+        _say_slots(config)
         _say_who_can_reach(config.rest)
         run_until_stopped(
             config,
@@ -217,6 +227,7 @@ def distributed(
         _properties(call.path(file)), data_folder=call.path(Path(".connect"))
     )
     config = _with_master(config, slots, master)
+    _say_slots(config)
     warnings += _reach_warnings(config)
     run_until_stopped(config, warnings, lambda url: None, lambda name: (), as_json=as_json)
 
@@ -258,6 +269,7 @@ def standalone(
     config = _with_master(
         replace(config, offset_file=call.path(config.offset_file)), slots, master=None
     )
+    _say_slots(config)
     warnings += _reach_warnings(config)
     wanted = read_connector_files(map(call.path, connectors or ()), call.folder)
     allow_modules(config.properties)
