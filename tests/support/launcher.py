@@ -197,6 +197,7 @@ class MemoryLauncher:
 
     def __init__(self, logs: Logs, slots: int = 8) -> None:
         self.slots = slots
+        self.leads = False
         self.attempts: list[MemoryAttempt] = []
         self._logs = logs
 
@@ -213,7 +214,14 @@ class MemoryLauncher:
         """Attempts whose processes are alive."""
         return [attempt for attempt in self.attempts if attempt.alive]
 
+    def lead(self) -> None:
+        self.leads = True
+
+    def follow(self) -> None:
+        self.leads = False
+
     def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:
+        assert self.leads, "it has released its executors"
         self.attempts.append(MemoryAttempt(self._logs, launch, ended))
 
     def kill(self, task: TaskId, attempt: int) -> None:
@@ -240,6 +248,9 @@ class ThreadLauncher:
         self._lock = threading.Lock()
         self._running: dict[tuple[TaskId, int], tuple[threading.Thread, threading.Event]] = {}
         self._killed: set[tuple[TaskId, int]] = set()
+
+    def lead(self) -> None: ...
+    def follow(self) -> None: ...
 
     def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:
         orphan = threading.Event()

@@ -116,6 +116,8 @@ class MemoryRuntime:
 
     def tick(self) -> None:
         self.herder.tick(self._clock())
+        # whoever does not lead takes no executors from the leader
+        assert self.herder.leading or not self.launcher.leads
 
     def move(self) -> None:
         """One round of everything."""

@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,13 +66,16 @@ class SparkCluster:
             lambda: self.state() is not None, what="the master to answer", timeout_s=_START_S
         )
 
-    def start_worker(self) -> subprocess.Popen[bytes]:
-        """Returns when the master knows the worker."""
+    def start_worker(
+        self, host: str = LOOPBACK, environment: Mapping[str, str] = {}
+    ) -> subprocess.Popen[bytes]:
+        """Returns when the master knows the worker. Each address of this machine is a node; the
+        environment is that of this one."""
         before = self._alive_workers()
         name = f"worker-{len(self.workers)}"
-        words = ["--host", LOOPBACK, "--cores", str(self.cores), "--memory", "1g"]
+        words = ["--host", host, "--cores", str(self.cores), "--memory", "1g"]
         words += ["--work-dir", str(self.folder / name), "--webui-port", "0", self.url]
-        worker = self._start(name, f"{_DEPLOY}.worker.Worker", words)
+        worker = self._start(name, f"{_DEPLOY}.worker.Worker", words, environment)
         self.workers.append(worker)
         wait_until(
             lambda: self._alive_workers() > before,
@@ -90,9 +93,9 @@ class SparkCluster:
         found: dict[str, object] | None = answer.json() if answer.is_success else None
         return found
 
-    def executors(self) -> list[Process]:
-        """The JVMs of executors."""
-        alive = [each for each in self.workers if each.poll() is None]
+    def executors(self, *workers: subprocess.Popen[bytes]) -> list[Process]:
+        """The JVMs of executors, of these workers or of all."""
+        alive = [each for each in workers or self.workers if each.poll() is None]
         return [
             found
             for worker in alive
@@ -128,7 +131,13 @@ class SparkCluster:
         assert isinstance(workers, list)
         return sum(each["state"] == "ALIVE" for each in workers)
 
-    def _start(self, name: str, main_class: str, words: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _start(
+        self,
+        name: str,
+        main_class: str,
+        words: Sequence[str],
+        environment: Mapping[str, str] = {},
+    ) -> subprocess.Popen[bytes]:
         home = Path(_find_spark_home())
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -140,7 +149,8 @@ class SparkCluster:
                     "SPARK_DAEMON_MEMORY": "256m",
                     "PYSPARK_PYTHON": sys.executable,
                 }
-                | self.environment,
+                | self.environment
+                | dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -122,7 +122,10 @@ def short_of_slots(rows: Sequence[Row]) -> str:
     if not short:
         return ""
     who = "1 task waits" if short == 1 else f"{short} tasks wait"
-    return f"{who} for a slot: `connect down`, then `connect up --slots N` with a larger N"
+    return (
+        f"{who} for a slot: `connect down`, then `connect up --slots N` with a larger N; a Spark "
+        "cluster needs more cores"
+    )
 
 
 def changes(before: Mapping[str, Row], after: Mapping[str, Row]) -> list[str]:

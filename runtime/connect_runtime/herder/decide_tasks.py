@@ -140,8 +140,9 @@ def wait_for_slot(view: View, launch: Launch) -> Iterator[Effect]:
     why = view.obstacle or "Spark is not running yet."
     if view.slots:
         why = (
-            f"The task waits for a slot: all {view.slots} are taken. Each task takes one. Give the "
-            "runtime more (spark.master, `connect up --slots`), or run fewer tasks."
+            f"The task waits for a slot: all {view.slots} are taken. Each task takes one, also "
+            "while it is paused. Give the runtime more (`connect up --slots`; on a Spark cluster, "
+            "more cores), or stop connectors."
         )
     current = view.status.tasks.get(task)
     if taken and not view.slots and current is not None and current.state is State.RUNNING:

@@ -275,7 +275,7 @@ class Herder:
         self._log.claim(leader_transactional_id(self._group_id))
         self._term = 1 + status_topic.newest_generation(self._log.status)
         self._leading = True
-        self._worker.term = self._term
+        self._worker.lead(self._term)
         self._refresh()
         _log.info("%s leads, term %d", self.url, self._term)
 

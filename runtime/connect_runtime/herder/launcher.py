@@ -27,6 +27,14 @@ class Launcher(Protocol):
         """Returns why nothing can run now; None if attempts can run."""
         ...
 
+    def lead(self) -> None:
+        """This runtime leads from now on. Returns at once."""
+        ...
+
+    def follow(self) -> None:
+        """Another runtime leads: releases what it needs to run tasks. Returns at once."""
+        ...
+
     def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:
         """Starts an attempt and returns at once. `ended` is called once, from any thread."""
         ...

@@ -243,6 +243,12 @@ class Worker:
             )
         )
 
+    def lead(self, term: int) -> None:
+        """Starts leading in this term."""
+        self.term = term
+        if self._launcher is not None:
+            self._launcher.lead()
+
     def forget_all(self, now: float) -> None:
         """Stops leading: instances stop, the new leader supersedes the attempts, and those that do
         not end in time are killed."""
@@ -256,6 +262,8 @@ class Worker:
         self.fencings = {}
         self.failures.clear()
         self.published = {}
+        if self._launcher is not None:
+            self._launcher.follow()
 
     def kill_former(self, now: float) -> None:
         """Kills overdue attempts of earlier terms."""

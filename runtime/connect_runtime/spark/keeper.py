@@ -1,4 +1,4 @@
-"""Keeps one Spark session alive: starts it, watches it, and replaces it when it has ended.
+"""Keeps one Spark session alive while it is wanted: starts, watches and replaces it.
 
 A session has ended when its JVM died or does not answer, when its SparkContext was stopped, and
 when a standalone cluster gives it no more executors because a restarted master has forgotten it.
@@ -74,6 +74,7 @@ class SessionKeeper:
         self._needs_executors = needs_executors
         self._lock = threading.Lock()
         self._over = threading.Event()
+        self._wanted = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="spark-keeper", daemon=True)
         self._began = 0.0
         self._current: SparkSession | None = None
@@ -86,9 +87,18 @@ class SessionKeeper:
         self._no_slots_s = _NO_SLOTS_S
 
     def start(self) -> None:
-        """Starts opening the first session, and returns at once."""
-        self._began = time.monotonic()
-        self._thread.start()
+        """Wants a session from now on, and returns at once."""
+        if self._wanted.is_set():
+            return
+        self._began, self._starting_first, self._problem = time.monotonic(), True, None
+        self._wanted.set()
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def release(self) -> None:
+        """Wants no session until the next `start`, and returns at once; the executors go back to
+        the cluster."""
+        self._wanted.clear()
 
     @property
     def session(self) -> SparkSession | None:
@@ -108,8 +118,10 @@ class SessionKeeper:
 
     @property
     def problem(self) -> str | None:
-        """Returns why nothing can run now; None if tasks can, or if Spark starts for the first
-        time."""
+        """Returns why nothing can run now; None if tasks can, if Spark starts for the first time,
+        or if no session is wanted."""
+        if not self._wanted.is_set():
+            return None
         if not self._starting_first:
             return self._problem
         waited = time.monotonic() - self._began if self._began else 0.0
@@ -123,6 +135,7 @@ class SessionKeeper:
             before()
         with self._lock:
             self._over.set()
+            self._wanted.set()  # wakes a thread that waits for it
             if self._session is None and self._current is not None:
                 self._current.kill()
         if self._thread.ident is not None:
@@ -133,6 +146,9 @@ class SessionKeeper:
     def _keep(self) -> None:
         wait_s = 0.0
         while not self._over.wait(wait_s):
+            self._wanted.wait()
+            if self._over.is_set():
+                return
             began = time.monotonic()
             try:
                 self._live()
@@ -140,7 +156,7 @@ class SessionKeeper:
                 # nothing else would start another session
                 _log.exception("Spark could not be watched or ended")
                 self._report(f"Spark failed: {_in_a_line(error)}")
-            if time.monotonic() - began > _SETTLED_S:
+            if time.monotonic() - began > _SETTLED_S or not self._wanted.is_set():
                 self._failures = 0
             wait_s = min(_BACKOFF_S * 2 ** min(self._failures, 10), _BACKOFF_MAX_S)
             self._failures += 1
@@ -175,13 +191,13 @@ class SessionKeeper:
 
     def _report(self, reason: str) -> None:
         """Reports the problem at once: ending what is left of a session takes seconds."""
-        if not self._over.is_set():
+        if self._wanted.is_set() and not self._over.is_set():
             self._starting_first = False
             self._problem = f"{reason}; starting it again"
             _log.warning("%s", self._problem)
 
     def _watch(self, session: SparkSession) -> str:
-        """Waits until the session ends; returns why it did."""
+        """Waits until the session ends or is no longer wanted; returns why it ended."""
         answers = self._answers = _Answers()
         probe = threading.Thread(
             target=_probe, args=(session, answers), name="spark-probe", daemon=True
@@ -200,6 +216,8 @@ class SessionKeeper:
             silent_s = 0.0 if answers.count != seen else silent_s + step
             seen = answers.count
             empty_s = 0.0 if answers.slots else empty_s + step
+            if not self._wanted.is_set():
+                return ""
             if not session.alive:
                 return "Spark's JVM ended"
             if answers.slots is None:

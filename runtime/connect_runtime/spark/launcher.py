@@ -26,7 +26,7 @@ from connect_runtime.spark.keeper import SessionKeeper
 from connect_runtime.spark.lease import Lease
 from connect_runtime.spark.messages import envelope_json, outcome_from_json
 from connect_runtime.spark.readings import file_beside, read
-from connect_runtime.spark.session import SparkSession
+from connect_runtime.spark.session import SparkSession, is_local
 from connect_runtime.spark.worker import DRAIN_S, Body, run_partition
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
@@ -69,6 +69,7 @@ class SparkLauncher:
         settings: Mapping[str, str] | None = None,
         body: Body | None = None,
     ) -> None:
+        self._local = is_local(master)
         self._run = functools.partial(run_partition, body=body)
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -86,9 +87,23 @@ class SparkLauncher:
         )
 
     def start(self) -> None:
-        """Starts Spark in the background. Raises Failed if there is no suitable Java."""
+        """Starts Spark in the background, on a cluster only once this runtime leads. Raises Failed
+        if there is no suitable Java."""
         ensure_java()
+        if self._local:
+            self._keeper.start()
+
+    def lead(self) -> None:
+        """Starts Spark, if it does not run."""
         self._keeper.start()
+
+    def follow(self) -> None:
+        """Gives executors of a cluster back, which the new leader needs. Running attempts notice
+        that they are orphans, and drain. Threads of this machine take nothing from anyone: Spark
+        stays, and a failover is faster."""
+        if not self._local:
+            self._end_queued("another runtime leads")
+            self._keeper.release()
 
     @property
     def context(self) -> Any:

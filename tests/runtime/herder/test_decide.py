@@ -132,8 +132,9 @@ def failed(state: ConnectorState | None, **changes: Any) -> dict[str, Failure]:
 
 
 FULL = (
-    "The task waits for a slot: all 8 are taken. Each task takes one. Give the runtime more "
-    "(spark.master, `connect up --slots`), or run fewer tasks."
+    "The task waits for a slot: all 8 are taken. Each task takes one, also while it is paused. "
+    "Give the runtime more (`connect up --slots`; on a Spark cluster, more cores), or stop "
+    "connectors."
 )
 UP = status(State.RUNNING)
 HALTED = status(State.STOPPED, version=None)

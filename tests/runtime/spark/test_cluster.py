@@ -41,6 +41,7 @@ def launcher(folder: Path, cluster: SparkCluster) -> Iterator[SparkLauncher]:
         # these tests end Spark more often than once a minute
         patch.setattr(keeper, "_BACKOFF_MAX_S", 1.0)
         launcher.start()
+        launcher.lead()
         yield launcher
         launcher.close()
 

@@ -75,6 +75,7 @@ def test_pauses_between_starts_double_up_to_a_minute(monkeypatch: pytest.MonkeyP
         make, opened=lambda session: None, failed=tried.append, needs_executors=False
     )
     monkeypatch.setattr(kept, "_over", Over())
+    kept._wanted.set()
     kept._keep()
     assert waited == [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert set(tried) == {"Spark did not start: OSError: No space left on device"}
@@ -199,3 +200,29 @@ def test_a_slow_first_start_is_a_problem_after_a_while(
     assert str(kept.keeper.problem).startswith("Spark has been starting for")
     opening.set()
     kept.keeper.close(before=lambda: None)
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_released_session_ends_and_another_one_starts_when_it_is_wanted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = Kept(tmp_path, needs_executors=True, slots=2)
+    kept.keeper.start()
+    first = kept.started(0)
+    kept.keeper.release()
+    wait_until(lambda: not first.alive, what="the session to end")
+    assert (kept.keeper.slots, kept.keeper.problem) == (0, None)
+    kept.keeper.start()
+    kept.started(1)
+    wait_until(lambda: kept.keeper.slots == 2, what="slots")
+    # giving executors back is no failure
+    assert kept.keeper._failures == 1
+    assert "starting it again" not in caplog.text
+    kept.keeper.release()
+    kept.keeper.close(before=lambda: None)
+
+
+def test_nothing_starts_before_a_session_is_wanted(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, needs_executors=True)
+    kept.keeper.close(before=lambda: None)
+    assert kept.sessions == []

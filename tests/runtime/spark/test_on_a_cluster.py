@@ -1,0 +1,197 @@
+"""The main path on a Spark cluster: create, run, pause, stop, offsets, restart and failover.
+
+Two runtimes of one group, and one cluster of two nodes, for all tests of this file, which run in
+their order.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support.broker import BrokerAddress
+from support.distributed import Runtime, start_runtime
+from support.lines import account, once, write_lines
+from support.processes import Process, kill
+from support.rig import Rig, committed_lines, lines_of
+from support.spark_cluster import SparkCluster, spark_cluster
+from support.wait import wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.chaos]
+
+LINES = 500
+# 5 cores on each node hold two tasks of two cores, and one core is left over
+CORES, TASK_CPUS, SLOTS = 5, 2, 4
+OTHER_NODE = "127.0.0.2"
+START_S = 120.0
+
+
+@dataclass(slots=True)
+class Site:
+    """A cluster, two runtimes on it, and the connectors `lines` and `copy` of a file."""
+
+    rig: Rig
+    kafka: str
+    spark: SparkCluster
+    runtimes: list[Runtime]
+    infile: Path
+    outfile: Path
+    written: int = 0
+
+    @property
+    def leader(self) -> Runtime:
+        return wait_until(
+            lambda: next((each for each in self.runtimes if each.leads), None),
+            what="a leader",
+            timeout_s=START_S,
+        )
+
+    @property
+    def standby(self) -> Runtime:
+        return next(each for each in self.runtimes if each is not self.leader)
+
+    @property
+    def topic(self) -> str:
+        return f"{self.rig.name}-lines"
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """What the leader's REST API answers."""
+        url = f"{self.leader.at.url}{path}"
+        answer = httpx.request(method, url, json=body, timeout=90)
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
+
+    def states(self, name: str) -> list[str]:
+        """The states of a connector and of its tasks."""
+        found = self.leader.at.get(f"/connectors/{name}/status")
+        if found is None:
+            return []
+        return [found["connector"]["state"], *(task["state"] for task in found["tasks"])]
+
+    def wait_for(self, name: str, *states: str) -> None:
+        wait_until(
+            lambda: self.states(name) == list(states),
+            what=f"{name} to be {states}",
+            timeout_s=START_S,
+        )
+
+    def running(self) -> int:
+        return int(self.leader.at.get("/runtime")["running"])
+
+    def write(self) -> None:
+        """More lines, and all so far are to arrive."""
+        write_lines(self.infile, self.written + 1, self.written + LINES)
+        self.written += LINES
+
+    def deliver(self) -> None:
+        """All lines are in the topic once, and in the sink's file."""
+        self.write()
+        wait_until(
+            lambda: account(committed_lines(self.kafka, self.topic), once(self.written)).lost == 0,
+            what=f"{self.written} lines in the topic",
+            timeout_s=START_S,
+        )
+        found = account(committed_lines(self.kafka, self.topic), once(self.written))
+        assert (found.lost, found.duplicated, found.extra) == (0, 0, 0)
+        wait_until(
+            lambda: account(lines_of(self.outfile), once(self.written)).lost == 0,
+            what="the sink to have them",
+            timeout_s=START_S,
+        )
+
+
+@pytest.fixture(scope="module")
+def site(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("on-a-cluster")
+    kafka = broker.bootstrap_servers
+    rig = Rig(folder / "project", f"on-{os.getpid()}", f"{{bootstrap.servers: '{kafka}'}}")
+    with spark_cluster(folder / "spark", cores=CORES) as spark:
+        spark.start_worker(OTHER_NODE)
+        settings = {"spark.master": spark.url, "spark.task.cpus": str(TASK_CPUS)} | spark.settings
+        runtimes = []
+        for name in ("a", "b"):
+            (folder / name).mkdir()
+            runtimes.append(start_runtime(rig, kafka, folder / name, settings))
+        try:
+            yield Site(rig, kafka, spark, runtimes, folder / "in", folder / "out")
+        finally:
+            for runtime in runtimes:
+                if runtime.command.poll() is None:
+                    runtime.command.send_signal(signal.SIGTERM)
+                    runtime.command.wait(60)
+            assert rig.end() == []
+
+
+def _jvms(runtime: Runtime) -> list[Process]:
+    return [each for each in runtime.processes if "org.apache.spark.deploy" in each.command]
+
+
+def test_slots_are_what_executors_hold_and_a_standby_takes_none(site: Site) -> None:
+    """Each executor holds whole tasks only: 5 cores are two tasks of two."""
+    leader = site.leader
+    wait_until(
+        lambda: leader.at.get("/runtime")["slots"] == SLOTS, what="all slots", timeout_s=START_S
+    )
+    wait_until(lambda: site.standby.at.get("/health"), what="the standby to be healthy")
+    assert _jvms(leader)
+    assert _jvms(site.standby) == []
+    assert site.standby.at.get("/runtime")["problem"] is None
+    state = site.spark.state()
+    assert state is not None
+    assert state["coresused"] == 2 * CORES
+
+
+def test_created_connectors_run(site: Site) -> None:
+    source = {"connector.class": "FileStreamSource", "file": str(site.infile), "topic": site.topic}
+    sink = {"connector.class": "FileStreamSink", "file": str(site.outfile), "topics": site.topic}
+    site.ask("POST", "/connectors", {"name": "lines", "config": source})
+    site.ask("POST", "/connectors", {"name": "copy", "config": sink})
+    site.deliver()
+    for name in ("lines", "copy"):
+        site.wait_for(name, "RUNNING", "RUNNING")
+
+
+def test_a_paused_task_keeps_its_slot_and_a_stopped_one_releases_it(site: Site) -> None:
+    site.ask("PUT", "/connectors/lines/pause")
+    site.wait_for("lines", "PAUSED", "PAUSED")
+    assert site.running() == 2
+    site.ask("PUT", "/connectors/lines/resume")
+    site.deliver()
+    site.ask("PUT", "/connectors/lines/stop")
+    site.wait_for("lines", "STOPPED")
+    wait_until(lambda: site.running() == 1, what="its slot to be free")
+
+
+def test_a_killed_leader_is_followed_by_the_standby(site: Site) -> None:
+    """It takes the executors over, and no line is lost or comes twice."""
+    site.ask("PUT", "/connectors/lines/resume")
+    site.deliver()
+    old, new = site.leader, site.standby
+    site.write()
+    kill(old.processes[0])
+    wait_until(lambda: new.leads, what="the standby to lead", timeout_s=START_S)
+    site.deliver()
+    assert new.at.get("/runtime")["slots"] == SLOTS
+    assert old.processes == []
+
+
+def test_offsets_are_altered_while_it_is_stopped(site: Site) -> None:
+    site.ask("PUT", "/connectors/lines/stop")
+    site.wait_for("lines", "STOPPED")
+    (found,) = site.ask("GET", "/connectors/lines/offsets")["offsets"]
+    assert found["offset"]["position"] == site.infile.stat().st_size
+    found["offset"]["position"] = 0
+    site.ask("PATCH", "/connectors/lines/offsets", {"offsets": [found]})
+    site.ask("PUT", "/connectors/lines/resume")
+    wait_until(
+        lambda: sum(1 for _ in committed_lines(site.kafka, site.topic)) == 2 * site.written,
+        what="all lines once more",
+        timeout_s=START_S,
+    )
