@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
+from connect_runtime.kafka import clients
 from support.wait import wait_until
 
 
@@ -20,7 +21,7 @@ class BrokerAddress:
 
 def cluster_at(bootstrap_servers: str) -> BrokerAddress:
     """Asks who answers there. Raises KafkaException when nobody does within 10 s."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = clients.admin({"bootstrap.servers": bootstrap_servers})
     found = admin.describe_cluster(request_timeout=10).result(timeout=15)
     return BrokerAddress(bootstrap_servers, found.cluster_id)
 
@@ -33,7 +34,7 @@ def create_topic(
     config: Mapping[str, str] | None = None,
 ) -> None:
     """Makes the topic and returns when it can be used. Raises KafkaException."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = clients.admin({"bootstrap.servers": bootstrap_servers})
     topic = NewTopic(name, partitions, 1, config=dict(config or {}))
     admin.create_topics([topic])[name].result(timeout=60)
     # a broker answers before all of its parts know the topic

@@ -24,8 +24,9 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
+from connect_runtime.kafka import clients
 from connect_runtime.kafka.embedded import BrokerRecord, find_broker
 from connect_runtime.kafka.process import end_process, is_alive
 from connect_specs.names import ClusterTopics
@@ -251,7 +252,7 @@ class Ends:
     """Where the partitions of topics end."""
 
     def __init__(self, kafka: str) -> None:
-        self._admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+        self._admin = clients.admin({"bootstrap.servers": kafka}, {"log_level": 0})
 
     def high(self, topic: str, partition: int = 0) -> int:
         """The end of all records; 0 while there is no such topic."""

@@ -61,13 +61,21 @@ class _Admin(AdminClient):
     _left: ClassVar[list[_Admin]] = []
 
     def __del__(self) -> None:
-        if threading.get_ident() not in [thread.ident for thread in threading.enumerate()]:
+        if not _is_pythons(threading.get_ident()):
             self._left.append(self)
 
     @classmethod
     def destroy_left(cls) -> None:
         """Destroys clients that could not be destroyed on the thread that collected them."""
         cls._left.clear()
+
+
+def _is_pythons(ident: int) -> bool:
+    """Whether Python started the thread. Others have no Thread, or a dummy if they once logged."""
+    return any(
+        thread.ident == ident and not isinstance(thread, threading._DummyThread)  # noqa: SLF001
+        for thread in threading.enumerate()
+    )
 
 
 def admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> AdminClient:

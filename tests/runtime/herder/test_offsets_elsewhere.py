@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.kafka import clients
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
 from connect_specs.java_map import offset_key_bytes
@@ -153,13 +154,13 @@ def test_a_topic_is_created_before_the_connector_starts(
     given = {"offsets.storage.topic": f"{name}-own", "tasks": "0"}
     cluster.verbs.create(name, source(name, **there(other_broker), **given), None)
     cluster.wait_for(name, State.RUNNING)
-    admin = AdminClient({"bootstrap.servers": other_broker.bootstrap_servers})
+    admin = clients.admin({"bootstrap.servers": other_broker.bootstrap_servers})
     found = admin.list_topics(timeout=10).topics[f"{name}-own"]
     assert len(found.partitions) == 3
     resource = ConfigResource(ResourceType.TOPIC, f"{name}-own")
     settings = admin.describe_configs([resource])[resource].result(10)
     assert settings["cleanup.policy"].value == "compact"
-    here = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    here = clients.admin({"bootstrap.servers": broker.bootstrap_servers})
     assert f"{name}-own" not in here.list_topics(timeout=10).topics
 
 

@@ -141,13 +141,15 @@ def test_a_cluster_that_answers_has_an_id(broker: BrokerAddress) -> None:
 
 # Only the garbage collector can let this client go, and it runs where the answer comes in
 COLLECTED_BY_ITS_OWN_THREAD = """
-import gc, sys, threading
+import gc, logging, sys, threading
 from connect_runtime.kafka.clients import admin
 
 gc.disable()
 threads, answered = [], threading.Event()
 
 def collect(_):
+    if sys.argv[2] == "logs":
+        logging.getLogger("any").warning("gives the thread a name")
     threads.append(threading.get_ident())
     gc.collect()
     answered.set()
@@ -164,9 +166,12 @@ print("alive")
 """
 
 
-def test_a_client_that_its_own_thread_collects_does_not_abort(broker: BrokerAddress) -> None:
+@pytest.mark.parametrize("thread", ["silent", "logs"])
+def test_a_client_that_its_own_thread_collects_does_not_abort(
+    broker: BrokerAddress, thread: str
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", COLLECTED_BY_ITS_OWN_THREAD, broker.bootstrap_servers],
+        [sys.executable, "-c", COLLECTED_BY_ITS_OWN_THREAD, broker.bootstrap_servers, thread],
         capture_output=True,
         text=True,
         check=False,

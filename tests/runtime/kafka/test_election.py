@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import ConsumerGroupState
-from confluent_kafka.admin import AdminClient
 
-from connect_runtime.kafka import election
+from connect_runtime.kafka import clients, election
 from connect_runtime.kafka.election import Election, Leader, find_leader
 from connect_specs.diagnostics import Unreachable
 from support.broker import BrokerAddress, create_topic
@@ -197,7 +196,7 @@ def test_nobody_leads_where_nobody_stands(kafka: dict[str, str], unique: str) ->
 
 def _members_counted(kafka: dict[str, str], group: str) -> Callable[[], int]:
     """Counts the members of a group that has settled, 0 while it has not."""
-    client = AdminClient(kafka)
+    client = clients.admin(kafka)
 
     def count() -> int:
         found = client.describe_consumer_groups([group])[group].result()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from connect_runtime.api import ConnectorError
+from connect_runtime.kafka import clients
 from connect_runtime.kafka.new_topics import NewTopics
 from connect_runtime.topic_creation import NewTopicSettings, TopicCreation
 from support.broker import BrokerAddress, create_topic
@@ -17,7 +18,7 @@ def made(broker: BrokerAddress, settings: NewTopicSettings) -> NewTopics:
 
 
 def partitions(broker: BrokerAddress, topic: str) -> int:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin = clients.admin({"bootstrap.servers": broker.bootstrap_servers})
     return len(admin.list_topics(timeout=10).topics[topic].partitions)
 
 
@@ -25,7 +26,7 @@ def test_a_topic_is_created_with_its_settings(broker: BrokerAddress, unique: str
     topics = made(broker, NewTopicSettings(7, -1, {"cleanup.policy": "compact"}))
     topics.ensure(unique)
     assert partitions(broker, unique) == 7
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin = clients.admin({"bootstrap.servers": broker.bootstrap_servers})
     resource = ConfigResource(ResourceType.TOPIC, unique)
     settings = admin.describe_configs([resource])[resource].result(10)
     assert settings["cleanup.policy"].value == "compact"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
 
 from connect_runtime.api import RetriableError, SinkBatch, SinkTask, TopicPartition
+from connect_runtime.kafka import clients
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended
 from support.broker import create_topic, produce
@@ -647,7 +647,7 @@ def test_a_topic_that_is_deleted_is_followed_no_longer(
     task = noted()
     running = run(cluster, install(task), **REGEX, **{"topics.regex": f"{cluster.data}.*"})
     wait_until(lambda: ("open", 0, 0) in task.events, what="both topics")
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin = clients.admin({"bootstrap.servers": cluster.bootstrap_servers})
     admin.delete_topics([other])[other].result(timeout=15)
     wait_until(lambda: [e for e in task.events if e[0] == "close"], what="the end of one")
     filled(cluster, "a")
@@ -664,7 +664,7 @@ def test_a_topic_that_is_made_anew_is_read_from_its_beginning(
     task = noted()
     run(cluster, install(task))
     wait_until(lambda: len(task.values()) == 3, what="the records")
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin = clients.admin({"bootstrap.servers": cluster.bootstrap_servers})
     admin.delete_topics([cluster.data])[cluster.data].result(timeout=15)
     wait_until(lambda: ("close", 0) in task.events, what="the end of the topic")
     topic(1)

@@ -6,8 +6,8 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
+from connect_runtime.kafka import clients
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
 from connect_specs.java_map import offset_key_bytes
@@ -47,7 +47,7 @@ def there(broker: BrokerAddress) -> dict[str, str]:
 
 
 def values(broker: BrokerAddress, topic: str) -> list[int]:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin = clients.admin({"bootstrap.servers": broker.bootstrap_servers})
     if topic not in admin.list_topics(timeout=10).topics:
         return []
     return sorted(int(m.value()) for m in read_to_end(broker.bootstrap_servers, topic))
@@ -100,7 +100,7 @@ def test_the_topic_is_created_with_its_settings_before_the_first_record(
 ) -> None:
     cluster.verbs.create(name, source(name, **there(other_broker)), None)
     wait_until(lambda: len(values(other_broker, f"{name}-data")) == 10, what="the records there")
-    admin = AdminClient({"bootstrap.servers": other_broker.bootstrap_servers})
+    admin = clients.admin({"bootstrap.servers": other_broker.bootstrap_servers})
     assert len(admin.list_topics(timeout=10).topics[f"{name}-data"].partitions) == 3
 
 

@@ -14,10 +14,9 @@ from unittest.mock import patch
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from connect_runtime.api import RetriableError, SourceBatch, SourceTask
-from connect_runtime.kafka import embedded
+from connect_runtime.kafka import clients, embedded
 from connect_runtime.kafka.embedded import EmbeddedBroker
 from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.log import NewRecord
@@ -214,7 +213,7 @@ def silence(own: EmbeddedBroker) -> Iterator[None]:
 def test_a_deleted_topic_is_named(cluster: Any, run: Any) -> None:
     running = run(Numbers, **{"producer.override.transaction.timeout.ms": "5000"})
     wait_until(sent(cluster, 10), what="records")
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin = clients.admin({"bootstrap.servers": cluster.bootstrap_servers})
     admin.delete_topics([cluster.data])[cluster.data].result(timeout=15)
 
     outcome = running.outcome()
