@@ -144,9 +144,7 @@ def guarded_broker(folder: Path) -> Iterator[GuardedBroker]:
     own = authority.sign("broker")
     keystore = folder / "certificates" / "broker-store.pem"
     keystore.write_text(own.key.read_text() + own.certificate.read_text())
-    ports: dict[str, int] = {}
-    for name in _PROTOCOLS:
-        ports[name] = free_port(other_than=list(ports.values()))
+    ports = {name: free_port() for name in _PROTOCOLS}
     more = "".join(f",{name}://{{host}}:{port}" for name, port in ports.items())
     properties = embedded._PROPERTIES.replace(
         "CONTROLLER://{host}:{controller_port}\n",

@@ -47,9 +47,7 @@ class OwnBroker:
 @contextmanager
 def own_broker(folder: Path) -> Iterator[OwnBroker]:
     """The broker, for as long as the context lasts."""
-    ports: list[int] = []
-    for _ in range(2 * len(_WAYS)):
-        ports.append(free_port(other_than=ports))
+    ports = [free_port() for _ in range(2 * len(_WAYS))]
     behind, before = ports[: len(_WAYS)], ports[len(_WAYS) :]
     listening = _listeners(behind)
     properties = (

@@ -1,7 +1,8 @@
 """Finds free ports of the loopback interface.
 
-A port may be taken right after the check, so it is picked from below the range that Linux and macOS
-use for outgoing connections: nothing picks from there automatically.
+A port is picked from below the range that Linux and macOS use for outgoing connections: nothing
+picks from there automatically. Whoever asks here, in any process, does not get a port that somebody
+else got within the last minute and does not listen on yet.
 """
 
 import random
@@ -26,8 +27,27 @@ def is_free(port: int) -> bool:
 
 
 def free_port(*, other_than: Collection[int] = ()) -> int:
-    """Returns a free port, picked at random. Raises OSError if none is found."""
+    """Returns a free port, picked at random, and reserves it for servers that are started now.
+    Raises OSError if none is found."""
     for port in random.sample(_CANDIDATES, 500):
-        if port not in other_than and is_free(port):
+        if port not in other_than and _reserve(port):
             return port
     raise OSError(f"no free port found from {_CANDIDATES.start} to {_CANDIDATES.stop - 1}")
+
+
+def _reserve(port: int) -> bool:
+    """Whether the port was free. It then has a closed connection for a minute (TIME_WAIT, RFC 9293):
+    servers bind to it, as they set SO_REUSEADDR, and a socket as the one here cannot."""
+    with socket.socket() as probe:
+        try:
+            probe.bind((LOOPBACK, port))
+            # after this socket's own bind, and for that of the server
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.listen()
+            with socket.create_connection((LOOPBACK, port)) as client:
+                # this side closes first, so the wait is on the port
+                probe.accept()[0].close()
+                client.recv(1)
+        except OSError:
+            return False
+        return True
