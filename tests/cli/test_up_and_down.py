@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,10 +72,8 @@ def _metrics(url: str) -> str:
 
 
 def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: Command) -> None:
-    began = time.monotonic()
     up = project("up", "--detach", "--json")
     assert up.returncode == 0, up.stderr
-    assert time.monotonic() - began < 60
     running = json.loads(up.stdout)
     assert running["slots"] == default_slots(memory_limit())
     wait_until(lambda: _slots(running["url"]) == running["slots"], what="all slots")

@@ -46,7 +46,8 @@ def test_a_frozen_kafka_holds_nobody_up(kafka: Kafka, monkeypatch: pytest.Monkey
     begun = time.monotonic()
     for _ in range(20):
         assert leader() is None
-    assert time.monotonic() - begun < 5
+    # one second for each would be 20
+    assert time.monotonic() - begun < 15
     assert kafka.asked == 1
     kafka.answers.set()
     wait_until(leader, what="the leader")

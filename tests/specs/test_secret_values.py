@@ -178,10 +178,10 @@ def test_the_part_of_a_value_that_is_secret() -> None:
 )
 def test_no_text_takes_long(text: str) -> None:
     long = text * (200_000 // len(text))
-    began = time.perf_counter()
+    began = time.thread_time()
     is_sensitive("headers", long)
     list(secret_parts(long))
-    assert time.perf_counter() - began < 15
+    assert time.thread_time() - began < 15
 
 
 def test_the_values_of_a_thousand_connectors_take_little_time() -> None:
@@ -189,8 +189,8 @@ def test_the_values_of_a_thousand_connectors_take_little_time() -> None:
         {f"{key}.{n}.{i}": f"{value}{n}" for i, (key, value) in enumerate(SHOWN)}
         for n in range(1000)
     ]
-    began = time.perf_counter()
+    began = time.thread_time()
     for config in configs:
         for key, value in config.items():
             is_sensitive(key, value)
-    assert time.perf_counter() - began < 10
+    assert time.thread_time() - began < 10

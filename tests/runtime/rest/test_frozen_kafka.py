@@ -28,7 +28,7 @@ from runtime.rest.serving import Served
 from support.wait import wait_until
 
 TOPICS = ClusterTopics.of("frozen")
-WITHIN_S = 3.0
+WITHIN_S = 8.0
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ def test_nobody_waits_for_a_frozen_jvm_and_it_is_replaced(
         launcher.kill(given.id, given.attempt)
         assert launcher.slots == 4
         assert launcher.active == 2
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 5
         said = wait_until(lambda: launcher.problem, what="a problem")
         assert "has not answered" in said
         assert endings.wait("deaf", 5).dead

@@ -33,9 +33,10 @@ TASK = TaskId("src", 0)
 
 class Numbers(SourceTask):
     """Sends numbers, ten a poll, from where its offset is. `slow` are seconds that a poll takes
-    once it has come to a number; `last` is where it ends."""
+    once it has come to a number, `held` what it waits for there; `last` is where it ends."""
 
     slow: ClassVar[dict[int, float]] = {}
+    held: ClassVar[dict[int, threading.Event]] = {}
     last: ClassVar[int] = 10**9
 
     def start(self, props: Mapping[str, str]) -> None:
@@ -45,6 +46,8 @@ class Numbers(SourceTask):
 
     def poll(self) -> SourceBatch | None:
         threading.Event().wait(self.slow.get(self.next, 0.0))
+        if self.next in self.held:
+            assert self.held[self.next].wait(60)
         numbers = range(self.next, min(self.next + 10, self.last))
         if not numbers:
             threading.Event().wait(0.05)
@@ -102,10 +105,12 @@ def in_order(values: Sequence[str]) -> bool:
 
 def test_quick_polls_do_not_wait_for_a_slow_one(cluster: Any, run: Any) -> None:
     timeout = {"producer.override.transaction.timeout.ms": "2000"}
-    running = run(numbers(slow={50: 5.0}, last=60), **timeout)
+    shown = threading.Event()
+    running = run(numbers(slow={50: 5.0}, held={50: shown}, last=60), **timeout)
 
-    # the poll that takes five seconds is quick to show what came before it, and fences nothing
-    wait_until(sent(cluster, 50), what="the quick polls", timeout_s=4)
+    # the poll does not end before it is shown what came before it, and fences nothing
+    wait_until(sent(cluster, 50), what="the quick polls")
+    shown.set()
     wait_until(sent(cluster, 60), what="the slow one")
     assert not running.outcomes
     assert in_order(cluster.values())
@@ -157,9 +162,11 @@ def test_a_task_that_is_asked_before_commits_shares_no_transaction_with_a_slow_p
     def update(self: Any, offsets: Any) -> None:
         asked.append(threading.current_thread().name)
 
-    run(numbers(slow={50: 3.0}, last=60, update_offsets=update))
+    shown = threading.Event()
+    run(numbers(held={50: shown}, last=60, update_offsets=update))
 
-    wait_until(sent(cluster, 50), what="the quick polls", timeout_s=2.5)
+    wait_until(sent(cluster, 50), what="the quick polls")
+    shown.set()
     assert len(asked) >= 5
     assert "commit-timer" not in asked
 

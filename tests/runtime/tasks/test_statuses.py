@@ -28,15 +28,16 @@ def test_writing_never_waits_and_what_was_written_arrives_in_order(
     launch = cluster.launch(TASK, {}, attempt=3)
     silent = replace(launch, worker={"bootstrap.servers": f"127.0.0.1:{free_port()}"})
     reporter = Reporter(silent)
-    monkeypatch.setattr("connect_runtime.tasks.status_writer._TRY_S", 0.2)
+    monkeypatch.setattr("connect_runtime.tasks.status_writer._TRY_S", 2.0)
     monkeypatch.setattr("connect_runtime.tasks.status._CLOSE_S", 1.0)
     before = time.monotonic()
     for _ in range(10):
         reporter.write(reporter.record(State.RUNNING))
-    assert time.monotonic() - before < 0.5
+    # to wait for each would be 20 s
+    assert time.monotonic() - before < 10
 
     reporter.close()
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < 15
 
     reporter = Reporter(launch)
     for state in (State.RUNNING, State.PAUSED, State.RUNNING, State.UNASSIGNED):

@@ -210,4 +210,4 @@ def test_nobody_there_is_said_in_time(project: Project) -> None:
     with pytest.raises(Unreachable) as error:
         open_backend(project, {"bootstrap.servers": "127.0.0.1:1"}).observe(NOBODY)
     assert error.value.exit_code == 3
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 25

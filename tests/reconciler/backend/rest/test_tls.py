@@ -204,4 +204,4 @@ def test_an_answer_is_waited_for_as_long_as_the_target_says(silent: str) -> None
             client.read("/connectors", shapes.names)
         with pytest.raises(OutcomeUnknown):
             client.change("PUT", "/connectors/a/stop")
-    assert 0.6 <= time.monotonic() - begun < 10
+    assert 0.6 <= time.monotonic() - begun < 30
