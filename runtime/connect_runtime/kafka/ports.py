@@ -36,8 +36,8 @@ def free_port(*, other_than: Collection[int] = ()) -> int:
 
 
 def _reserve(port: int) -> bool:
-    """Whether the port was free. It then has a closed connection for a minute (TIME_WAIT, RFC 9293):
-    servers bind to it, as they set SO_REUSEADDR, and a socket as the one here cannot."""
+    """Whether the port was free. It then has a closed connection for a minute (TIME_WAIT, RFC
+    9293): servers bind to it, as they set SO_REUSEADDR, and a socket as the one here cannot."""
     with socket.socket() as probe:
         try:
             probe.bind((LOOPBACK, port))
