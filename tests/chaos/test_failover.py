@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from subprocess import Popen
 
-import httpx
 import pytest
 
 from connect_runtime.kafka.ports import LOOPBACK, free_port
+from support import http
 from support.broker import BrokerAddress
 from support.lines import Account, Feeder, account, once
 from support.processes import Process, frozen, of_session, process, task_processes
@@ -105,7 +105,7 @@ def test_failover(
                 status.wait_until_runs(name)
             record_property("standby_runs_all_after_s", round(time.monotonic() - began, 1))
             before = ends.high(rig.topics.config)
-        answer = httpx.put(f"{old.at.url}/connectors/read/config", json=config, timeout=30)
+        answer = http.put(f"{old.at.url}/connectors/read/config", json=config, timeout=30)
         assert 400 <= answer.status_code < 600, answer.text
         assert ends.high(rig.topics.config) == before
         wait_until(lambda: not old.tasks, what="the old one's tasks to end", timeout_s=15)
@@ -140,7 +140,7 @@ def _standby_reads_and_refuses_to_write(old: Runtime, new: Runtime) -> None:
     )
     assert sorted(new.at.get("/connectors")) == ["read", "write"]
     assert new.at.get("/runtime")["leader"] == old.at.url
-    refused = httpx.put(f"{new.at.url}/connectors/read/pause", timeout=30)
+    refused = http.put(f"{new.at.url}/connectors/read/pause", timeout=30)
     assert refused.status_code == 409
     assert old.at.url in refused.json()["message"]
 

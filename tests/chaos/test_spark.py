@@ -4,9 +4,9 @@ import os
 import signal
 from pathlib import Path
 
-import httpx
 import pytest
 
+from support import http
 from support.lines import account, once, write_lines
 from support.processes import Process, kill, of_session, task_processes
 from support.rig import Rig, Up, committed_lines
@@ -18,7 +18,7 @@ RECOVERY_S = 120.0
 
 
 def _health(up: Up) -> int:
-    return httpx.get(f"{up.url}/health", timeout=10).status_code
+    return http.get(f"{up.url}/health", timeout=10).status_code
 
 
 def _delivered(kafka: str, name: str, last: int) -> None:
@@ -48,7 +48,7 @@ def test_a_killed_jvm_is_replaced_and_health_says_so(rig: Rig, unique: str) -> N
 
     kill(_jvm(up))
     wait_until(lambda: _health(up) == 500, what="the runtime to be unhealthy")
-    unhealthy = httpx.get(f"{up.url}/health", timeout=10)
+    unhealthy = http.get(f"{up.url}/health", timeout=10)
     if unhealthy.status_code == 500:
         assert unhealthy.json()["status"] == "unhealthy"
         assert "Spark's JVM ended" in unhealthy.json()["message"]

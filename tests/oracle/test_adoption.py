@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx
 import pytest
 
+from support import http
 from support.broker import BrokerAddress
 from support.command import Command
 from support.oracle import Oracle
@@ -31,11 +31,11 @@ def test_import_then_drift(
 ) -> None:
     connect = Command(tmp_path)
     url = f"{oracle.url}/connectors"
-    created = httpx.post(url, json={"name": unique, "config": CONFIG}, timeout=60)
+    created = http.post(url, json={"name": unique, "config": CONFIG}, timeout=60)
     assert created.status_code == 201, created.text
     address = f"{url}/{quote(unique)}"
     wait_until(
-        lambda: httpx.get(f"{address}/status").status_code == 200, what="a status", timeout_s=60
+        lambda: http.get(f"{address}/status").status_code == 200, what="a status", timeout_s=60
     )
     cluster = {
         "group.id": oracle.group_id,
@@ -53,8 +53,8 @@ def test_import_then_drift(
     assert connect("drift").returncode == 0
 
     changed = CONFIG | {"file": "/dev/zero", "db.password": "hunter3"}
-    assert httpx.put(f"{address}/config", json=changed, timeout=60).status_code == 200
-    assert httpx.put(f"{address}/pause", timeout=60).status_code == 202
+    assert http.put(f"{address}/config", json=changed, timeout=60).status_code == 200
+    assert http.put(f"{address}/pause", timeout=60).status_code == 202
     drifted = connect("drift", "--json")
     assert drifted.returncode == 4, drifted.stderr
     found = [json.loads(line) for line in drifted.stdout.splitlines()]
@@ -65,10 +65,10 @@ def test_import_then_drift(
 
     applied = connect("apply", "--yes")
     assert applied.returncode == 0, applied.stdout + applied.stderr
-    config = httpx.get(f"{address}/config", timeout=60).json()
+    config = http.get(f"{address}/config", timeout=60).json()
     assert config == CONFIG | {"name": unique, "db.password": "hunter3"}
     assert connect("drift").returncode == 0
-    assert httpx.delete(address, timeout=60).status_code == 204
+    assert http.delete(address, timeout=60).status_code == 204
     gone = connect("drift", "--json")
     assert gone.returncode == 4
     *found, _ = map(json.loads, gone.stdout.splitlines())

@@ -14,10 +14,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from connect_runtime.kafka.embedded import EmbeddedBroker
+from support import http
 from support.broker import create_topic
 from support.oracle import Oracle
 from support.pages import Page, holds
@@ -78,11 +78,11 @@ def worker(kafka: EmbeddedBroker, data: Path, tmp_path: Path) -> Iterator[Oracle
 
 def create(worker: Oracle, name: str, config: dict[str, str]) -> None:
     def created() -> bool:
-        answer = httpx.put(f"{worker.url}/connectors/{name}/config", json=config, timeout=90)
+        answer = http.put(f"{worker.url}/connectors/{name}/config", json=config, timeout=90)
         return answer.is_success
 
     def runs() -> bool:
-        answer = httpx.get(f"{worker.url}/connectors/{name}/status", timeout=90)
+        answer = http.get(f"{worker.url}/connectors/{name}/status", timeout=90)
         return answer.is_success and [t["state"] for t in answer.json()["tasks"]] == ["RUNNING"]
 
     wait_until(created, what=f"{name} to be created", timeout_s=60, every_s=0.3)

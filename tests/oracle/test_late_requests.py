@@ -6,9 +6,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
+from support import http
 from support.broker import BrokerAddress, create_topic
 from support.command import CONNECT, Command
 from support.losing import LosingProxy, losing
@@ -74,10 +74,10 @@ def test_the_second_apply_converges_although_the_first_ones_change_comes_late(
         proxy.go.set()
         out, told = second.communicate(timeout=90)
         assert second.returncode == 0, out + told
-        stored = httpx.get(f"{oracle.url}/connectors/{unique}/config", timeout=30).json()
+        stored = http.get(f"{oracle.url}/connectors/{unique}/config", timeout=30).json()
         assert stored["file"] == str(tmp_path / "two.txt")
         assert proxy.passed.count(f"PUT /connectors/{unique}/config") == 1
         again = connect("plan", "--detailed-exitcode")
         assert again.returncode == 0, again.stdout
     finally:
-        httpx.delete(f"{oracle.url}/connectors/{unique}", timeout=30)
+        http.delete(f"{oracle.url}/connectors/{unique}", timeout=30)

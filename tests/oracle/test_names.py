@@ -13,6 +13,7 @@ import pytest
 
 from connect_runtime.kafka.jars import KAFKA_VERSION
 from connect_specs.states import TargetState
+from support import http
 from support.broker import BrokerAddress
 from support.connect_jars import VERSIONS
 from support.oracle import Oracle
@@ -47,13 +48,13 @@ def worker(
 
 def odd(worker: Oracle) -> tuple[str, ...]:
     """What this worker cannot address."""
-    version = httpx.get(worker.url, timeout=90).json()["version"]
+    version = http.get(worker.url, timeout=90).json()["version"]
     return BRACES if version.startswith("3.") else (*SINCE_4, *BRACES)
 
 
 def listed(worker: Oracle) -> set[str]:
     def answer() -> httpx.Response | None:
-        found = httpx.get(f"{worker.url}/connectors", timeout=90)
+        found = http.get(f"{worker.url}/connectors", timeout=90)
         return found if found.status_code == 200 else None
 
     found = wait_until(answer, what="the connectors", timeout_s=60)
@@ -96,13 +97,13 @@ def test_the_worker_creates_what_it_cannot_address(worker: Oracle) -> None:
         if name in BRACES:
             assert answer.status_code == 500
         else:
-            found = httpx.get(f"{worker.url}/connectors/{quote(name, safe='')}/config", timeout=90)
+            found = http.get(f"{worker.url}/connectors/{quote(name, safe='')}/config", timeout=90)
             assert (answer.status_code, found.status_code) == (201, 400)
 
 
 def created(worker: Oracle, body: object) -> httpx.Response:
     def answer() -> httpx.Response | None:
-        found = httpx.post(f"{worker.url}/connectors", json=body, timeout=90)
+        found = http.post(f"{worker.url}/connectors", json=body, timeout=90)
         return None if "rebalance" in found.text else found
 
     found = wait_until(answer, what="an answer", timeout_s=60)

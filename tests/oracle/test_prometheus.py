@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import httpx
 import pytest
 
-from support import prometheus
+from support import http, prometheus
 from support.rig import Rig
 from support.wait import wait_until
 
@@ -101,7 +100,7 @@ def test_strimzis_dashboard_shows_a_runtime(tmp_path: Path) -> None:
             assert found.query(lag) == [
                 ({"clientid": "connector-consumer-out-0", "topic": "lines"}, 0)
             ]
-        page = httpx.get(f"{up.url}/metrics", timeout=10).text
+        page = http.get(f"{up.url}/metrics", timeout=10).text
         # names that Connect and the JMX exporter gave
         odd = ('"_count" suffix', "abbreviated units")
         assert [line for line in prometheus.lint(page) if not line.endswith(odd)] == []

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
 
 from connect_specs.partitions import partition_key
 from connect_specs.states import TargetState
+from support import http
 from support.applying import names
 from support.broker import BrokerAddress, create_topic, produce
 from support.oracle import Oracle
@@ -38,7 +38,7 @@ def project(
 
 
 def offsets(oracle: Oracle, name: str) -> dict[str, dict[str, int]]:
-    found = httpx.get(f"{oracle.url}/connectors/{name}/offsets").json()["offsets"]
+    found = http.get(f"{oracle.url}/connectors/{name}/offsets").json()["offsets"]
     return {partition_key(each["partition"]): each["offset"] for each in found}
 
 

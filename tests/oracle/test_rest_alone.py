@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from connect_reconciler.backend.http import HttpCluster
@@ -24,6 +23,7 @@ from connect_runtime.kafka.jars import KAFKA_VERSION
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import Pin
 from connect_specs.states import TargetState
+from support import http
 from support.applying import names
 from support.broker import BrokerAddress, create_topic, produce
 from support.connect_jars import VERSIONS
@@ -85,7 +85,7 @@ def lines(file: Path) -> list[str]:
 
 
 def config_of(worker: Oracle, name: str) -> dict[str, str]:
-    found: dict[str, str] = httpx.get(f"{worker.url}/connectors/{name}/config").json()
+    found: dict[str, str] = http.get(f"{worker.url}/connectors/{name}/config").json()
     return found
 
 
@@ -128,7 +128,7 @@ def test_a_story(worker: Oracle, project: RestProject, topic: str, tmp_path: Pat
     del project.specs[src]
     assert names(project.plan()) == [f"Delete {src}"]
     project.settle()
-    assert httpx.get(f"{worker.url}/connectors/{src}").status_code == 404
+    assert http.get(f"{worker.url}/connectors/{src}").status_code == 404
 
 
 @other_versions
@@ -245,7 +245,7 @@ def test_the_ledger_in_a_config_is_no_setting(
     project.settle()
     config = config_of(worker, topic)
     assert LEDGER_KEY in config and "$" not in config[LEDGER_KEY]
-    answer = httpx.put(
+    answer = http.put(
         f"{worker.url}/connector-plugins/FileStreamSink/config/validate",
         json={key: text for key, text in config.items() if not text.startswith("${")},
     ).json()
@@ -258,7 +258,7 @@ def test_what_was_made_by_hand_is_adopted_with_its_next_config(
 ) -> None:
     spec = sink(topic, tmp_path / "out.txt", topic)
     body = {"name": topic, "config": dict(spec.config)}
-    httpx.post(f"{worker.url}/connectors", json=body).raise_for_status()
+    http.post(f"{worker.url}/connectors", json=body).raise_for_status()
     wait_until(lambda: project.observe().connectors[topic].state == "RUNNING", what="it to run")
     project.want(spec)
     assert project.plan().empty

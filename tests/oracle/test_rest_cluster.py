@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
@@ -33,6 +32,7 @@ from connect_runtime.storage.snapshots import State, Status, TaskId
 from connect_specs.desired import Pin, RestTarget
 from connect_specs.diagnostics import Unreachable
 from connect_specs.states import TargetState
+from support import http
 from support.broker import BrokerAddress, create_topic, produce
 from support.masking import masking
 from support.oracle import Oracle
@@ -141,8 +141,8 @@ def test_what_was_changed_by_hand(
     project.settle()
     assert not project.drift().drifted
     changed = {**spec.config, "file": str(tmp_path / "other.txt")}
-    stored = httpx.get(f"{worker[0].url}/connectors/{topic}/config").json()
-    httpx.put(f"{worker[0].url}/connectors/{topic}/config", json=stored | changed)
+    stored = http.get(f"{worker[0].url}/connectors/{topic}/config").json()
+    http.put(f"{worker[0].url}/connectors/{topic}/config", json=stored | changed)
     (finding,) = (each for each in project.drift().findings if each.connector == topic)
     assert (finding.key, finding.changed_in) == ("file", ChangedIn.CLUSTER)
     assert (finding.since is not None) is bool(project.kafka)
@@ -220,7 +220,7 @@ def killed_while_stopping(worker: list[Oracle], connector: str) -> Iterator[None
     """The worker gets SIGKILL when the connector does not run any more, and is started again."""
 
     def stopped() -> bool:
-        answer = httpx.get(f"{worker[0].url}/connectors/{connector}/status").json()
+        answer = http.get(f"{worker[0].url}/connectors/{connector}/status").json()
         return bool(answer["connector"]["state"] == "STOPPED")
 
     def kill() -> None:
@@ -264,7 +264,7 @@ def test_masked_secrets(
         project.settle()
         project.want(replace(changed, state=STOPPED, pin=pin_at("back", topic, 2)))
         project.settle()
-        stored = httpx.get(f"{worker[0].url}/connectors/{topic}/config").json()
+        stored = http.get(f"{worker[0].url}/connectors/{topic}/config").json()
         assert (stored["db.pin"], stored["consumer.override.ssl.key.password"]) == (
             "5678",
             "hunter2",

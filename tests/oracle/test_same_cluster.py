@@ -15,6 +15,7 @@ import pytest
 
 from connect_reconciler.apply.report import Outcome
 from connect_specs.diagnostics import ConnectError, Invalid
+from support import http
 from support.broker import BrokerAddress, create_topic
 from support.command import Command
 from support.oracle import Oracle
@@ -54,12 +55,12 @@ def left_empty(first: Oracle, second: Oracle) -> Iterator[None]:
     yield
     for worker in (first, second):
         for name in names(worker):
-            asked(lambda name=name, worker=worker: httpx.delete(path(worker, name), timeout=90))
+            asked(lambda name=name, worker=worker: http.delete(path(worker, name), timeout=90))
         wait_until(lambda worker=worker: names(worker) == [], what="no connectors")
 
 
 def names(worker: Oracle) -> list[str]:
-    answer = asked(lambda: httpx.get(f"{worker.url}/connectors", timeout=90))
+    answer = asked(lambda: http.get(f"{worker.url}/connectors", timeout=90))
     return sorted(answer.json())
 
 
@@ -81,9 +82,9 @@ def asked(ask: Callable[[], httpx.Response]) -> httpx.Response:
 
 def put(worker: Oracle, name: str, file: Path) -> None:
     config = {"connector.class": "FileStreamSource", "file": str(file), "topic": "lines"}
-    asked(lambda: httpx.put(path(worker, name, "config"), json=config, timeout=90))
+    asked(lambda: http.put(path(worker, name, "config"), json=config, timeout=90))
     wait_until(
-        lambda: httpx.get(path(worker, name, "status"), timeout=90).status_code == 200,
+        lambda: http.get(path(worker, name, "status"), timeout=90).status_code == 200,
         what="a status",
         timeout_s=60,
     )
@@ -236,7 +237,7 @@ def test_connectors_that_come_and_go_meanwhile_refuse_nothing(
             name = f"passing-{number}"
             try:
                 put(first, name, tmp_path / "in.txt")
-                asked(lambda name=name: httpx.delete(path(first, name), timeout=90))
+                asked(lambda name=name: http.delete(path(first, name), timeout=90))
             except Exception as error:
                 wrong.append(error)
                 return

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
 
 from connect_reconciler.workflow.user import Choices
+from support import http
 from support.broker import BrokerAddress, create_topic, produce
 from support.command import CONNECT, Command
 from support.oracle import Oracle
@@ -67,7 +67,7 @@ def stuck(oracle: Oracle, broker: BrokerAddress, unique: str, tmp_path: Path) ->
     finally:
         os.close(pipe)
         for each in (name, f"{unique}-other"):
-            httpx.delete(f"{oracle.url}/connectors/{each}", timeout=30)
+            http.delete(f"{oracle.url}/connectors/{each}", timeout=30)
 
 
 def test_ctrl_c_lets_a_stop_come_to_its_end(
@@ -94,7 +94,7 @@ def test_ctrl_c_lets_a_stop_come_to_its_end(
     out, _ = applying.communicate(timeout=60)
     assert applying.returncode == 130, out
     assert "1 done, 1 skipped" in out
-    assert httpx.get(f"{oracle.url}/connectors/{other}", timeout=30).status_code == 404
+    assert http.get(f"{oracle.url}/connectors/{other}", timeout=30).status_code == 404
     (newest, *_) = json.loads(stuck.connect("history", "--json").stdout)["applies"]
     shown = stuck.connect("history", newest["apply_id"], "--json").stdout
     assert '"failed"' not in shown, shown
@@ -112,7 +112,7 @@ def test_a_delete_is_done_when_nothing_is_left(stuck: Stuck, oracle: Oracle) -> 
     assert time.monotonic() - began > GRACEFUL_S
     path = f"{oracle.url}/connectors/{stuck.name}"
     for each in (path, f"{path}/status"):
-        assert httpx.get(each, timeout=30).status_code == 404
+        assert http.get(each, timeout=30).status_code == 404
     assert "its tasks end" in gone.stderr
 
 
@@ -128,8 +128,8 @@ def test_a_delete_over_rest_alone_is_done_when_nothing_is_left(
     project.want(sink(unique, tmp_path / "pipe", unique))
     project.settle()
     status = f"{oracle.url}/connectors/{unique}/status"
-    wait_until(lambda: httpx.get(status, timeout=30).json()["tasks"], what="its task")
+    wait_until(lambda: http.get(status, timeout=30).json()["tasks"], what="its task")
     project.specs = {}
     assert project.apply().exit_code == 0
-    assert httpx.get(status, timeout=30).status_code == 404
+    assert http.get(status, timeout=30).status_code == 404
     os.close(pipe)

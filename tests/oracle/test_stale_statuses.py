@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from support import http
 from support.broker import BrokerAddress, create_topic
 from support.command import Command
 from support.oracle import Oracle
@@ -43,7 +43,7 @@ class Pair:
     second: Oracle
 
     def status(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = httpx.get(f"{self.first.url}/connectors/{name}/status").json()
+        found: dict[str, Any] = http.get(f"{self.first.url}/connectors/{name}/status").json()
         return found
 
     def runs_on_second(self, name: str) -> bool:
@@ -124,7 +124,7 @@ def test_what_a_frozen_worker_said_before_is_no_health(
     assert gate["health"] in ("failed", "timed-out"), gate
     assert answer["rollback"]["errors"] == []
     assert answer["rollback"]["report"]["exit_code"] == 0, answer["rollback"]["report"]
-    stored = httpx.get(f"{pair.first.url}/connectors/{name}/config", timeout=30).json()
+    stored = http.get(f"{pair.first.url}/connectors/{name}/config", timeout=30).json()
     assert stored["file"] == str(tmp_path / f"{name}.txt")
 
 

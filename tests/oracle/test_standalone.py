@@ -17,6 +17,7 @@ import pytest
 from connect_runtime.kafka.ports import LOOPBACK, free_port
 from connect_runtime.storage.offset_file import OffsetFile
 from connect_runtime.storage.serialized_map import NotAMap, decode
+from support import http
 from support.broker import BrokerAddress, create_topic, read_to_end
 from support.oracle import Oracle
 from support.rig import Rig
@@ -125,7 +126,7 @@ class Standalone:
         wait_until(stopped, what="the second connector to be stopped")
 
     def rest(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        return httpx.request(method, f"{self.url}{path}", json=body, timeout=30)
+        return http.request(method, f"{self.url}{path}", json=body, timeout=30)
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
 
 from connect_reconciler.validation.configs import checked
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.states import TargetState
+from support import http
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 from support.command import Command
 from support.oracle import Oracle
@@ -52,7 +52,7 @@ def project(
 
 def states(oracle: Oracle, name: str) -> list[str]:
     """The connector's state and those of its tasks, as the worker tells them."""
-    found = httpx.get(f"{oracle.url}/connectors/{name}/status", timeout=10).json()
+    found = http.get(f"{oracle.url}/connectors/{name}/status", timeout=10).json()
     if "connector" not in found:  # nobody has told of it yet
         return []
     return [found["connector"]["state"], *(task["state"] for task in found["tasks"])]
@@ -75,7 +75,7 @@ def test_config_and_state_change_in_one_run(
     project.want(replace(spec, config={**spec.config, "file": other}, state=PAUSED))
     project.settle()
     assert states(oracle, topic) == ["PAUSED", "PAUSED"]
-    stored = httpx.get(f"{oracle.url}/connectors/{topic}/config", timeout=10).json()
+    stored = http.get(f"{oracle.url}/connectors/{topic}/config", timeout=10).json()
     assert stored["file"] == other
 
 
@@ -140,7 +140,7 @@ def test_validation_needs_a_name_and_leaves_references_to_the_worker(
         "  tasks.max: ${env:TASKS}\n"
     )
     (spec,) = load_connectors([file], tmp_path).values()
-    asked = httpx.put(
+    asked = http.put(
         f"{oracle.url}/connector-plugins/FileStreamSink/config/validate",
         json={key: value for key, value in spec.config.items() if key != "name"},
         timeout=30,
@@ -162,7 +162,7 @@ def test_what_was_deleted_in_between_is_no_failure(
     project.want(sink(topic, tmp_path / "out.txt", topic))
     project.settle()
     project.specs = {}
-    deleted = httpx.delete(f"{oracle.url}/connectors/{topic}", timeout=30)
+    deleted = http.delete(f"{oracle.url}/connectors/{topic}", timeout=30)
     assert deleted.status_code == 204
     assert project.apply().exit_code == 0
     assert project.plan().empty
@@ -185,7 +185,7 @@ def test_failed_tasks_are_restarted_by_a_verb(
     spec = sink(topic, folder / "out.txt", topic)
     config = spec.config
     connect.write("connectors/a.json", json.dumps({"name": topic, "config": dict(config)}))
-    created = httpx.put(f"{oracle.url}/connectors/{topic}/config", json=dict(config), timeout=30)
+    created = http.put(f"{oracle.url}/connectors/{topic}/config", json=dict(config), timeout=30)
     assert created.status_code == 201
     try:
         wait_until(lambda: states(oracle, topic)[1:] == ["FAILED"], what="its task to fail")
@@ -198,7 +198,7 @@ def test_failed_tasks_are_restarted_by_a_verb(
         wait_until(lambda: states(oracle, topic) == ["RUNNING", "RUNNING"], what="it to run")
         assert connect("restart", "--failed").stdout == "nothing failed\n"
     finally:
-        httpx.delete(f"{oracle.url}/connectors/{topic}", timeout=30)
+        http.delete(f"{oracle.url}/connectors/{topic}", timeout=30)
 
 
 def test_what_fails_is_rolled_back(
@@ -226,7 +226,7 @@ def test_what_fails_is_rolled_back(
         first = connect("apply", "--yes", "--json")
         assert first.returncode == 0, first.stderr
         assert "rollback" not in json.loads(first.stdout)
-        stored = httpx.get(f"{oracle.url}/connectors/{good}/config", timeout=30).json()
+        stored = http.get(f"{oracle.url}/connectors/{good}/config", timeout=30).json()
         spec(good, tmp_path / "other.txt", "offsets: {pin: again, to: earliest}\n")
         spec(bad, tmp_path / "not-there" / "out.txt")
         done = connect("apply", "--yes", "--json", "--rollback-on-failure")
@@ -235,8 +235,8 @@ def test_what_fails_is_rolled_back(
         assert answer["report"]["exit_code"] == 1
         assert answer["rollback"]["errors"] == []
         assert answer["rollback"]["report"]["exit_code"] == 0
-        assert httpx.get(f"{oracle.url}/connectors/{bad}", timeout=30).status_code == 404
-        now = httpx.get(f"{oracle.url}/connectors/{good}/config", timeout=30).json()
+        assert http.get(f"{oracle.url}/connectors/{bad}", timeout=30).status_code == 404
+        now = http.get(f"{oracle.url}/connectors/{good}/config", timeout=30).json()
         assert now == stored
         newest, failed, _ = json.loads(connect("history", "--json").stdout)["applies"]
         assert newest["rolls_back"] == failed["apply_id"] == answer["report"]["apply_id"]
@@ -247,4 +247,4 @@ def test_what_fails_is_rolled_back(
         wait_until(lambda: states(oracle, good) == ["RUNNING", "RUNNING"], what="it to run")
     finally:
         for name in (good, bad):
-            httpx.delete(f"{oracle.url}/connectors/{name}", timeout=30)
+            http.delete(f"{oracle.url}/connectors/{name}", timeout=30)

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import httpx
 import pytest
 
 from connect_specs.diagnostics import Stale
 from connect_specs.states import TargetState
+from support import http
 from support.balancing import Balancer, balancing
 from support.broker import BrokerAddress, create_topic, produce
 from support.oracle import Oracle
@@ -96,7 +96,7 @@ def test_each_worker_passes_writes_on_to_the_leader(
 ) -> None:
     """Only one of the two leads; what the other one is asked for takes place all the same."""
     change_everything(project_at(workers.urls[asked], workers, kafka), topic, tmp_path / "out.txt")
-    other = httpx.get(f"{workers.urls[1 - asked]}/connectors/{topic}", timeout=30)
+    other = http.get(f"{workers.urls[1 - asked]}/connectors/{topic}", timeout=30)
     assert other.status_code in (404, 500)
 
 
@@ -157,5 +157,5 @@ def test_refusals_while_workers_join_and_leave_are_waited_out(
         for each in third:
             each.kill()
     assert [each for each in balancer.passed if each.rebalancing], "no request was refused"
-    left = httpx.get(f"{workers.urls[0]}/connectors", timeout=30).json()
+    left = http.get(f"{workers.urls[0]}/connectors", timeout=30).json()
     assert not [name for name in left if name.startswith(unique)]

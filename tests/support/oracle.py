@@ -54,7 +54,7 @@ class Oracle:
     pid: int
     started: float
     command: tuple[str, ...]
-    verify: SSLContext | bool = True
+    verify: SSLContext | bool = False
 
     @property
     def config_topic(self) -> str:
@@ -78,7 +78,7 @@ class Oracle:
         exactly_once: bool = True,
         settings: Mapping[str, str] | None = None,
         version: str = KAFKA_VERSION,
-        verify: SSLContext | bool = True,
+        verify: SSLContext | bool = False,
         java_flags: Sequence[str] | None = None,
     ) -> Self:
         """Starts a worker and returns when it answers for its connectors, within 60 s.
@@ -127,7 +127,7 @@ class Oracle:
             str(worker_file),
             *map(str, connectors),
         ]
-        return cls._spawned(command, url, "", folder, True)
+        return cls._spawned(command, url, "", folder, False)
 
     @classmethod
     def _spawned(

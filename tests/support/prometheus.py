@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from connect_runtime.kafka.ports import LOOPBACK, free_port
+from support import http
 from support.wait import wait_until
 
 # The labels that Strimzi's example gives what it scrapes (kafka-connect's PodMonitor)
@@ -35,7 +36,7 @@ class Prometheus:
 
     def query(self, expression: str) -> list[tuple[dict[str, str], float]]:
         """The samples of an instant query: labels and values."""
-        answer = httpx.get(f"{self.url}/api/v1/query", params={"query": expression}, timeout=10)
+        answer = http.get(f"{self.url}/api/v1/query", params={"query": expression}, timeout=10)
         assert answer.is_success, answer.text
         result = answer.json()["data"]["result"]
         return [(each["metric"], float(each["value"][1])) for each in result]
@@ -82,6 +83,6 @@ scrape_configs:
 
 def _ready(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/-/ready", timeout=5).is_success
+        return http.get(f"{url}/-/ready", timeout=5).is_success
     except httpx.TransportError:
         return False

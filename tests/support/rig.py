@@ -30,7 +30,7 @@ from connect_runtime.kafka import clients
 from connect_runtime.kafka.embedded import BrokerRecord, find_broker
 from connect_runtime.kafka.process import end_process, is_alive
 from connect_specs.names import ClusterTopics
-from support import processes
+from support import http, processes
 from support.command import CONNECT, run_connect
 from support.processes import Process
 from support.wait import wait_until
@@ -76,7 +76,7 @@ class Up:
     def get(self, path: str) -> Any:
         """What REST answers; None while it does not, or says that it cannot."""
         try:
-            answer = httpx.get(f"{self.url}{path}", timeout=10)
+            answer = http.get(f"{self.url}{path}", timeout=10)
         except httpx.TransportError:
             return None
         return answer.json() if answer.is_success else None

@@ -20,7 +20,7 @@ import httpx
 from pyspark.find_spark_home import _find_spark_home
 
 from connect_runtime.kafka.ports import LOOPBACK, free_port
-from support import processes
+from support import http, processes
 from support.processes import Process
 from support.wait import wait_until
 
@@ -87,7 +87,7 @@ class SparkCluster:
     def state(self) -> dict[str, object] | None:
         """What the master says of itself; None while it does not."""
         try:
-            answer = httpx.get(f"http://{LOOPBACK}:{self.web_port}/json/", timeout=5)
+            answer = http.get(f"http://{LOOPBACK}:{self.web_port}/json/", timeout=5)
         except httpx.TransportError:
             return None
         found: dict[str, object] | None = answer.json() if answer.is_success else None

@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 
+from support import http
 from support.broker import create_topic
 from support.distributed import Runtime, start_runtime
 from support.kafka_proxy import KafkaProxy
@@ -196,7 +197,7 @@ class World:
 
         def answered() -> httpx.Response | None:
             try:
-                answer = httpx.request(
+                answer = http.request(
                     method, f"{self.leader.at.url}{path}", json=body, timeout=_ASK_S
                 )
             except httpx.TransportError:
@@ -258,7 +259,7 @@ class World:
     def health(self, runtime: Runtime) -> int:
         """What GET /health of a runtime answers; 0 if it does not."""
         try:
-            return httpx.get(f"{runtime.at.url}/health", timeout=5).status_code
+            return http.get(f"{runtime.at.url}/health", timeout=5).status_code
         except httpx.TransportError:
             return 0
 

@@ -1,8 +1,8 @@
 """The real Connect worker that other tests compare with: it runs, on this session's Kafka."""
 
-import httpx
 import pytest
 
+from support import http
 from support.broker import BrokerAddress
 from support.oracle import Oracle
 
@@ -11,10 +11,10 @@ from support.oracle import Oracle
 def test_the_oracle_is_the_pinned_connect_on_the_tests_kafka(
     oracle: Oracle, broker: BrokerAddress
 ) -> None:
-    root = httpx.get(oracle.url).json()
+    root = http.get(oracle.url).json()
     assert root["version"] == "4.1.0"
     assert root["kafka_cluster_id"] == broker.cluster_id
-    plugins = {plugin["class"] for plugin in httpx.get(f"{oracle.url}/connector-plugins").json()}
+    plugins = {plugin["class"] for plugin in http.get(f"{oracle.url}/connector-plugins").json()}
     assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in plugins
 
 

@@ -18,6 +18,7 @@ from connect_runtime.rest.limits import ConnectionLimits
 from connect_runtime.rest.server import Bound, RestServer
 from connect_specs.states import TargetState
 from runtime.rest.fake_verbs import FakeVerbs
+from support import http
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Served:
     server: RestServer
 
     def get(self, path: str, timeout_s: float = 5.0) -> httpx.Response:
-        return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=timeout_s)
+        return http.get(f"http://127.0.0.1:{self.port}{path}", timeout=timeout_s)
 
     def connect(self, sent: bytes = b"") -> socket.socket:
         made = socket.create_connection(("127.0.0.1", self.port), timeout=10)

@@ -8,7 +8,6 @@ import socket
 import threading
 from collections.abc import Iterator
 
-import httpx
 import pytest
 from starlette.types import ASGIApp
 
@@ -25,6 +24,7 @@ from runtime.rest.serving import (
     resident_mb,
     served,
 )
+from support import http
 from support.wait import wait_until
 
 MB = 1024 * 1024
@@ -68,7 +68,7 @@ def test_a_body_of_100_mb_is_refused_in_little_memory(rest: Served) -> None:
 def test_the_refusal_of_a_body_says_what_to_do(rest: Served) -> None:
     url = f"http://127.0.0.1:{rest.port}/connectors"
     kind = {"content-type": "application/json"}
-    found = httpx.post(url, content=b" " * 2 * MB, headers=kind, timeout=10)
+    found = http.post(url, content=b" " * 2 * MB, headers=kind, timeout=10)
     assert found.json() == error(
         413,
         "The request's body is larger than 1048576 bytes, which rest.max.body.bytes of this worker "
@@ -113,7 +113,7 @@ def test_a_body_within_the_limit_is_taken(rest: Served, verbs: HeldVerbs) -> Non
     verbs.release.set()
     config = {**SOURCE, "name": "fs", "long": "x" * (900 * 1024)}
     url = f"http://127.0.0.1:{rest.port}/connectors/fs/config"
-    assert httpx.put(url, json=config, timeout=10).status_code == 200
+    assert http.put(url, json=config, timeout=10).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_body_within_the_limit_is_taken(rest: Served, verbs: HeldVerbs) -> Non
     ids=["arrays", "objects", "a text without an end"],
 )
 def test_a_body_that_is_nested_too_deeply_is_refused(rest: Served, body: str) -> None:
-    found = httpx.post(
+    found = http.post(
         f"http://127.0.0.1:{rest.port}/connectors",
         content=body,
         headers={"content-type": "application/json"},

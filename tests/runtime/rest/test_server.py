@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 
-import httpx
 import pytest
 from starlette.responses import PlainTextResponse
 
 from connect_runtime.rest.server import Bound, RestServer
 from connect_specs.diagnostics import Unreachable
+from support import http
 
 
 def test_any_free_port_is_known_before_and_free_after() -> None:
@@ -17,7 +17,7 @@ def test_any_free_port_is_known_before_and_free_after() -> None:
     server = RestServer(PlainTextResponse("here"), bound)
     server.start()
     try:
-        assert httpx.get(f"http://127.0.0.1:{bound.port}/").text == "here"
+        assert http.get(f"http://127.0.0.1:{bound.port}/").text == "here"
     finally:
         server.stop()
     Bound.at("127.0.0.1", bound.port).close()

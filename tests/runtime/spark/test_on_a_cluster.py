@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from support import http
 from support.broker import BrokerAddress
 from support.distributed import Runtime, start_runtime
 from support.lines import account, once, write_lines
@@ -64,7 +64,7 @@ class Site:
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """What the leader's REST API answers."""
         url = f"{self.leader.at.url}{path}"
-        answer = httpx.request(method, url, json=body, timeout=90)
+        answer = http.request(method, url, json=body, timeout=90)
         answer.raise_for_status()
         return answer.json() if answer.content else None
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from confluent_kafka import Message, Producer
 
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended
+from support import http
 from support.broker import create_topic, read_to_end
 from support.oracle import Oracle
 from support.wait import wait_until
@@ -91,14 +91,14 @@ def test_dead_letters_are_those_of_apache(
     theirs, ours = "theirs", "ours"
     for name in (theirs, ours):
         create_topic(cluster.bootstrap_servers, f"{cluster.name}-{name}-dead")
-    httpx.put(
+    http.put(
         f"{oracle.url}/connectors/{cluster.name}/config",
         json=config(cluster, theirs, tmp_path) | {"name": cluster.name},
     ).raise_for_status()
     try:
         wait_until(lambda: len(dead(cluster, theirs)) == BAD, what="Apache's letters", timeout_s=60)
     finally:
-        httpx.delete(f"{oracle.url}/connectors/{cluster.name}")
+        http.delete(f"{oracle.url}/connectors/{cluster.name}")
     task = TaskId(ours, 0)
     cluster.assign(task, 1)
     task_class = {"task.class": f"{JAVA}.file.FileStreamSinkTask"}
