@@ -63,12 +63,32 @@ def to_double(value: Number) -> float:
 
 def to_float(value: Number) -> float:
     """Returns the value as a number of 32 bits."""
-    value = to_double(value)
+    value = _odd(value)
     try:
         found: float = struct.unpack(">f", struct.pack(">f", value))[0]
     except OverflowError:
         return math.copysign(math.inf, value)
     return found
+
+
+def _odd(value: Number) -> float:
+    """Returns the value as a number of 64 bits, whose last bit is set if digits were lost. It tells
+    on which side of the middle between two numbers of 32 bits the value is."""
+    double = to_double(value)
+    if isinstance(value, float) or value == double or math.isinf(double):
+        return double
+    (bits,) = struct.unpack(">q", struct.pack(">d", double))
+    if bits & 1:
+        return double
+    return math.nextafter(double, math.inf if value > double else -math.inf)
+
+
+def between_floats(value: float) -> bool:
+    """Whether the value is in the middle between two numbers of 32 bits, so that digits which it
+    has lost may decide between them."""
+    near = to_float(value)
+    far = value + (value - near)
+    return near != value and to_float(far) == far
 
 
 def parse_integer(text: str, bits: int) -> int:

@@ -7,44 +7,55 @@ Used by Connect's error texts, StringConverter and the file sink. Numbers differ
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from connect_runtime.api.java_numbers import to_float
+
+if TYPE_CHECKING:
+    from connect_runtime.api.schema import Schema
 
 
-def java_text(value: Any) -> str:
-    """`String.valueOf(value)`. Bytes, which Java prints as an address, are shown as UTF-8."""
+def java_text(value: Any, schema: Schema | None = None) -> str:
+    """`String.valueOf(value)` of a value of `schema`, which tells floats of 32 bits from others.
+    Bytes, which Java prints as an address, are shown as UTF-8."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return java_double(value)
+        is_float = schema is not None and schema.type.name == "FLOAT32"
+        return java_float(value) if is_float else java_double(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{java_text(k)}={java_text(v)}" for k, v in value.items()) + "}"
+        keys, items = (None, None) if schema is None else (schema.keys, schema.values)
+        entries = (f"{java_text(k, keys)}={java_text(v, items)}" for k, v in value.items())
+        return "{" + ", ".join(entries) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(java_text, value)) + "]"
+        items = None if schema is None else schema.items
+        return "[" + ", ".join(java_text(each, items) for each in value) + "]"
     if isinstance(value, bytes | bytearray):
         return value.decode("utf-8", "replace")
     return str(value)
 
 
 def java_double(value: float) -> str:
-    """`Double.toString`: the shortest digits, scientific outside [1e-3, 1e7)."""
+    """`Double.toString` of Java 19 and later: the shortest digits, scientific outside [1e-3, 1e7).
+    Before, Java wrote more digits of some numbers, such as 1.9999999999999998E23."""
     text = repr(value)
     # within these limits, Python writes the same
-    return text if 1e-3 <= abs(value) < 1e7 else _java_number(value, text)
+    if 1e-3 <= abs(value) < 1e7 or value == 0:
+        return text
+    # of numbers that one digit names, Java writes the nearest two
+    two = f"{value:.1e}"
+    return _java_number(value, two if float(two) == value else text)
 
 
 def java_float(value: float) -> str:
-    """`Float.toString`: the shortest digits that name the same 32-bit float."""
-    if math.isnan(value) or math.isinf(value):
-        return java_double(value)
-    wanted = struct.pack(">f", value)
-    text = next(
-        t for t in (f"{value:.{d}g}" for d in range(1, 18)) if struct.pack(">f", float(t)) == wanted
-    )
-    return _java_number(value, text)
+    """`Float.toString` of Java 19 and later: the shortest digits that name the same 32-bit float,
+    in the form of `java_double`."""
+    value = to_float(value)
+    texts = (f"{value:.{digits}e}" for digits in range(1, 9))
+    return _java_number(value, next((t for t in texts if to_float(float(t)) == value), ""))
 
 
 def _java_number(value: float, shortest: str) -> str:

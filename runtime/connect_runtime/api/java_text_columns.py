@@ -3,70 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from types import NoneType
 from typing import Any
 
+import orjson
+
+from connect_runtime.api.field_columns import MapColumn, StructColumn
 from connect_runtime.api.java_text import java_double, java_text
-from connect_runtime.api.map_column import MapColumn
-from connect_runtime.api.schema import Struct
+from connect_runtime.api.schema import Schema, Struct, Type
+from connect_runtime.api.text_rows import Part, rows
 
 
-def java_texts(values: Sequence[Any]) -> Sequence[str]:
-    """Returns `java_text` of each value."""
+def java_texts(values: Sequence[Any], schema: Schema | None = None) -> Sequence[str]:
+    """Returns `java_text` of each value of `schema`."""
+    parts = _parts(values, schema)
+    if len(parts) == 1 and not isinstance(parts[0], str):
+        return parts[0]
+    return rows(parts, len(values), "")
+
+
+def _parts(values: Sequence[Any], schema: Schema | None) -> list[Part[str]]:
+    """Returns what the texts of these values are made of."""
     if isinstance(values, MapColumn):
-        return _texts_of_fields(values.fields)
+        return _parts_of_maps(values.fields, schema)
+    if isinstance(values, StructColumn):
+        return _parts_of_structs(values)
     types = set(map(type, values))
     if len(types) == 1:
         (kind,) = types
         if kind is str:
-            return values
-        if kind is dict and values[0]:
-            return _texts_of_maps(values)
-        if kind is Struct:
-            return _texts_of_structs(values)
-        if kind is int:
-            return list(map(str, values))
-        if kind is float:
-            return [repr(v) if 1e-3 <= v < 1e7 else java_double(v) for v in values]
-        if kind is bool:
-            return ["true" if value else "false" for value in values]
+            return [values]
+        if kind is dict and values[0] and _alike(values):
+            columns = zip(*map(dict.values, values), strict=True)
+            return _parts_of_maps(dict(zip(values[0], columns, strict=True)), schema)
+        if kind is Struct and (structs := StructColumn.of(values)):
+            return _parts_of_structs(structs)
+        if kind is float and not _is_float(schema):
+            return [_doubles(values)]
+        if kind is int or kind is bool:
+            return [_whole(values)]
         if kind is NoneType:
-            return ["null"] * len(values)
-    return list(map(java_text, values))
+            return ["null"]
+    return [[java_text(value, schema) for value in values]]
 
 
-def _texts_of_maps(maps: Sequence[dict[Any, Any]]) -> Sequence[str]:
-    names = tuple(maps[0])
-    if list(map(tuple, maps)).count(names) < len(maps):
-        return list(map(java_text, maps))
-    columns = zip(*map(dict.values, maps), strict=True)
-    return _texts_of_fields(dict(zip(names, columns, strict=True)))
+def _alike(maps: Sequence[dict[Any, Any]]) -> bool:
+    """Whether all have the same fields in the same order."""
+    return list(map(tuple, maps)).count(tuple(maps[0])) == len(maps)
 
 
-def _texts_of_fields(fields: Mapping[Any, Sequence[Any]]) -> Sequence[str]:
-    shown = ", ".join(f"{_literal(java_text(name))}=%s" for name in fields)
-    rows = zip(*map(java_texts, fields.values()), strict=True)
-    return list(map(f"{{{shown}}}".__mod__, rows))
+def _parts_of_maps(fields: Mapping[Any, Sequence[Any]], schema: Schema | None) -> list[Part[str]]:
+    keys, items = (None, None) if schema is None else (schema.keys, schema.values)
+    parts: list[Part[str]] = []
+    for name, column in fields.items():
+        parts += [f"{', ' if parts else '{'}{java_text(name, keys)}=", *_parts(column, items)]
+    return [*parts, "}"]
 
 
-def _texts_of_structs(structs: Sequence[Struct]) -> Sequence[str]:
-    schema = structs[0].schema
-    names = tuple(field.name for field in schema.fields)
-    if len(names) < 2 or any(struct.schema is not schema for struct in structs):
-        return list(map(str, structs))
+def _parts_of_structs(structs: StructColumn) -> list[Part[str]]:
+    parts: list[Part[str]] = []
+    for field in structs.schema.fields:
+        column = structs.fields[field.name]
+        types = set(map(type, column))
+        if types == {NoneType}:
+            continue  # it is left out
+        if NoneType in types:
+            return [list(map(str, structs))]
+        parts += [f"{',' if parts else ''}{field.name}=", *_parts(column, field.schema)]
+    return ["Struct{", *parts, "}"]
+
+
+def _is_float(schema: Schema | None) -> bool:
+    return schema is not None and schema.type is Type.FLOAT32
+
+
+def _doubles(values: Sequence[float]) -> Sequence[str]:
+    texts = _numbers(values)
+    # infinite numbers are null in JSON, and so is NaN, which has no place in an order
+    if "null" not in texts and min(values) >= 1e-3 and max(values) < 1e7:
+        return texts
+    return [
+        text if 1e-3 <= value < 1e7 else java_double(value)
+        for text, value in zip(texts, values, strict=True)
+    ]
+
+
+def _whole(values: Sequence[int]) -> Sequence[str]:
     try:
-        columns = list(
-            zip(*map(itemgetter(*names), [struct.values for struct in structs]), strict=True)
-        )
-    except KeyError:  # a field was never written
-        return list(map(str, structs))
-    if any(NoneType in set(map(type, column)) for column in columns):
-        return list(map(str, structs))  # they are left out
-    shown = ",".join(f"{_literal(name)}=%s" for name in names)
-    rows = zip(*map(java_texts, columns), strict=True)
-    return list(map(f"Struct{{{shown}}}".__mod__, rows))
+        return _numbers(values)
+    except TypeError:  # beyond 64 bits
+        return list(map(java_text, values))
 
 
-def _literal(text: str) -> str:
-    return text.replace("%", "%%")
+def _numbers(values: Sequence[float]) -> list[str]:
+    """Returns numbers or booleans as JSON has them, which is much quicker than one by one."""
+    return orjson.dumps(values).decode()[1:-1].split(",")

@@ -246,8 +246,9 @@ class Struct:
 
     def __str__(self) -> str:
         """Returns Java's form of a struct; fields without a value are left out."""
-        shown = ((name, self.values.get(name)) for name in self)
-        return "Struct{" + ",".join(f"{n}={java_text(v)}" for n, v in shown if v is not None) + "}"
+        shown = ((field, self.values.get(field.name)) for field in self.schema.fields)
+        texts = (f"{f.name}={java_text(v, f.schema)}" for f, v in shown if v is not None)
+        return "Struct{" + ",".join(texts) + "}"
 
 
 def validate_value(schema: Schema, value: Any, *, field: str | None = None) -> None:

@@ -24,6 +24,7 @@ from connect_runtime.api import (
     SinkTask,
     TopicPartition,
 )
+from connect_runtime.api.java_text import java_text
 from connect_runtime.api.java_text_columns import java_texts
 from connect_runtime.connectors.built_in import VERSION
 
@@ -93,7 +94,7 @@ class FileStreamSinkTask(SinkTask):
     def put(self, records: SinkBatch) -> None:
         if not len(records):
             return
-        data = _lines(records.values)
+        data = _lines(records)
         if self._file is None:
             sys.stdout.buffer.write(data)
             return
@@ -111,12 +112,13 @@ class FileStreamSinkTask(SinkTask):
             self._file = None
 
 
-def _lines(values: Sequence[object]) -> bytes:
-    try:
-        text = "\n".join((*values, ""))  # type: ignore[arg-type]
-    except TypeError:
-        text = "\n".join((*java_texts(values), ""))
-    return text.encode("utf-8", "replace")
+def _lines(records: SinkBatch) -> bytes:
+    values, schemas = records.values, records.value_schemas
+    if schemas.count(schemas[0]) == len(schemas):
+        texts = java_texts(values, schemas[0])
+    else:
+        texts = list(map(java_text, values, schemas))
+    return "\n".join((*texts, "")).encode("utf-8", "replace")
 
 
 def _end_torn_line(file: BinaryIO) -> None:

@@ -22,7 +22,6 @@ DecodeMany: TypeAlias = Callable[[Sequence[Any]], list[Any]]
 _LOGICAL: Final = frozenset({DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME})
 _SIMPLE: Final[dict[Type, type[Any]]] = {
     Type.BOOLEAN: bool,
-    Type.FLOAT32: float,
     Type.FLOAT64: float,
     Type.STRING: str,
     **dict.fromkeys(INTEGERS, int),

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from connect_runtime.api import DataError, Schema, Struct, Type
+from connect_runtime.api.java_numbers import between_floats, to_float
 from connect_runtime.api.schema import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from connect_runtime.data.decimals import decimal_of
 from connect_runtime.data.json_text import INTEGERS, Options, decimal_scale
@@ -63,8 +64,10 @@ def _present(schema: Schema, options: Options) -> Decode:
             return _struct(schema, options)
         case Type.BYTES:
             return _base64
-        case Type.FLOAT32 | Type.FLOAT64:
-            return lambda value: _number(value, schema)
+        case Type.FLOAT32:
+            return lambda value: _float(value, schema, options)
+        case Type.FLOAT64:
+            return lambda value: float(_number(value, schema))
         case Type.BOOLEAN:
             return lambda value: _as(bool, value, schema)
         case Type.STRING:
@@ -100,12 +103,19 @@ def _integer(value: Any, schema: Schema) -> int:
     return value
 
 
-def _number(value: Any, schema: Schema) -> float:
+def _number(value: Any, schema: Schema) -> int | float | Decimal:
     if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity"):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise _wrong(value, schema)
-    return float(value)
+    return value
+
+
+def _float(value: Any, schema: Schema, options: Options) -> float:
+    number = _number(value, schema)
+    if isinstance(number, float) and between_floats(number) and not options.floats_as_written:
+        raise DigitsNeeded
+    return to_float(number)
 
 
 def _base64(value: Any) -> bytes:

@@ -73,7 +73,7 @@ class StringConverter(AnyPartConverter):
             except (AttributeError, UnicodeEncodeError):
                 return [
                     None if value is None else _encode(text, encoding)
-                    for value, text in zip(values, java_texts(values), strict=True)
+                    for value, text in zip(values, java_texts(values, schema), strict=True)
                 ]
 
         return write

@@ -16,7 +16,7 @@ from types import NoneType
 from typing import Any, Final, Literal, TypeAlias
 
 from connect_runtime.api import DataError, Predicate, Schema, Struct, Transformation
-from connect_runtime.api.map_column import MapColumn
+from connect_runtime.api.field_columns import MapColumn
 from connect_runtime.transforms.copying import copied_fields, copy_values
 
 Name: TypeAlias = Literal[

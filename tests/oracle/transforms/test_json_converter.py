@@ -124,6 +124,10 @@ SAME: Mapping[str, tuple[Mapping[str, str], Sequence[bytes]]] = {
             *typed("int32", payloads=["2147483647", "-2147483648", "1e2"]),
             *typed("int64", payloads=["9223372036854775807", "-9223372036854775808"]),
             *typed("float", "double", payloads=["0", "1", "-1.5", "0.1", "1e30", "null"]),
+            # in and beside the middle between two numbers of 32 bits
+            *typed("float", payloads=["16777217", "16777219", "9007199791611905", "1e39"]),
+            *typed("float", payloads=["1.000000059604644775390625", "3.4028235677973366e38"]),
+            *typed("float", payloads=["1.00000005960464477539062501", "1e-45", "7.1e-46"]),
             *typed("boolean", payloads=["true", "false", "null"]),
             *typed("string", payloads=['""', '"x"', "null"]),
             *typed("bytes", payloads=['""', '"AAE="', '"AAE"', '"AA E="', '"x"', "null"]),

@@ -1,8 +1,12 @@
 """Java's texts, structs and batches of records."""
 
+import math
+from decimal import Decimal
+
 import pytest
 
 from connect_runtime.api import (
+    FLOAT32,
     INT32,
     STRING,
     DataError,
@@ -15,6 +19,7 @@ from connect_runtime.api import (
     Struct,
     Type,
 )
+from connect_runtime.api.java_numbers import to_float
 from connect_runtime.api.java_text import java_float, java_text
 
 
@@ -24,7 +29,8 @@ from connect_runtime.api.java_text import java_float, java_text
         (None, "null"), (True, "true"), (7, "7"), ("x", "x"),
         (1.0, "1.0"), (0.0, "0.0"), (-0.0, "-0.0"), (100.0, "100.0"), (0.001, "0.001"),
         (0.0001, "1.0E-4"), (9999999.0, "9999999.0"), (10000000.0, "1.0E7"), (1e21, "1.0E21"),
-        (1.5e300, "1.5E300"), (123456.789, "123456.789"), (12345678.9, "1.23456789E7"),
+        (5e-324, "4.9E-324"), (2e23, "2.0E23"), (1.5e300, "1.5E300"), (123456.789, "123456.789"),
+        (12345678.9, "1.23456789E7"),
         (float("nan"), "NaN"), (float("-inf"), "-Infinity"),
         ([1, None, "a"], "[1, null, a]"), ({"a": 1, "b": [True]}, "{a=1, b=[true]}"), ({}, "{}"),
         (b"caf\xc3\xa9", "café"),
@@ -34,9 +40,31 @@ def test_java_text(value: object, text: str) -> None:
     assert java_text(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.1, "0.1"), (3.14, "3.14"), (1e10, "1.0E10")])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1, "0.1"), (0.10000000149011612, "0.1"), (3.14, "3.14"), (1e10, "1.0E10"),
+        (-0.0, "-0.0"), (16777216.0, "1.6777216E7"), (1e-45, "1.4E-45"), (1e39, "Infinity"),
+        (-1e39, "-Infinity"), (3.4028234663852886e38, "3.4028235E38"), (float("nan"), "NaN"),
+    ],
+)  # fmt: skip
 def test_java_float(value: float, text: str) -> None:
     assert java_float(value) == text
+    assert java_text([value], Schema.array(FLOAT32)) == f"[{text}]"
+
+
+@pytest.mark.parametrize(
+    ("value", "rounded"),
+    [
+        (16777217, 16777216), (16777219, 16777220), (0.1, 0.10000000149011612), (1e39, math.inf),
+        # as numbers of 64 bits, both are in the middle between two of 32 bits
+        (Decimal("1.00000005960464477539062501"), 1.0000001192092896),
+        (Decimal("1.00000005960464477539062499"), 1.0),
+        (2**60 + 2**36 + 1, 2**60 + 2**37), (2**60 + 2**36 - 1, 2**60),
+    ],
+)  # fmt: skip
+def test_numbers_of_32_bits_are_rounded_once(value: float | Decimal, rounded: float) -> None:
+    assert to_float(value) == rounded
 
 
 def test_structs() -> None:

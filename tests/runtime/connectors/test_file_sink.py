@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.api import ConnectorError, SinkBatch, TopicPartition
+from connect_runtime.api import FLOAT32, FLOAT64, ConnectorError, SinkBatch, TopicPartition
 from connect_runtime.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
 
 
@@ -29,6 +29,18 @@ def test_it_appends_lines(tmp_path: Path) -> None:
     written(file, None, 1e7, {"k": True}, [1])
 
     assert file.read_text() == "a\né\nnull\n1.0E7\n{k=true}\n[1]\n"
+
+
+def test_schemas_tell_how_numbers_are_written(tmp_path: Path) -> None:
+    task = FileStreamSinkTask()
+    task.start({"file": str(tmp_path / "out.txt")})
+    for schemas in ([FLOAT32, FLOAT32], [FLOAT32, FLOAT64]):
+        values = [0.10000000149011612, 0.10000000149011612]
+        places = {"topics": ["t"] * 2, "partitions": [0] * 2, "offsets": [0, 1]}
+        task.put(SinkBatch(values, value_schemas=schemas, **places))
+    task.stop()
+
+    assert (tmp_path / "out.txt").read_text() == "0.1\n0.1\n0.1\n0.10000000149011612\n"
 
 
 def test_what_was_put_survives_the_process(tmp_path: Path) -> None:
