@@ -6,15 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from subprocess import Popen
+from typing import Any
 
 import pytest
 
+from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.ports import LOOPBACK, free_port
 from support import http
 from support.broker import BrokerAddress
 from support.lines import Account, Feeder, account, once
 from support.processes import Process, frozen, of_session, process, task_processes
-from support.rig import Ends, Rig, Tail, Up, committed_lines, lines_of
+from support.rig import Rig, Tail, Up, committed_lines, lines_of
 from support.wait import wait_until
 
 LINES = 20_000
@@ -85,16 +87,14 @@ def test_failover(
 
     infile = rig.source("read")
     outfile = rig.sink("write", "read")
-    config = {"connector.class": "FileStreamSource", "file": str(infile), "topic": "other"}
     with Feeder(infile) as feeder:
         rig.source("read", topic=f"{rig.name}-read")
         rig.sink("write", f"{rig.name}-read")
         rig.apply()
-        _standby_reads_and_refuses_to_write(old, new)
+        _standby_reads_and_forwards_writes(old, new)
         assert len(old.tasks) == 2
 
         status = Tail(kafka, rig.topics.status)
-        ends = Ends(kafka)
         driver = process(old.command.pid)
         assert driver is not None
         began = time.monotonic()
@@ -104,10 +104,7 @@ def test_failover(
             for name in ("read", "write"):
                 status.wait_until_runs(name)
             record_property("standby_runs_all_after_s", round(time.monotonic() - began, 1))
-            before = ends.high(rig.topics.config)
-        answer = http.put(f"{old.at.url}/connectors/read/config", json=config, timeout=30)
-        assert 400 <= answer.status_code < 600, answer.text
-        assert ends.high(rig.topics.config) == before
+        _the_old_leader_does_not_write(rig, old, new)
         wait_until(lambda: not old.tasks, what="the old one's tasks to end", timeout_s=15)
         assert not old.leads
         assert old.at.get("/runtime")["leader"] == new.at.url
@@ -133,16 +130,38 @@ def test_failover(
     assert old.command.returncode == 0
 
 
-def _standby_reads_and_refuses_to_write(old: Runtime, new: Runtime) -> None:
+def _standby_reads_and_forwards_writes(old: Runtime, new: Runtime) -> None:
     wait_until(
         lambda: new.at.get("/connectors/write/status") == old.at.get("/connectors/write/status"),
         what="both to tell the same",
     )
     assert sorted(new.at.get("/connectors")) == ["read", "write"]
     assert new.at.get("/runtime")["leader"] == old.at.url
-    refused = http.put(f"{new.at.url}/connectors/read/pause", timeout=30)
-    assert refused.status_code == 409
-    assert old.at.url in refused.json()["message"]
+    created = http.post(f"{new.at.url}/connectors", json=_stopped("kept"), timeout=30)
+    assert created.status_code == 201
+    assert created.headers["location"] == f"{new.at.url}/connectors/kept"
+    assert "kept" in old.at.get("/connectors")
+    assert http.delete(f"{new.at.url}/connectors/kept", timeout=30).status_code == 204
+    assert "kept" not in old.at.get("/connectors")
+
+
+def _the_old_leader_does_not_write(rig: Rig, old: Runtime, new: Runtime) -> None:
+    """It forwards a write, or refuses it: it is done by the new one, once, or not at all."""
+    answer = http.post(f"{old.at.url}/connectors", json=_stopped("late"), timeout=30)
+    done = answer.status_code == 201
+    assert done or 400 <= answer.status_code < 600, answer.text
+    assert ("late" in new.at.get("/connectors")) == done
+    logs = KafkaLogs({"bootstrap.servers": new.at.kafka})
+    configs = logs.reader(rig.topics.config).read_to_end(30)
+    logs.close()
+    assert [record.key for record in configs].count(b"connector-late") == done
+    if done:
+        assert http.delete(f"{new.at.url}/connectors/late", timeout=30).status_code == 204
+
+
+def _stopped(name: str) -> dict[str, Any]:
+    config = {"connector.class": "FileStreamSource", "file": "none", "topic": name}
+    return {"name": name, "config": config, "initial_state": "STOPPED"}
 
 
 def _account(rig: Rig, kafka: str, last: int) -> None:

@@ -21,6 +21,7 @@ from connect_runtime.herder.runs import RunPhase
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, Runtime, TaskInfo
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import (
+    Fenced,
     NewRecord,
     OffsetsNotWritten,
     WriteFailed,
@@ -116,6 +117,9 @@ class ConnectCluster:
         return self._offsets_problem() if problem is None else f"Worker cannot run tasks. {problem}"
 
     # --- writes ---
+
+    def must_lead(self) -> None:
+        self._run(self._herder.must_lead)
 
     def create(
         self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None
@@ -267,7 +271,9 @@ class ConnectCluster:
         try:
             return what()
         except NotLeader as error:
-            raise NotLeader(self._leader()) from error
+            leader = self._leader()
+            # the election names this runtime before it leads, or after it stopped
+            raise NotLeader(None if leader == self._herder.url else leader) from error
         except plugins.NoSuchClass as error:
             raise RequestError(500, str(error), Refusal.NO_SUCH_CLASS) from error
         except WriteRefused as error:
@@ -281,7 +287,7 @@ class ConnectCluster:
         except OffsetsNotWritten as error:
             why = error.diagnostics[0].why
             raise RequestError(500, f"{error}: {why}", Refusal.NOT_WRITTEN) from error
-        except WriteFailed as error:
+        except (Fenced, WriteFailed) as error:
             raise RequestError(
                 500,
                 "Failed to write to config topic; this may be due to a transient error and the "

@@ -9,6 +9,10 @@ from connect_specs.diagnostics import Diagnostic, Failed
 
 # Response header with the `Refusal`: the body keeps Connect's shape
 REFUSAL_HEADER: Final = "Connect-Refusal"
+# Connect's text where another worker took over what the request needs
+LEADER_CHANGED: Final = (
+    "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+)
 
 
 class Refusal(StrEnum):
@@ -37,7 +41,8 @@ class RequestError(Failed):
 
 
 class NotLeader(RequestError):
-    """A write reached a runtime that is not the leader; the message names the leader."""
+    """A write reached a runtime that is not the leader, which did nothing. `leader`: its URL; None
+    if no other leader is known."""
 
     def __init__(self, leader: str | None) -> None:
         who = f"the leader is {leader}" if leader else "no leader is known at the moment"

@@ -171,14 +171,15 @@ class Herder:
             raise NotLeader(None)
 
     def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
-        """Writes as the leader. Raises NotLeader if another runtime leads, or WriteFailed."""
+        """Writes as the leader. Raises NotLeader before anything was sent; Fenced if another
+        runtime took the lead meanwhile, when the records may be written; or WriteFailed."""
         self.must_lead()
         try:
             written = self._log.write(records)
-        except Fenced as error:
+        except Fenced:
             self._fenced_until = self._clock() + _FENCED_S
             self._follow()
-            raise NotLeader(None) from error
+            raise
         self._refresh()
         return written
 
@@ -321,7 +322,7 @@ class Herder:
                 return
             try:
                 self.perform(effects, now)
-            except NotLeader:
+            except Fenced:
                 return
             except WriteFailed as error:
                 _log.warning("A write failed and will be retried: %s", error)
@@ -331,7 +332,7 @@ class Herder:
     def perform(self, effects: Sequence[Effect], now: float) -> None:
         """Writes all records of `effects` at once, then carries the effects out. An effect that
         fails is its connector's failure and does not affect other connectors.
-        On the herder's thread only. Raises NotLeader, WriteFailed."""
+        On the herder's thread only. Raises as `write` does."""
         by_connector: dict[str, list[Effect]] = {}
         for effect in effects:
             by_connector.setdefault(connector_of(effect), []).append(effect)

@@ -27,7 +27,7 @@ from connect_runtime.config_providers.resolved import Resolved
 from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.herder import requests
 from connect_runtime.herder.calls import within
-from connect_runtime.herder.errors import Refusal, RequestError
+from connect_runtime.herder.errors import LEADER_CHANGED, NotLeader, Refusal, RequestError
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.offsets_body import parse_sink_offsets, parse_source_offsets
 from connect_runtime.herder.reads import NOT_FOUND
@@ -138,6 +138,9 @@ class ConnectorOffsets:
                 handled = self._change_sink(change, clients, resolved, plugin)
             else:
                 handled = self._change_source(change, clients, resolved, plugin)
+        except NotLeader as error:
+            # the connector was asked already: the new leader must not begin anew by itself
+            raise RequestError(409, LEADER_CHANGED) from error
         finally:
             # also if the herder no longer answers: the connector must not stay busy
             self._busy.discard(name)

@@ -2,7 +2,7 @@
 
 The herder implements this protocol; the REST layer depends on nothing else. Every method may be
 called from any thread. Any runtime answers reads, from the topics; only the leader answers writes,
-others raise NotLeader. All raise RequestError with Connect's status and text.
+others do nothing and raise NotLeader. All raise RequestError with Connect's status and text.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ class Verbs(Protocol):
         ...
 
     # writes
+    def must_lead(self) -> None:
+        """Raises NotLeader if another runtime answers writes."""
+        ...
+
     def create(
         self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None
     ) -> ConnectorInfo: ...

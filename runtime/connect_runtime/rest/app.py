@@ -1,7 +1,7 @@
 """Builds the REST API as an ASGI application: routes, error bodies, and Jetty's own checks.
 
-Resources run on threads, because the herder makes them wait. Every answer but Jetty's own and
-/metrics is JSON.
+Resources run on threads, because the herder makes them wait; what only the leader answers is then
+forwarded to it without one. Every answer but Jetty's own and /metrics is JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from connect_runtime.herder.errors import REFUSAL_HEADER, RequestError
+from connect_runtime.herder.errors import REFUSAL_HEADER, NotLeader, RequestError
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.metrics.exposition import CONTENT_TYPE
 from connect_runtime.rest import jetty, openapi, wire
@@ -28,6 +28,7 @@ from connect_runtime.rest.access import guarded
 from connect_runtime.rest.body_limit import read_body
 from connect_runtime.rest.connectors import Connectors
 from connect_runtime.rest.exchange import Call, Reply, Resource, Text, error_reply
+from connect_runtime.rest.forwarding import Forwarding
 from connect_runtime.rest.lanes import Busy, Lane, Lanes
 from connect_runtime.rest.loggers import Loggers
 from connect_runtime.rest.negotiation import accepts_json, allowed, is_json, is_media_type
@@ -100,7 +101,7 @@ def create_app(
     described = openapi.document([*resources, ("GET", openapi.PATH)], API_VERSION)
     resources["GET", openapi.PATH] = lambda call: Reply(200, described)
     starlette = Starlette(
-        routes=_routes(resources, settings.max_body_bytes),
+        routes=_routes(resources, settings.max_body_bytes, Forwarding(settings.login_hosts)),
         exception_handlers={HTTPException: _on_http, Exception: _on_bug},
     )
     return guarded(jetty.Jetty(starlette, exists), settings, password)
@@ -115,20 +116,24 @@ def _health(verbs: Verbs | None) -> Reply:
     return Reply(200, {"status": "healthy", "message": _HEALTHY})
 
 
-def _routes(resources: Routes, max_body_bytes: int) -> list[Route]:
+def _routes(resources: Routes, max_body_bytes: int, forwarding: Forwarding) -> list[Route]:
     """Returns one route per path, so that a wrong method differs from a wrong path."""
     lanes = Lanes()
     by_path: dict[str, dict[str, _Laned]] = {}
     for (method, path), resource in resources.items():
         by_path.setdefault(path, {})[method] = (resource, lanes.of(method, path))
     return [
-        Route(path, _endpoint(path, methods, max_body_bytes), methods=[*methods, "OPTIONS"])
+        Route(
+            path,
+            _endpoint(path, methods, max_body_bytes, forwarding),
+            methods=[*methods, "OPTIONS"],
+        )
         for path, methods in by_path.items()
     ]
 
 
 def _endpoint(
-    path: str, methods: Mapping[str, _Laned], max_body_bytes: int
+    path: str, methods: Mapping[str, _Laned], max_body_bytes: int, forwarding: Forwarding
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         if request.method == "OPTIONS":
@@ -148,9 +153,24 @@ def _endpoint(
             body=body,
             base=f"{request.url.scheme}://{request.url.netloc}",
             headers=request.headers,
+            method=request.method,
+            target=request.scope["path"],
         )
         resource, lane = methods["GET" if request.method == "HEAD" else request.method]
-        return await _answered(request, lane, lambda: _answer(resource, call))
+
+        async def answer() -> Response:
+            try:
+                found = await lane.run(lambda: _answer(resource, call))
+                if isinstance(found, NotLeader):
+                    return await forwarding.send(call, found.leader)
+                return found
+            except Busy as error:
+                again = error_reply(error.status, error.message)
+                return response(Reply(again.status, again.json, {"Retry-After": _BUSY_S}))
+            except RequestError as error:
+                return response(_refused(error))
+
+        return await _unless_gone(request, answer)
 
     return endpoint
 
@@ -174,7 +194,7 @@ def _not_negotiable(request: Request, path: str) -> Response | None:
     return None
 
 
-async def _answered(request: Request, lane: Lane, answer: Callable[[], Response]) -> Response:
+async def _unless_gone(request: Request, answer: Callable[[], Awaitable[Response]]) -> Response:
     """Returns the answer; if the client disconnects while its request is queued, it never
     starts."""
     found = _NOBODY
@@ -186,19 +206,17 @@ async def _answered(request: Request, lane: Lane, answer: Callable[[], Response]
             group.cancel_scope.cancel()
 
         group.start_soon(watch)
-        try:
-            found = await lane.run(answer)
-        except Busy as error:
-            again = error_reply(error.status, error.message)
-            found = response(Reply(again.status, again.json, {"Retry-After": _BUSY_S}))
+        found = await answer()
         group.cancel_scope.cancel()
     return found
 
 
-def _answer(resource: Resource, call: Call) -> Response:
+def _answer(resource: Resource, call: Call) -> Response | NotLeader:
     """Maps errors as Connect does: its own to their status, all others to 500."""
     try:
         return response(resource(call))
+    except NotLeader as error:
+        return error
     except RequestError as error:
         return response(_refused(error))
     except ConnectError as error:

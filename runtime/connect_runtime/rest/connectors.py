@@ -35,32 +35,46 @@ class Connectors:
         return self._current()
 
     def routes(self) -> dict[tuple[str, str], Resource]:
-        """Returns the resources; `{name}` is a connector, `{task}` a number."""
+        """Returns the resources; `{name}` is a connector, `{task}` a number. Requests of Apache's
+        workers among themselves are refused by any worker."""
         one = "/connectors/{name}"
-        return {
-            ("GET", "/connectors"): self.all,
+        writes = {
             ("POST", "/connectors"): self.create,
-            ("GET", one): self.info,
             ("DELETE", one): self.delete,
-            ("GET", f"{one}/config"): self.config,
             ("PUT", f"{one}/config"): self.put_config,
             ("PATCH", f"{one}/config"): self.patch_config,
-            ("GET", f"{one}/status"): self.status,
             ("PUT", f"{one}/pause"): self.pause,
             ("PUT", f"{one}/resume"): self.resume,
             ("PUT", f"{one}/stop"): self.stop,
             ("POST", f"{one}/restart"): self.restart,
+            ("POST", one + "/tasks/{task}/restart"): self.restart_task,
+            ("PUT", f"{one}/topics/reset"): self.reset_topics,
+            ("PATCH", f"{one}/offsets"): self.alter_offsets,
+            ("DELETE", f"{one}/offsets"): self.reset_offsets,
+        }
+        return {
+            **{key: self._of_leader(write) for key, write in writes.items()},
+            ("GET", "/connectors"): self.all,
+            ("GET", one): self.info,
+            ("GET", f"{one}/config"): self.config,
+            ("GET", f"{one}/status"): self.status,
             ("GET", f"{one}/tasks"): self.tasks,
             ("POST", f"{one}/tasks"): self.put_tasks,
             ("PUT", f"{one}/fence"): self.fence,
             ("GET", one + "/tasks/{task}/status"): self.task_status,
-            ("POST", one + "/tasks/{task}/restart"): self.restart_task,
             ("GET", f"{one}/topics"): self.topics,
-            ("PUT", f"{one}/topics/reset"): self.reset_topics,
             ("GET", f"{one}/offsets"): self.offsets,
-            ("PATCH", f"{one}/offsets"): self.alter_offsets,
-            ("DELETE", f"{one}/offsets"): self.reset_offsets,
         }
+
+    def _of_leader(self, write: Resource) -> Resource:
+        """Returns the resource for leaders only: other workers do not even read the request, so
+        that it gets the leader's answer."""
+
+        def answer(call: Call) -> Reply:
+            self._verbs.must_lead()
+            return write(call)
+
+        return answer
 
     def all(self, call: Call) -> Reply:
         names = list(self._verbs.connectors())

@@ -33,7 +33,7 @@ _ERRORS: Final = {
     "403": "It is not allowed.",
     "404": "There is no such connector, task, plugin or logger.",
     "408": "The body did not arrive in time.",
-    "409": "Another change is in progress, or this worker does not lead.",
+    "409": "Another change is in progress, or no leader is known.",
     "413": "The body is too large.",
     "500": "It failed, or the body is not what Connect can read.",
     "503": "The worker is starting, ending or busy.",

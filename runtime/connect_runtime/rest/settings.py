@@ -29,7 +29,8 @@ class RestSettings:
     """`loopback`: only this machine reaches the listener. `hosts`: names that clients may call it
     by; none: any, but on a loopback listener. `origins`: of web pages that may use it, as regular
     expressions or `*`. `methods`: those that browsers may use from there. `login`: whether clients
-    need the password. `metrics`: whether /metrics is served."""
+    need the password. `metrics`: whether /metrics is served. `login_hosts`: those that logins are
+    forwarded to."""
 
     loopback: bool = False
     hosts: frozenset[str] = frozenset()
@@ -38,6 +39,7 @@ class RestSettings:
     max_body_bytes: int = MAX_BODY_BYTES
     login: bool = False
     metrics: bool = True
+    login_hosts: frozenset[str] = frozenset()
 
     @property
     def open_to_others(self) -> bool:
@@ -57,6 +59,7 @@ def define_rest_keys(keys: ConfigDef) -> None:
         importance=low,
     )
     keys.define("rest.allowed.hosts", ConfigType.LIST, "", importance=low)
+    keys.define("rest.forward.login.hosts", ConfigType.LIST, "", importance=low)
     keys.define("rest.authentication", ConfigType.STRING, "none", validator=OneOf(("none", _BASIC)))
     keys.define("rest.metrics.enable", ConfigType.BOOLEAN, True, importance=low)
     keys.define(
@@ -82,6 +85,7 @@ def rest_settings(values: Mapping[str, Any], host: str, own_name: str) -> RestSe
         max_body_bytes=values["rest.max.body.bytes"],
         login=values["rest.authentication"] == _BASIC,
         metrics=values["rest.metrics.enable"],
+        login_hosts=frozenset(each.lower() for each in values["rest.forward.login.hosts"] if each),
     )
 
 

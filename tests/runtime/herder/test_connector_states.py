@@ -566,6 +566,10 @@ def test_one_that_was_fenced_does_not_take_the_lead_back(cluster: MemoryCluster)
     # the old one's heartbeats tell it late
     cluster.ballot.elect(new.candidate, lag_s=6.0)
     new.tick()
+    # not NotLeader: what another runtime fenced may be written, and is not to be forwarded
+    with pytest.raises(RequestError) as refused:
+        old.verbs.pause("c")
+    assert refused.value.refusal is Refusal.NOT_WRITTEN
     with pytest.raises(NotLeader):
         old.verbs.pause("c")
     for _ in range(5):
@@ -579,7 +583,7 @@ def test_one_that_was_fenced_does_not_take_the_lead_back(cluster: MemoryCluster)
 def test_one_whose_writer_kafka_ended_leads_on(cluster: MemoryCluster) -> None:
     runtime = create(cluster, source())
     cluster.logs.fence([f"connect-cluster-{GROUP_ID}"])
-    with pytest.raises(NotLeader):
+    with pytest.raises(RequestError, match="Failed to write to config topic"):
         runtime.verbs.pause("c")
     cluster.settle()
     runtime.verbs.pause("c")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from connect_runtime.herder.decide import decide
-from connect_runtime.herder.errors import NotLeader, RequestError
+from connect_runtime.herder.errors import NotLeader, Refusal, RequestError
 from connect_runtime.herder.runs import InstancePhase, RunPhase
 from connect_runtime.herder.succession import may_write
 from connect_runtime.storage.assignments_topic import reduce_all
@@ -173,7 +173,9 @@ class Herders(RuleBasedStateMachine):
         with pytest.raises(RequestError) as refused:
             self.other.verbs.pause(name)
         unheard_of = name not in self.other.herder.view.config.connectors
-        assert refused.value.status == 409 or (refused.value.status == 404 and unheard_of)
+        fenced = refused.value.refusal is Refusal.NOT_WRITTEN
+        not_there = refused.value.status == 404 and unheard_of
+        assert isinstance(refused.value, NotLeader) or fenced or not_there
         assert self.cluster.ends() == before
 
     # --- what happens by itself ---
@@ -409,17 +411,16 @@ class Herders(RuleBasedStateMachine):
 
     def asked(self, what: Callable[[Any], object], refused: int = 0) -> bool:
         """Asks the leader; False when it was refused, with the status that was to be expected.
-        409 is also the answer of a leader whose writer was ended."""
+        NOT_WRITTEN is also the answer of a leader whose writer was ended."""
         runtime: MemoryRuntime = self.leader
         before = self.cluster.ends()
         try:
             what(runtime.verbs)
-        except NotLeader:
-            assert not runtime.herder.leading
-            assert self.cluster.ends() == before
-            return False
         except RequestError as error:
-            assert error.status == refused or self.may_refuse(error), error
+            if isinstance(error, NotLeader) or error.refusal is Refusal.NOT_WRITTEN:
+                assert not runtime.herder.leading
+            else:
+                assert error.status == refused or self.may_refuse(error), error
             assert self.cluster.ends() == before
             return False
         assert not refused

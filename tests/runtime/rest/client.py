@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.plugins import ConnectorPlugins
+from connect_runtime.rest.settings import RestSettings
 from connect_runtime.worker_config import from_properties
 from runtime.rest.fake_verbs import FakeVerbs
 
@@ -49,11 +50,21 @@ class Client:
         return asyncio.run(ask())
 
 
-def client_of(verbs: FakeVerbs | None) -> Client:
+def app_of(verbs: FakeVerbs | None, settings: RestSettings | None = None) -> ASGIApp:
     """The application over these verbs; None: before there are any."""
     worker, _ = from_properties(WORKER)
-    plugins = ConnectorPlugins(worker).routes()
-    return Client(create_app(lambda: verbs, plugins, cluster_id=lambda: "kafka-1", commit="abc"))
+    return create_app(
+        lambda: verbs,
+        ConnectorPlugins(worker).routes(),
+        cluster_id=lambda: "kafka-1",
+        commit="abc",
+        settings=settings,
+    )
+
+
+def client_of(verbs: FakeVerbs | None, settings: RestSettings | None = None) -> Client:
+    """Asks the application over these verbs."""
+    return Client(app_of(verbs, settings))
 
 
 def running_source() -> FakeVerbs:

@@ -41,13 +41,14 @@ class FakeConnector:
 
 @dataclass
 class FakeVerbs:
-    """`follower` makes every write NotLeader; `started` False makes `ready` say so. `altered` are
-    the entries of the last request that altered offsets, as they came."""
+    """`follower` makes every write NotLeader, of `leader`; `started` False makes `ready` say so.
+    `altered` are the entries of the last request that altered offsets, as they came."""
 
     known: dict[str, FakeConnector] = field(default_factory=dict)
     started: bool = True
     trouble: str | None = None
     follower: bool = False
+    leader: str | None = None
     altered: Sequence[OffsetEntry] = ()
     logger_levels: dict[str, str] = field(default_factory=dict)
 
@@ -79,7 +80,7 @@ class FakeVerbs:
         return self.known[name].topics if name in self.known else []
 
     def reset_topics(self, name: str) -> None:
-        self._must_lead()
+        self.must_lead()
         if name in self.known:
             self.known[name].topics = []
 
@@ -98,27 +99,27 @@ class FakeVerbs:
     def create(
         self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None
     ) -> ConnectorInfo:
-        self._must_lead()
+        self.must_lead()
         if name in self.known:
             raise RequestError(409, f"Connector {name} already exists")
         self._keep(name, config, initial_state or TargetState.RUNNING)
         return self.info(name)
 
     def put_config(self, name: str, config: Mapping[str, str | None]) -> tuple[ConnectorInfo, bool]:
-        self._must_lead()
+        self.must_lead()
         created = name not in self.known
         target = TargetState.RUNNING if created else self.known[name].target
         self._keep(name, config, target)
         return self.info(name), created
 
     def patch_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
-        self._must_lead()
+        self.must_lead()
         merged = {**self.config(name), **patch}
         self.known[name].config = {k: v for k, v in merged.items() if v is not None}
         return self.info(name)
 
     def delete(self, name: str) -> None:
-        self._must_lead()
+        self.must_lead()
         self._found(name, "Connector {} not found")
         del self.known[name]
 
@@ -134,7 +135,7 @@ class FakeVerbs:
     def restart(
         self, name: str, *, include_tasks: bool = False, only_failed: bool = False
     ) -> ConnectorStatus | None:
-        self._must_lead()
+        self.must_lead()
         self._found(name, "Unknown connector: {}")
         if not include_tasks and not only_failed:
             return None
@@ -143,13 +144,13 @@ class FakeVerbs:
         )
 
     def restart_task(self, name: str, task: int) -> None:
-        self._must_lead()
+        self.must_lead()
         self._found(name, "Unknown connector: {}")
         if task >= len(self.tasks(name)):
             raise RequestError(404, f"Unknown task: {name}-{task}")
 
     def set_logger_level(self, namespace: str, level: str) -> None:
-        self._must_lead()
+        self.must_lead()
         self.logger_levels[namespace] = level
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
@@ -183,7 +184,7 @@ class FakeVerbs:
         self._show(name)
 
     def _target(self, name: str, target: TargetState) -> None:
-        self._must_lead()
+        self.must_lead()
         found = self._found(name, "Unknown connector {}")
         found.target = target
         if target is not TargetState.PAUSED:
@@ -199,14 +200,14 @@ class FakeVerbs:
 
     def _stopped(self, name: str) -> FakeConnector:
         """A connector whose offsets can be moved."""
-        self._must_lead()
+        self.must_lead()
         found = self._found(name, "Connector {} not found")
         requests.stopped(ConnectorState(name, found.config, found.target))
         return found
 
-    def _must_lead(self) -> None:
+    def must_lead(self) -> None:
         if self.follower:
-            raise NotLeader("http://leader:8083")
+            raise NotLeader(self.leader)
 
     def _found(self, name: str, text: str) -> FakeConnector:
         if name not in self.known:

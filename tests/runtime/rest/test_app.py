@@ -322,14 +322,6 @@ def test_options_lists_methods(client: Client) -> None:
     assert client("OPTIONS", "/connectors/fs/restart").text == "POST, OPTIONS"
 
 
-def test_a_follower_says_who_leads(client: Client, verbs: FakeVerbs) -> None:
-    verbs.follower = True
-    found = client("PUT", "/connectors/fs/pause")
-    assert found.status_code == 409
-    assert "http://leader:8083" in found.json()["message"]
-    assert client("GET", "/connectors/fs").status_code == 200
-
-
 def test_health(client: Client, verbs: FakeVerbs) -> None:
     assert client("GET", "/health").json()["status"] == "healthy"
     verbs.started = False

@@ -12,22 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.worker import WorkerSettings
-from connect_runtime.joining import Leader, ensure_topics
-from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
-from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.sink_groups import SinkGroups
-from connect_runtime.rest.app import create_app
-from connect_runtime.rest.server import Bound, RestServer
-from connect_runtime.worker_config import from_properties
-from connect_specs.names import ClusterTopics
 from runtime.rest.client import SOURCE
-from runtime.rest.serving import Served
+from runtime.rest.clusters import create_topics, runtime_without_spark
 from support.wait import wait_until
 
-TOPICS = ClusterTopics.of("frozen")
 WITHIN_S = 8.0
 
 
@@ -49,61 +38,17 @@ def frozen(folder: Path) -> Iterator[None]:
         os.kill(broker.pid, signal.SIGCONT)
 
 
-@contextlib.contextmanager
-def runtime(client: dict[str, str]) -> Iterator[tuple[Served, ConnectHerder]]:
-    """A herder without Spark, and its REST API."""
-    bound = Bound.at("127.0.0.1", 0)
-    url = f"http://127.0.0.1:{bound.port}"
-    logs = KafkaLogs(client)
-    herder = ConnectHerder(
-        url,
-        WorkerSettings("frozen", TOPICS, url, {}),
-        Edges(
-            logs=logs,
-            groups=SinkGroups(),
-            election=Election(client, "frozen", TOPICS.config, url),
-            launcher=None,
-            check=lambda name, config: None,
-            leader=Leader(client, "frozen", TOPICS.config),
-        ),
-    )
-    rest = RestServer(
-        create_app(lambda: herder.verbs, {}, cluster_id=lambda: "k", commit="c"), bound
-    )
-    rest.start()
-    herder.start()
-    try:
-        yield Served(bound.port, rest), herder
-    finally:
-        herder.stop()
-        rest.stop()
-        logs.close()
-
-
 def test_health_and_reads_answer_while_kafka_is_frozen(
     kafka: EmbeddedBroker, tmp_path: Path
 ) -> None:
     client = {"bootstrap.servers": kafka.bootstrap_servers}
-    worker, _ = from_properties(
-        {
-            **client,
-            "group.id": "frozen",
-            "config.storage.topic": TOPICS.config,
-            "offset.storage.topic": TOPICS.offsets,
-            "status.storage.topic": TOPICS.status,
-            **{
-                f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")
-            },
-            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-        }
-    )
-    logs = KafkaLogs(client)
-    ensure_topics(worker, logs)
-    logs.close()
-    with runtime(client) as (leader, first), contextlib.ExitStack() as stack:
+    create_topics(client, "frozen")
+    with (
+        runtime_without_spark(client, "frozen") as (leader, first),
+        contextlib.ExitStack() as stack,
+    ):
         wait_until(lambda: first.herder.leading, what="the first runtime to lead")
-        follower, second = stack.enter_context(runtime(client))
+        follower, second = stack.enter_context(runtime_without_spark(client, "frozen"))
         wait_until(
             lambda: second.herder.opened and follower.get("/health").status_code == 200,
             what="the second runtime to follow",

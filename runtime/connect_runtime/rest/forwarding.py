@@ -1,0 +1,175 @@
+"""Forwards requests that only the leader answers, as Connect's workers do: over at most two hops.
+
+Apache's HerderRequestHandler and RestClient: the query parameter `forward` is absent on a client's
+request, then true, then false. Of the headers only the login and the type of the body go along. A
+request is sent once: if its answer is lost, the leader may have done it. Each has a connection of
+its own: a kept one may be closed while the request is on its way.
+
+The leader's URL comes from the group's member metadata, which every member writes for itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Final
+from urllib.parse import quote, urlencode, urlsplit
+
+import anyio
+import httpx
+import orjson
+from starlette.responses import Response
+
+from connect_runtime.herder.errors import LEADER_CHANGED, REFUSAL_HEADER, RequestError
+from connect_runtime.rest.exchange import Call
+from connect_runtime.rest.lanes import Busy
+from connect_runtime.rest.responses import JSON
+from connect_runtime.rest.settings import is_loopback
+
+_log = logging.getLogger(__name__)
+
+_FLAG: Final = "forward"
+_NO_LEADER: Final = (
+    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance "
+    "was underway."
+)
+_CONNECT_S: Final = 10.0
+# Longer than a request waits for the leader's herder
+_ANSWER_S: Final = 100.0
+_ANSWER_BYTES: Final = 64 * 1024 * 1024
+# The requests that wait for a leader at once; fewer than the connections that REST takes
+_AT_ONCE: Final = 64
+_PASSED_ON: Final = ("authorization", "content-type")
+_PASSED_BACK: Final = (REFUSAL_HEADER, "Retry-After")
+# As Apache's workers name themselves
+_AGENT: Final = "kafka-connect"
+
+
+class Forwarding:
+    """Sends requests to the leader. `login_hosts`: the hosts, in lower case, that a login is sent
+    to over https. `tls` returns how https leaders are verified."""
+
+    def __init__(
+        self,
+        login_hosts: Collection[str] = (),
+        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    ) -> None:
+        self._login_hosts = login_hosts
+        self._tls = tls
+        self._waiting = 0
+
+    async def send(self, call: Call, leader: str | None) -> Response:
+        """Returns the leader's answer. Raises RequestError 409 if there is no leader to forward it
+        to, 500 if the leader does not answer, and Busy."""
+        request = self.request(call, leader)
+        if self._waiting >= _AT_ONCE:
+            raise Busy
+        self._waiting += 1
+        try:
+            with anyio.fail_after(_ANSWER_S):
+                return await self._sent(request, call.base)
+        except (httpx.HTTPError, OSError, ValueError) as error:
+            why = _reason(error)
+            _log.warning(
+                "%s %s cannot be forwarded to %s: %s",
+                call.method,
+                call.target,
+                request.url.netloc.decode(),
+                why,
+            )
+            raise RequestError(500, f"IO Error trying to forward REST request: {why}") from None
+        finally:
+            self._waiting -= 1
+
+    def request(self, call: Call, leader: str | None) -> httpx.Request:
+        """Returns the request to the leader. Raises RequestError if it must not be forwarded."""
+        hop = call.values(_FLAG)
+        if hop and hop[0].lower() != "true":
+            raise RequestError(409, LEADER_CHANGED)
+        url = _leader_url(leader)
+        if url is None:
+            raise RequestError(409, _NO_LEADER)
+        if "authorization" in call.headers and not self._may_have_login(url):
+            raise RequestError(
+                500,
+                f"The request has a login and is not forwarded to the leader, {leader}: logins are "
+                "sent to this machine, or over https to hosts that rest.forward.login.hosts lists",
+            )
+        headers = {"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": _AGENT}
+        headers |= {name: call.headers[name] for name in _PASSED_ON if name in call.headers}
+        others = [(key, value) for key, value in call.query if key != _FLAG]
+        query = urlencode([(_FLAG, "false" if hop else "true"), *others])
+        # the path is encoded as it came; httpx would encode it again
+        path = quote(call.target.encode("latin-1"), safe="%/!$&'()*+,;=:@~")
+        to = url.copy_with(raw_path=f"{path}?{query}".encode())
+        sent = {name.encode(): value.encode("latin-1") for name, value in headers.items()}
+        return httpx.Request(call.method, to, headers=sent, content=call.body or None)
+
+    def _may_have_login(self, url: httpx.URL) -> bool:
+        listed = url.scheme == "https" and url.host.lower() in self._login_hosts
+        return listed or is_loopback(url.host)
+
+    async def _sent(self, request: httpx.Request, base: str) -> Response:
+        tls = self._tls() if request.url.scheme == "https" else False
+        # no proxies and no .netrc from the environment
+        async with httpx.AsyncClient(
+            verify=tls, trust_env=False, timeout=httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)
+        ) as client:
+            answer = await client.send(request, stream=True)
+            try:
+                return _passed_back(answer, await _content(answer.aiter_raw()), base)
+            finally:
+                await answer.aclose()
+
+
+async def _content(pieces: AsyncIterator[bytes]) -> bytes:
+    found = bytearray()
+    async for piece in pieces:
+        found += piece
+        if len(found) > _ANSWER_BYTES:
+            raise ValueError(f"the leader's answer is larger than {_ANSWER_BYTES} bytes")
+    if found:
+        try:
+            orjson.loads(found)
+        except orjson.JSONDecodeError:
+            raise ValueError("the leader's answer is not JSON") from None
+    return bytes(found)
+
+
+def _passed_back(answer: httpx.Response, content: bytes, base: str) -> Response:
+    """Returns the answer to the client. A connector's location is at the worker that was asked."""
+    status = answer.status_code
+    if not (200 <= status < 300 or 400 <= status < 600):
+        text = f"Unexpected status code when handling forwarded request: {status}"
+        raise RequestError(500, text)
+    headers = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
+    location = answer.headers.get("location")
+    if location is not None:
+        headers["Location"] = base + urlsplit(location).path
+    is_json = answer.headers.get("content-type", "").partition(";")[0] == JSON
+    return Response(content, status, headers, media_type=JSON if is_json else None)
+
+
+def _leader_url(leader: str | None) -> httpx.URL | None:
+    """Returns the URL of a leader; None if there is none, or what it calls itself is no URL of a
+    worker."""
+    try:
+        url = httpx.URL(leader or "")
+    except httpx.InvalidURL:
+        return None
+    is_worker = url.scheme in ("http", "https") and url.host and url.raw_path == b"/"
+    return url if is_worker and not url.userinfo else None
+
+
+def _reason(error: BaseException) -> str:
+    """Returns why there is no answer. "Connection refused" says that nothing was sent."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, BaseExceptionGroup):
+            # each of the host's addresses
+            found = found.exceptions[0]
+        if isinstance(found, ConnectionRefusedError):
+            return "Connection refused"
+        found = found.__cause__ or found.__context__
+    return str(error) or type(error).__name__
