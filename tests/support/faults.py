@@ -16,7 +16,14 @@ from typing import Any, TypeAlias
 from confluent_kafka import Consumer
 
 from connect_runtime.kafka.embedded import EmbeddedBroker
-from support.processes import Process, frozen, kill, process
+from support.processes import (
+    Process,
+    daemon_processes,
+    follower_processes,
+    frozen,
+    kill,
+    process,
+)
 from support.unruly import RETRYING
 from support.wait import wait_until
 from support.world import Pair, World
@@ -126,12 +133,22 @@ def _jvm(world: World) -> Process:
 @contextmanager
 def spark_daemon_killed(world: World) -> Iterator[None]:
     """The process from which Spark forks those of tasks."""
-    leader = world.leader
-    tasks = {each.pid for each in leader.tasks}
-    python = [each for each in leader.processes if "connect_runtime.spark.daemon" in each.command]
-    (daemon,) = (each for each in python if each.pid not in tasks)
+    (daemon,) = daemon_processes(world.leader.processes)
     kill(daemon)
     yield
+
+
+@contextmanager
+def follower_killed(world: World) -> Iterator[None]:
+    """The process that follows assignments for all tasks. They follow by themselves."""
+    kill(*follower_processes(world.leader.processes))
+    yield
+
+
+@contextmanager
+def follower_frozen(world: World) -> Iterator[None]:
+    with frozen(follower_processes(world.leader.processes)):
+        yield
 
 
 # --- a task's process ---

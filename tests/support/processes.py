@@ -15,6 +15,8 @@ from pathlib import Path
 from connect_runtime.kafka.process import is_alive, start_time
 from support.wait import wait_until
 
+_DAEMON = "-m connect_runtime.spark.daemon"
+
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -57,10 +59,22 @@ def marked(mark: str) -> list[Process]:
 
 
 def task_processes(among: Sequence[Process]) -> list[Process]:
-    """Those that run one task each: forks of Spark's Python daemons."""
-    python = [each for each in among if "-m connect_runtime.spark.daemon" in each.command]
-    daemons = {each.pid for each in python}
-    return [each for each in python if _parent(each.pid) in daemons]
+    """Those that run one task each: in the groups of Spark's Python daemons."""
+    python = [each for each in among if _DAEMON in each.command]
+    daemons = {each.pid for each in daemon_processes(among)}
+    return [each for each in python if each.pid not in daemons and _group(each.pid) in daemons]
+
+
+def daemon_processes(among: Sequence[Process]) -> list[Process]:
+    """Those from which Spark forks Python: each leads a group."""
+    return [each for each in among if _DAEMON in each.command and _group(each.pid) == each.pid]
+
+
+def follower_processes(among: Sequence[Process]) -> list[Process]:
+    """Those that follow assignments for all tasks of a daemon: its other forks."""
+    python = [each for each in among if _DAEMON in each.command]
+    others = {each.pid for each in (*task_processes(among), *daemon_processes(among))}
+    return [each for each in python if each.pid not in others]
 
 
 def kill(*processes: Process) -> None:
@@ -114,9 +128,9 @@ def _session(pid: int) -> int | None:
     return int(fields[3]) if fields else None
 
 
-def _parent(pid: int) -> int | None:
+def _group(pid: int) -> int | None:
     fields = _stat(pid)
-    return int(fields[1]) if fields else None
+    return int(fields[2]) if fields else None
 
 
 def _environment(pid: int) -> bytes:

@@ -85,6 +85,10 @@ class TaskMetrics:
         found = client_reading(kind, statistics)
         self._clients[found["client_id"]] = found
 
+    def without_clients(self) -> None:
+        """The Kafka clients of the task were closed."""
+        self._clients = {}
+
     # --- sources ---
 
     def polled(self, records: int, seconds: float) -> None:

@@ -19,6 +19,7 @@ from connect_runtime import plugins
 from connect_runtime.kafka.outages import log_outages
 from connect_runtime.log_format import log_to
 from connect_runtime.spark import sealing
+from connect_runtime.tasks import node_orders
 
 _MODULES = (
     "confluent_kafka",
@@ -42,6 +43,7 @@ def main() -> None:
     gc.disable()
     gc.collect()
     gc.freeze()
+    node_orders.start()
     manager()
 
 

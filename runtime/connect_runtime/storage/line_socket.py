@@ -6,6 +6,7 @@ A line is JSON without line breaks. Each side of a socket belongs to one thread.
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import time
 from collections import deque
@@ -20,6 +21,9 @@ class LineSocket:
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+        # without the exception that a socket's own time limit costs, in each of many idle tasks
+        self._readable = select.poll()
+        self._readable.register(connected, select.POLLIN)
         self._lines: deque[bytes] = deque()
         self._begun = bytearray()
 
@@ -49,11 +53,9 @@ class LineSocket:
         return self._lines.popleft()
 
     def _arrived(self, wait_s: float | None) -> bool:
-        self._socket.settimeout(wait_s)
-        try:
-            chunk = self._socket.recv(_CHUNK)
-        except (BlockingIOError, TimeoutError):
+        if not self._readable.poll(None if wait_s is None else wait_s * 1000):
             return False
+        chunk = self._socket.recv(_CHUNK)
         if not chunk:
             raise EOFError("the other side has ended")
         first, *rest = chunk.split(b"\n")

@@ -1,7 +1,7 @@
 """Follows what the leader wants of this attempt, in the assignments topic.
 
-Uses one small consumer: a runtime may have hundreds of tasks. An attempt runs only while the newest
-record of its task names it.
+With one small consumer, where no process does so for all tasks of a node (`node_control.py`). An
+attempt runs only while the newest record of its task names it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Orders:
 
 # librdkafka requires a group; with manual assignment and no commits it is never used
 UNUSED_GROUP: Final = "connect-log-reader"
-_SMALL: Final = {
+SMALL: Final = {
     "group.id": UNUSED_GROUP,
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -94,7 +94,7 @@ class Control:
     def __init__(self, launch: TaskLaunch, orders: Orders) -> None:
         self._orders = orders
         properties = client_properties.control(launch, f"assignments-{launch.id}")
-        self._consumer = clients.consumer(properties, _SMALL)
+        self._consumer = clients.consumer(properties, SMALL)
         self._consumer.assign([TopicPartition(launch.topics.assignments, 0, orders.offset)])
 
     def wanted(self, wait_s: float = 0.0) -> Wanted:

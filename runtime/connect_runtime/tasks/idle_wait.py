@@ -1,7 +1,7 @@
 """Decides how long a source task waits before it polls again after an empty poll.
 
 The wait grows with the silence: a record is delayed by at most an eighth of the silence before it,
-and an idle task wakes twice a second. A poll that waited itself is repeated at once.
+and an idle task wakes once a second. A poll that waited itself is repeated at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 _SHARE: Final = 1 / 8
 _SHORTEST_S: Final = 0.01
-_LONGEST_S: Final = 0.5
+_LONGEST_S: Final = 1.0  # as Connect's file source
 _WAITED_S: Final = 0.005  # a poll that took longer waited itself
 
 

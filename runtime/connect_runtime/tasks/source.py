@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +39,7 @@ from connect_runtime.tasks.interrupted import Interrupted, kafka_may_interrupt
 from connect_runtime.tasks.launch import Ended, TaskLaunch, exactly_once
 from connect_runtime.tasks.offset_layers import read_layers
 from connect_runtime.tasks.plain_writer import PlainWriter
+from connect_runtime.tasks.resting_writer import NotWanted, RestingWriter
 from connect_runtime.tasks.retry_wait import RetryWait
 from connect_runtime.tasks.source_batches import Outbound, Polled
 from connect_runtime.tasks.source_topics import SourceTopics
@@ -47,7 +49,12 @@ from connect_runtime.tasks.task_offsets import TaskOffsets
 from connect_runtime.tasks.traces import ErrorTexts
 from connect_runtime.tasks.transactions import Transactions
 from connect_runtime.tasks.uncommitted import Uncommitted
-from connect_runtime.tasks.worker_topics import OrdersFollower, TopicsReader, follow_orders
+from connect_runtime.tasks.worker_topics import (
+    OrdersFollower,
+    TopicsReader,
+    follow_orders,
+    open_reader,
+)
 from connect_runtime.transforms.chain import Chain, chain_of
 
 _log = logging.getLogger(__name__)
@@ -87,7 +94,9 @@ def run_source(
     errors = _error_handler(launch, wait, metrics)
     converters = converters_of(launch.connector_config, launch.worker)
     chain = chain_of(launch.connector_config)
-    writer = _writer(launch, errors, metrics)
+    writer = RestingWriter(
+        lambda: _writer(launch, errors, metrics), lambda: _newest(launch), metrics
+    )
     try:
         # If this attempt is late, starting fenced the newest one, so check again.
         wanted = reader.orders(orders)
@@ -131,6 +140,15 @@ def _writer(launch: TaskLaunch, errors: ErrorHandler, metrics: TaskMetrics) -> S
             ", ".join(dropped),
         )
     return Transactions(launch, metrics)
+
+
+def _newest(launch: TaskLaunch) -> Wanted:
+    """Reads what the leader wants to the end, whatever has been read before."""
+    reader = open_reader(launch)
+    try:
+        return reader.orders(Orders(launch))
+    finally:
+        reader.close()
 
 
 def _close(writer: SourceWriter) -> None:
@@ -187,7 +205,8 @@ class _Loop:
         try:
             ended = self._until_told(control, orphaned)
             if ended is not Ended.SUPERSEDED:
-                self._commit_at_stop(_DRAIN_S if ended is Ended.ORPHANED else None)
+                with suppress(NotWanted):
+                    self._commit_at_stop(_DRAIN_S if ended is Ended.ORPHANED else None)
         except (Fenced, Interrupted):
             raise
         except Exception:
@@ -206,16 +225,21 @@ class _Loop:
             wanted = control.wanted(self._wait_s())
             if orphaned():
                 return Ended.ORPHANED
-            match wanted:
-                case Wanted.RUN:
+            try:
+                if wanted is Wanted.RUN:
                     self._run_once()
-                case Wanted.PAUSE:
+                elif wanted is Wanted.PAUSE:
                     self._pause()
-                case Wanted.STOP:
-                    return Ended.STOPPED
-                case Wanted.NOTHING:
-                    self._writer.abort()
-                    return Ended.SUPERSEDED
+                else:
+                    return self._ended(wanted)
+            except NotWanted as late:
+                return self._ended(late.wanted)
+
+    def _ended(self, wanted: Wanted) -> Ended:
+        if wanted is Wanted.STOP:
+            return Ended.STOPPED
+        self._writer.abort()
+        return Ended.SUPERSEDED
 
     def _save_after_failure(self) -> None:
         """Writes offsets after a failure: records sent without a transaction stay."""
@@ -261,7 +285,8 @@ class _Loop:
             if isinstance(boundary, ConnectorBoundary):
                 self._send_until_asked(boundary, polled)
                 return
-            self._send(polled)
+            if polled:
+                self._send(polled)
         except RetriesEnded:  # what was not sent is polled again by the next attempt
             if isinstance(boundary, ConnectorBoundary):
                 boundary.after_batch()  # a transaction that lacks it does not end here

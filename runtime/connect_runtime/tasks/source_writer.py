@@ -2,7 +2,7 @@
 
 `Transactions`: records and offsets together or not at all. `PlainWriter`: offsets after the records
 are acknowledged, for `exactly.once.source.support=disabled`. The loop in source.py uses one of them
-for its whole life, with the matching commit times from `boundary_of`.
+for its whole life, through `RestingWriter`, with the matching commit times from `boundary_of`.
 """
 
 from __future__ import annotations

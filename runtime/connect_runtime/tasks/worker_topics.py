@@ -10,8 +10,9 @@ from typing import Protocol
 
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import OffsetSnapshot
-from connect_runtime.tasks.control import Control, Orders, Wanted
+from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.node_control import NodeControl
 from connect_runtime.tasks.plain_offsets import KafkaOffsets
 from connect_runtime.tasks.served_topics import (
     ServedControl,
@@ -61,7 +62,7 @@ def open_reader(launch: TaskLaunch) -> TopicsReader:
 
 def follow_orders(launch: TaskLaunch, orders: Orders) -> OrdersFollower:
     """Follows from the position of `orders`."""
-    return Control(launch, orders) if launch.socket is None else ServedControl(launch, orders)
+    return NodeControl(launch, orders) if launch.socket is None else ServedControl(launch, orders)
 
 
 def open_offsets(launch: TaskLaunch) -> OffsetsWriter:
