@@ -152,7 +152,8 @@ class Rig:
 
     def up(self) -> Up:
         """`connect up --detach`."""
-        return Up(**json.loads(self("up", "--detach", "--json").stdout))
+        found = json.loads(self("up", "--detach", "--json").stdout)
+        return Up(found["url"], found["kafka"], found["pid"])
 
     @property
     def running(self) -> Up | None:
