@@ -18,6 +18,8 @@ from support.faults import Happens
 from support.unruly import SINK, SOURCE
 from support.world import MAY_MOUNT, World, new_world
 
+pytestmark = pytest.mark.long
+
 SILENT = 0  # no answer of GET /health in time
 HEALTHY = frozenset({200})
 KAFKA_AWAY = HEALTHY | {503}
@@ -41,7 +43,6 @@ class Fault:
     states: Mapping[str, str] = field(default_factory=dict)
     back_s: float = 60
     logs_kb: int = 200
-    quick: bool = False
     mounts: bool = False
 
 
@@ -125,16 +126,15 @@ FAULTS = (
     ),
     # plugins, and many of them
     Fault("plugins-hang", HANGS, 15, states=HANGING),
-    Fault("plugins-throw", THROWS, 5, states=FAILED, quick=True),
+    Fault("plugins-throw", THROWS, 5, states=FAILED),
     Fault("plugins-answer-nonsense", WRONG, states={k: FAILED[k] for k in ("configs", "poll")}),
     Fault("300-connectors", faults.many_connectors(300), logs_kb=500),
 )
 
 
 def _row(fault: Fault) -> object:
-    marks = [] if fault.quick else [pytest.mark.long]
-    if fault.mounts:
-        marks.append(pytest.mark.skipif(not MAY_MOUNT, reason="mounts a disk to fill it"))
+    needs = pytest.mark.skipif(not MAY_MOUNT, reason="mounts a disk to fill it")
+    marks = [needs] if fault.mounts else []
     return pytest.param(fault, id=fault.name, marks=marks)
 
 

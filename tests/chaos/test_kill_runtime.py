@@ -153,6 +153,7 @@ def test_while_the_sink_writes(load: Load, tree: bool, record_property: Record) 
     assert load.rig.states() == {load.source: RUNNING, load.sink: RUNNING}
 
 
+@pytest.mark.long
 @TREE
 def test_during_a_stop(load: Load, tree: bool, record_property: Record) -> None:
     """The target state is in the topic, the task's end is not."""

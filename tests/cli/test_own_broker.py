@@ -44,6 +44,7 @@ def test_up_takes_a_verbs_broker_over_and_no_verb_ends_it_then(project: Project)
         broker.stop()
 
 
+@pytest.mark.long
 def test_the_broker_of_a_verb_that_was_killed_is_ended_by_the_next(project: Project) -> None:
     orphan = EmbeddedBroker.start(broker_folder(project))
     (project.data / "broker.for-verbs").write_text(f"{orphan.pid}\n")
@@ -62,6 +63,7 @@ def test_kafka_of_others_is_only_named(tmp_path: Path) -> None:
     assert not (tmp_path / ".connect").exists()
 
 
+@pytest.mark.long
 def test_a_verb_that_is_terminated_ends_the_broker_that_it_started(tmp_path: Path) -> None:
     spec = "name: a\nconfig: {connector.class: FileStreamSource, file: /dev/null, topic: t}\n"
     (tmp_path / "connect.yaml").write_text("project: p\ncluster: {group.id: g, kafka: embedded}\n")

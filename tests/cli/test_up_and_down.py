@@ -72,6 +72,15 @@ def _metrics(url: str) -> str:
 
 
 def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: Command) -> None:
+    """With a Kafka that asks for a login, which every verb has."""
+    embedded = "kafka: {embedded: {authentication: sasl}}"
+    project.write("connect.yaml", PROJECT.replace("kafka: embedded", embedded))
+    data = project.folder / ".connect"
+    data.mkdir(mode=0o755)
+    planned = project("plan")
+    assert planned.returncode == 0, planned.stderr
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+
     up = project("up", "--detach", "--json")
     assert up.returncode == 0, up.stderr
     running = json.loads(up.stdout)
@@ -93,7 +102,12 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     written = 'kafka_connect_source_task_source_record_write_total{connector="copy",task="0"} 3'
     wait_until(lambda: written in _metrics(running["url"]), what="three lines to be counted")
 
-    broker = find_broker(project.folder / ".connect" / "broker")
+    client = data / "client.properties"
+    assert stat.S_IMODE(client.stat().st_mode) == 0o600
+    assert "security.protocol=SASL_PLAINTEXT\n" in client.read_text()
+    password = (data / "broker" / "password").read_text().strip()
+
+    broker = find_broker(data / "broker")
     assert broker is not None
     os.kill(running["pid"], signal.SIGKILL)
     text = (project.folder / ".connect" / "runtime.log").stat().st_size
@@ -118,27 +132,9 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     assert json.loads(project("logs", "copy").stdout.splitlines()[-1])["connector"] == "copy"
     assert log.rindex("stopping: tasks") < log.rindex("stopping Kafka")
     assert "Traceback" not in log
-
-
-def test_a_kafka_that_asks_for_a_login_is_used_by_every_verb(project: Command) -> None:
-    embedded = "kafka: {embedded: {authentication: sasl}}"
-    project.write("connect.yaml", PROJECT.replace("kafka: embedded", embedded))
-    data = project.folder / ".connect"
-    data.mkdir(mode=0o755)
-    planned = project("plan")
-    assert planned.returncode == 0, planned.stderr
-    assert stat.S_IMODE(data.stat().st_mode) == 0o700
-    up = project("up", "--detach")
-    assert up.returncode == 0, up.stderr
-    applied = project("apply", "--yes")
-    assert applied.returncode == 0, applied.stderr
-    _wait_until_it_runs(project)
-    client = data / "client.properties"
-    assert stat.S_IMODE(client.stat().st_mode) == 0o600
-    assert "security.protocol=SASL_PLAINTEXT\n" in client.read_text()
-    password = (data / "broker" / "password").read_text().strip()
-    assert password not in (data / "runtime.log").read_text()
-    assert password not in planned.stdout + planned.stderr + applied.stdout + applied.stderr
+    assert password not in log
+    for verb in (planned, up, applied, again, down):
+        assert password not in verb.stdout + verb.stderr
 
 
 def test_what_goes_wrong_at_the_start_is_told_with_the_log(connect: Command) -> None:

@@ -62,7 +62,13 @@ def listed(worker: Oracle) -> set[str]:
     return set(found.json())
 
 
-@pytest.mark.parametrize("kafka", [True, False], ids=["kafka", "rest-alone"])
+@pytest.mark.parametrize(
+    "kafka",
+    [
+        pytest.param(True, id="kafka"),
+        pytest.param(False, id="rest-alone", marks=pytest.mark.long),
+    ],
+)
 def test_a_plan_refuses_what_cannot_be_addressed_and_applies_the_rest(
     worker: Oracle, broker: BrokerAddress, tmp_path: Path, *, kafka: bool
 ) -> None:

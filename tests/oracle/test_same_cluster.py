@@ -256,6 +256,7 @@ def test_connectors_that_come_and_go_meanwhile_refuse_nothing(
     assert wrong == []
 
 
+@pytest.mark.long
 def test_workers_whose_connectors_use_another_kafka_are_theirs(
     broker: BrokerAddress,
     other_broker: BrokerAddress,

@@ -22,7 +22,7 @@ from support.broker import BrokerAddress, create_topic
 from support.command import Command
 from support.oracle import Oracle
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.long]
 
 SPEC = """\
 name: {name}
@@ -128,7 +128,6 @@ def test_what_a_frozen_worker_said_before_is_no_health(
     assert stored["file"] == str(tmp_path / f"{name}.txt")
 
 
-@pytest.mark.long
 def test_over_rest_alone_it_is_waited_for_longer_than_a_worker_may_be_silent(
     pair: Pair, broker: BrokerAddress, tmp_path: Path, unique: str
 ) -> None:

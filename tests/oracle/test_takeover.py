@@ -37,9 +37,16 @@ def config(worker: Oracle) -> WorkerConfig:
     return from_properties(dict(line.split("=", 1) for line in lines))[0]
 
 
-def test_the_group_of_workers_that_were_stopped_is_taken_over_at_once(
-    worker: Oracle, config: WorkerConfig
+def test_workers_that_live_are_refused_and_stopped_ones_taken_over_at_once(
+    worker: Oracle, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(joining, "_SESSION_S", 2.0)
+        wait_for_members(config)
+        with pytest.raises(ApacheGroup, match="Kafka Connect cluster of Apache's workers uses"):
+            find_cluster(config)
+    assert worker.answers()
+
     worker.stop()
     began = time.monotonic()
     find_cluster(config)
@@ -71,13 +78,3 @@ def test_a_worker_that_was_killed_is_waited_for(worker: Oracle, config: WorkerCo
     with pytest.raises(ApacheGroup):
         find_leader(config.client, config.group_id, config.topics.config, 0.0)
     find_cluster(config)
-
-
-def test_workers_that_live_are_refused(
-    worker: Oracle, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(joining, "_SESSION_S", 2.0)
-    wait_for_members(config)
-    with pytest.raises(ApacheGroup, match="A Kafka Connect cluster of Apache's workers uses this"):
-        find_cluster(config)
-    assert worker.answers()

@@ -90,6 +90,7 @@ def change_everything(project: RestProject, topic: str, out: Path) -> None:
     project.settle()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("asked", "kafka"), [(0, "kafka"), (1, "rest-alone")])
 def test_each_worker_passes_writes_on_to_the_leader(
     workers: Workers, topic: str, tmp_path: Path, asked: int, kafka: str
@@ -100,7 +101,7 @@ def test_each_worker_passes_writes_on_to_the_leader(
     assert other.status_code in (404, 500)
 
 
-@pytest.mark.parametrize("kafka", ["kafka", "rest-alone"])
+@pytest.mark.parametrize("kafka", ["kafka", pytest.param("rest-alone", marks=pytest.mark.long)])
 def test_a_worker_that_follows_late_is_waited_for(
     workers: Workers, balancer: Balancer, topic: str, tmp_path: Path, kafka: str
 ) -> None:

@@ -30,7 +30,9 @@ SOON = Choices(health_timeout=3, healthy_for=0.5, settle=2)
 
 
 # The oldest one repeats no task configs that a new config leaves as they were
-@pytest.fixture(scope="module", params=[KAFKA_VERSION, VERSIONS[0]])
+@pytest.fixture(
+    scope="module", params=[KAFKA_VERSION, pytest.param(VERSIONS[0], marks=pytest.mark.long)]
+)
 def worker(
     request: pytest.FixtureRequest, broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Oracle]:
@@ -44,7 +46,7 @@ def worker(
         started.kill()
 
 
-@pytest.fixture(params=["Kafka", "REST alone"])
+@pytest.fixture(params=["Kafka", pytest.param("REST alone", marks=pytest.mark.long)])
 def project(
     request: pytest.FixtureRequest, worker: Oracle, broker: BrokerAddress, unique: str
 ) -> Iterator[RestProject]:

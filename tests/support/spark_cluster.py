@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import httpx
 from pyspark.find_spark_home import _find_spark_home
 
 from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.spark.session import JAVA_FLAGS, class_archive
 from support import http, processes
 from support.processes import Process
 from support.wait import wait_until
@@ -54,6 +56,7 @@ class SparkCluster:
             "spark.driver.host": LOOPBACK,
             "spark.driver.bindAddress": LOOPBACK,
             "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": _java_options(),
             # a lost worker is noticed by its connection, and looked for this often
             "spark.executor.heartbeatInterval": "5s",
         }
@@ -147,6 +150,7 @@ class SparkCluster:
                 | {
                     "SPARK_HOME": str(home),
                     "SPARK_DAEMON_MEMORY": "256m",
+                    "SPARK_DAEMON_JAVA_OPTS": _java_options(),
                     "PYSPARK_PYTHON": sys.executable,
                 }
                 | self.environment
@@ -157,6 +161,11 @@ class SparkCluster:
                 # so that all that it starts is found
                 start_new_session=True,
             )
+
+
+def _java_options() -> str:
+    """With which JVMs start as the driver's does: in a part of the CPU time."""
+    return shlex.join([*JAVA_FLAGS, *class_archive().flags()])
 
 
 @contextmanager

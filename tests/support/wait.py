@@ -6,20 +6,29 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# What takes longer than this is a process or a round of requests, which is not to keep a core busy
+_EXPENSIVE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+
 
 def wait_until(
     condition: Callable[[], T], *, what: str, timeout_s: float = 30, every_s: float = 0.05
 ) -> T:
-    """The first true value of `condition`, asked every `every_s` seconds.
+    """The first true value of `condition`, asked every `every_s` seconds; an expensive one after
+    twice the time that it took.
 
     Raises AssertionError that names `what` when there was none for `timeout_s` seconds. What the
     condition raises is not caught.
     """
     deadline = time.monotonic() + timeout_s
     while True:
+        asked = time.monotonic()
         value = condition()
+        now = time.monotonic()
         if value:
             return value
-        if time.monotonic() > deadline:
+        if now > deadline:
             raise AssertionError(f"waited {timeout_s:g} s for {what}; last answer: {value!r}")
-        time.sleep(every_s)
+        took_s = now - asked
+        pause_s = min(2 * took_s, _LONGEST_PAUSE_S) if took_s > _EXPENSIVE_S else 0.0
+        time.sleep(max(every_s, pause_s))

@@ -18,7 +18,7 @@ from support.processes import kill
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.wait import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.chaos]
+pytestmark = [pytest.mark.spark, pytest.mark.chaos, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,6 @@ def test_a_killed_executor(
     assert len(endings.told) == 2
 
 
-@pytest.mark.long
 def test_a_killed_worker_and_another_one(
     launcher: SparkLauncher, cluster: SparkCluster, folder: Path, endings: Endings
 ) -> None:
@@ -109,7 +108,6 @@ def test_a_killed_worker_and_another_one(
     assert len(endings.told) == 2
 
 
-@pytest.mark.long
 def test_a_restarted_master_has_forgotten_the_application(
     launcher: SparkLauncher, cluster: SparkCluster, folder: Path, endings: Endings
 ) -> None:
@@ -123,7 +121,6 @@ def test_a_restarted_master_has_forgotten_the_application(
     assert len(endings.told) == 2
 
 
-@pytest.mark.long
 def test_an_application_that_the_master_removed(
     launcher: SparkLauncher, cluster: SparkCluster, folder: Path, endings: Endings
 ) -> None:
@@ -144,7 +141,6 @@ def test_a_killed_driver_jvm(launcher: SparkLauncher, folder: Path, endings: End
     assert len(endings.told) == 2
 
 
-@pytest.mark.long
 def test_a_master_that_is_away_when_spark_starts(
     launcher: SparkLauncher, cluster: SparkCluster, endings: Endings
 ) -> None:

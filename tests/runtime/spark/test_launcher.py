@@ -164,6 +164,7 @@ def test_a_job_that_cannot_be_made_is_lost_and_nothing_of_it_lives(
     assert launcher.active == 0
 
 
+@pytest.mark.long
 def test_workers_die_with_their_driver(tmp_path: Path) -> None:
     driver = Path(__file__).with_name("driver.py")
     child = subprocess.Popen([sys.executable, driver, tmp_path], stderr=subprocess.DEVNULL)

@@ -169,6 +169,7 @@ def test_a_paused_task_keeps_its_slot_and_a_stopped_one_releases_it(site: Site) 
     wait_until(lambda: site.running() == 1, what="its slot to be free")
 
 
+@pytest.mark.long
 def test_a_killed_leader_is_followed_by_the_standby(site: Site) -> None:
     """It takes the executors over, and no line is lost or comes twice."""
     site.ask("PUT", "/connectors/lines/resume")

@@ -93,6 +93,7 @@ def test_a_jvm_that_is_killed_while_idle_is_replaced(
     assert len(list((folder / "data" / "spark").glob("session-*"))) == 1
 
 
+@pytest.mark.long
 def test_a_stopped_context_is_replaced(
     launcher: SparkLauncher, folder: Path, endings: Endings
 ) -> None:

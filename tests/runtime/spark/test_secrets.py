@@ -114,6 +114,7 @@ def test_no_secret_is_found_on_disks_command_lines_and_pages(
             # Spark knows the key's name on a cluster; the key would go out with each job from here
             assert (SECRET in shown) == (where == "cluster")
             assert SECRET not in launcher.context.environment
+            assert SECRET not in os.environ
             for word in [*words, _SETTING]:
                 assert word not in shown
                 assert word not in _command_lines()
@@ -165,15 +166,5 @@ def test_a_key_file_that_the_driver_cannot_read_is_a_problem(tmp_path: Path) -> 
     try:
         said = wait_until(lambda: launcher.problem, what="a problem")
         assert f"({SECRET_FILE}) cannot be read" in said
-    finally:
-        launcher.close()
-
-
-def test_the_key_is_not_in_the_drivers_environment(tmp_path: Path) -> None:
-    launcher = SparkLauncher("local[2]", tmp_path / "data", body=body_in(tmp_path))
-    launcher.start()
-    try:
-        wait_for_slots(launcher)
-        assert SECRET not in os.environ
     finally:
         launcher.close()
