@@ -65,11 +65,15 @@ def _parts_of_structs(structs: StructColumn) -> list[Part[str]]:
     for field in structs.schema.fields:
         column = structs.fields[field.name]
         types = set(map(type, column))
-        if types == {NoneType}:
-            continue  # it is left out
-        if NoneType in types:
+        start = f"{',' if parts else ''}{field.name}="
+        if NoneType not in types:
+            parts += [start, *_parts(column, field.schema)]
+        elif parts:
+            present = [value for value in column if value is not None]
+            texts = iter(java_texts(present, field.schema))
+            parts.append(["" if value is None else start + next(texts) for value in column])
+        elif types != {NoneType}:  # which field is the first one depends on the struct
             return [list(map(str, structs))]
-        parts += [f"{',' if parts else ''}{field.name}=", *_parts(column, field.schema)]
     return ["Struct{", *parts, "}"]
 
 

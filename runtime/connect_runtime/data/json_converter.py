@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import repeat
+from operator import itemgetter
 from typing import Any, Final
 
 import orjson
@@ -31,7 +33,8 @@ from connect_runtime.data.converter_type import with_converter_type
 from connect_runtime.data.json_columns import DecodeMany, decoder_of_many
 from connect_runtime.data.json_parsing import parse, parse_digits
 from connect_runtime.data.json_schema import schema_json, schema_of
-from connect_runtime.data.json_text import Encode, Options, encoder, plain_json
+from connect_runtime.data.json_text import Options, plain_json
+from connect_runtime.data.json_text_columns import EncodeMany, encoder_of_many
 from connect_runtime.data.json_values import Decode, DigitsNeeded, decoder
 from connect_runtime.data.unreadable import read_each
 
@@ -120,8 +123,7 @@ class JsonConverter(AnyPartConverter):
             values: Sequence[Any],
         ) -> list[bytes | None]:
             if schema is not None:
-                encode = encoders.of(schema)
-                return [encode(value).encode() for value in values]
+                return list(encoders.of(schema)(values))
             if self._with_schemas:
                 return [
                     None if v is None else b'{"schema":null,"payload":%b}' % plain_json(v)
@@ -131,12 +133,11 @@ class JsonConverter(AnyPartConverter):
 
         return write
 
-    def _compile(self, schema: Schema) -> Encode:
-        payload = encoder(schema, self._options)
+    def _compile(self, schema: Schema) -> EncodeMany:
         if not self._with_schemas:
-            return payload
+            return encoder_of_many(schema, self._options)
         head = f'{{"schema":{schema_json(schema, self._options)},"payload":'
-        return lambda value: f"{head}{payload(value)}}}"
+        return encoder_of_many(schema, self._options, head.encode(), b"}")
 
     def reader(self) -> Read:
         if self._with_schemas and self._schema is not None:
@@ -192,7 +193,7 @@ def _reader_of(schema: Schema, options: Options) -> Read:
 
 
 def _with_tombstones(
-    column: Sequence[bytes | None], values: list[Any], schema: Schema | None
+    column: Sequence[bytes | None], values: Sequence[Any], schema: Schema | None
 ) -> Column:
     """Returns the column of these values of one schema; those of tombstones, which have neither
     value nor schema, are missing in `values`."""
@@ -208,12 +209,12 @@ def _with_tombstones(
 class _Cache:
     """Caches compiled functions by schema. A schema is nearly always the same object."""
 
-    def __init__(self, size: int, compile_: Callable[[Schema], Encode]) -> None:
+    def __init__(self, size: int, compile_: Callable[[Schema], EncodeMany]) -> None:
         self._size = size
         self._compile = compile_
-        self._known: dict[int, tuple[Schema, Encode]] = {}
+        self._known: dict[int, tuple[Schema, EncodeMany]] = {}
 
-    def of(self, schema: Schema) -> Encode:
+    def of(self, schema: Schema) -> EncodeMany:
         # the schema is kept with its function, so that its id stays its own
         known = self._known.get(id(schema))
         if known is None:
@@ -263,16 +264,15 @@ class _EnvelopeReader:
     def _payloads(self, column: Sequence[bytes]) -> list[Any] | None:
         """Returns the parsed payloads, if all envelopes begin as the first one does."""
         start = _head(column[0]) + _PAYLOAD
-        size = len(start)
+        if not all(map(bytes.startswith, column, repeat(start))):
+            return None
+        if not all(map(bytes.endswith, column, repeat(b"}"))):
+            return None
+        payloads = map(itemgetter(slice(len(start), -1)), column)
         try:
-            found = [
-                orjson.loads(data[size:-1])
-                for data in column
-                if data.startswith(start) and data.endswith(b"}")
-            ]
+            return list(map(orjson.loads, payloads))
         except orjson.JSONDecodeError:  # something else follows, or it is not JSON
             return None
-        return found if len(found) == len(column) else None
 
     def _read(self, data: bytes) -> tuple[Schema | None, Any]:
         known = self._known.get(_head(data))

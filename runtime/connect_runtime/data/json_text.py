@@ -68,7 +68,7 @@ def _plain(value: Any) -> str:
         raise DataError("Mismatching schema.")  # as Connect says if there is none
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
-            return "{" + ",".join(f"{_string(k)}:{_plain(v)}" for k, v in value.items()) + "}"
+            return "{" + ",".join(f"{json_string(k)}:{_plain(v)}" for k, v in value.items()) + "}"
         return "[" + ",".join(f"[{_plain(k)},{_plain(v)}]" for k, v in value.items()) + "]"
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_plain, value)) + "]"
@@ -81,7 +81,7 @@ def _plain(value: Any) -> str:
     if isinstance(value, float):
         return _double(value)
     if isinstance(value, str):
-        return _string(value)
+        return json_string(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return _bytes(value)
     raise DataError(
@@ -209,7 +209,9 @@ def _map(schema: Schema, options: Options) -> Encode:
 
 
 def _struct(schema: Schema, options: Options) -> Encode:
-    fields = [(f.name, f"{_string(f.name)}:", encoder(f.schema, options)) for f in schema.fields]
+    fields = [
+        (f.name, f"{json_string(f.name)}:", encoder(f.schema, options)) for f in schema.fields
+    ]
 
     def encode(value: Any) -> str:
         if not isinstance(value, Struct):
@@ -222,7 +224,8 @@ def _struct(schema: Schema, options: Options) -> Encode:
     return encode
 
 
-def _string(value: Any) -> str:
+def json_string(value: Any) -> str:
+    """Encodes a string. Raises `DataError` for what JSON cannot hold."""
     try:
         text = orjson.dumps(value).decode()
     except TypeError as error:
@@ -312,5 +315,5 @@ _SIMPLE: Final[Mapping[Type, tuple[tuple[type, ...], Encode]]] = {
     Type.FLOAT32: ((int, float), lambda value: _float(float(value))),
     Type.FLOAT64: ((int, float), lambda value: _double(float(value))),
     Type.BYTES: ((bytes, bytearray, memoryview), _bytes),
-    Type.STRING: ((str,), _string),
+    Type.STRING: ((str,), json_string),
 }

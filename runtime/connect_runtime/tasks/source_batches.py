@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, pairwise, repeat
-from operator import attrgetter, is_
+from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeVar
 
 from connect_runtime.api import SourceBatch, SourceRecord
@@ -143,7 +143,7 @@ def _runs(columns: Columns) -> Iterator[tuple[int, int]]:
     bounds = {0, len(columns)}
     for name in _ALIKE:
         column = columns[name]
-        if not all(map(is_, column, repeat(column[0] if column else None))):
+        if column and column.count(column[0]) < len(column):
             pairs = enumerate(pairwise(column), start=1)
             bounds.update(row for row, (a, b) in pairs if a is not b and a != b)
     return pairwise(sorted(bounds))

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import compress, repeat
-from operator import is_
+from itertools import compress
 from types import NoneType
 from typing import Any, Final, Literal, TypeAlias
 
-from connect_runtime.api import DataError, Predicate, Schema, Struct, Transformation
-from connect_runtime.api.field_columns import MapColumn
-from connect_runtime.transforms.copying import copied_fields, copy_values
+from connect_runtime.api import Predicate, Transformation
+from connect_runtime.api.field_columns import MapColumn, StructColumn
 
 Name: TypeAlias = Literal[
     "topics",
@@ -36,14 +33,6 @@ Lazy: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
 SCHEMAS: Final[Mapping[Part, Name]] = {"keys": "key_schemas", "values": "value_schemas"}
 
 
-@dataclass(frozen=True, slots=True)
-class Structs:
-    """Structs of one schema, as maps of their fields."""
-
-    schema: Schema
-    values: list[dict[str, Any]]
-
-
 class Columns:
     """Columns of equal length; those that nobody reads are never made. Of a source, `offsets` is
     missing. `rows` are the places of the records among those that were given."""
@@ -54,8 +43,6 @@ class Columns:
         self._changed: set[Name] = set()
         # columns of maps that were made here
         self._own: set[Name] = set()
-        # columns of structs to be, of one schema, whose maps of fields were made here
-        self._own_structs: dict[Name, Structs] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -64,8 +51,6 @@ class Columns:
         return name in self._columns
 
     def __getitem__(self, name: Name) -> Sequence[Any]:
-        # whoever gets the structs, gets their maps
-        self._own_structs.pop(name, None)
         column = self._columns[name]
         if callable(column):
             column = self._columns[name] = column()
@@ -75,9 +60,6 @@ class Columns:
         self._columns[name] = column
         self._changed.add(name)
         self._own.discard(name)
-        for part, schemas in SCHEMAS.items():
-            if name in (part, schemas):
-                self._own_structs.pop(part, None)
 
     def lazy(self, name: Name) -> Callable[[], Sequence[Any]]:
         """Returns a function that returns the column."""
@@ -86,11 +68,11 @@ class Columns:
     def given_maps(self, part: Part) -> Sequence[dict[str, Any] | None] | None:
         """Returns keys or values if all are maps without schema, or null; else None. They are not
         to be changed."""
-        if part in self._own_structs:
-            return None
         column = self[part]
         if part in self._own or isinstance(column, MapColumn):
             return column
+        if isinstance(column, StructColumn):
+            return None
         plain = set(map(type, column)) <= {dict, NoneType} and not any(self[SCHEMAS[part]])
         return column if plain else None
 
@@ -125,52 +107,38 @@ class Columns:
         """Replaces keys or values by maps without schema that have these fields."""
         self[part] = MapColumn(fields) if fields else [{} for _ in self.rows]
 
-    def structs(self, part: Part, *, with_default: bool) -> Structs | None:
-        """Returns keys or values if all are structs of one schema without null in a required field,
-        as maps of fields that may be changed; else None. As a copied struct has, they have
-        defaults instead of nulls if `with_default`."""
-        own = self._own_structs.get(part)
-        if own is not None and not any(
-            field.schema.default is not None for field in own.schema.fields
-        ):
-            return own
-        found, schemas = self[part], self[SCHEMAS[part]]
-        if set(map(type, found)) != {Struct} or not _all_are(schemas[0], schemas):
+    def structs(self, part: Part, *, with_default: bool) -> StructColumn | None:
+        """Returns keys or values field by field if all are structs of one schema without null in a
+        required field; else None. As a copied struct has, they have defaults instead of nulls if
+        `with_default`."""
+        structs, schemas = StructColumn.of(self[part]), self[SCHEMAS[part]]
+        if structs is None or schemas.count(structs.schema) < len(schemas):
             return None
-        schema: Schema = schemas[0]
-        if not _all_are(schema, [struct.schema for struct in found]):
-            return None
-        fields, size = copied_fields(schema), len(schema.fields)
-        try:
-            values = [
-                struct.values.copy()
-                if len(struct.values) == size and None not in struct.values.values()
-                else copy_values(fields, struct, with_default=with_default)
-                for struct in found
-            ]
-        except DataError:
-            return None
-        return Structs(schema, values)
+        fields = dict(structs.fields)
+        for field in structs.schema.fields:
+            default, column = field.schema.default, fields[field.name]
+            if default is None or None not in column:
+                continue
+            if with_default:
+                fields[field.name] = [default if each is None else each for each in column]
+            elif not field.schema.optional:
+                return None
+        return StructColumn(structs.schema, fields)
 
-    def set_structs(self, part: Part, structs: Structs) -> None:
-        """Replaces keys or values by structs whose maps nobody else has. They have no null in a
-        required field."""
-        schema, values = structs.schema, structs.values
-        self[SCHEMAS[part]] = [schema] * len(values)
-        self[part] = lambda: list(map(Struct.unchecked, repeat(schema), values))
-        self._own_structs[part] = structs
+    def set_structs(self, part: Part, structs: StructColumn) -> None:
+        """Replaces keys or values by structs."""
+        self[SCHEMAS[part]] = [structs.schema] * len(structs)
+        self[part] = structs
 
     def keep(self, chosen: Sequence[bool]) -> None:
         """Drops the records that are not chosen."""
         for name, column in self._columns.items():
             self._columns[name] = _compressed(column, chosen)
-        self._own_structs.clear()
         self.rows = list(compress(self.rows, chosen))
 
     def part(self, chosen: Sequence[bool]) -> Columns:
         """Returns columns of the chosen records."""
         found = Columns(0, {n: _compressed(c, chosen) for n, c in self._columns.items()})
-        self._own_structs.clear()
         found.rows = list(compress(self.rows, chosen))
         return found
 
@@ -180,10 +148,6 @@ class Columns:
             new = iter(part[name])
             pairs = zip(chosen, self[name], strict=True)
             self[name] = [next(new) if is_chosen else old for is_chosen, old in pairs]
-
-
-def _all_are(schema: Schema | None, schemas: Sequence[Schema | None]) -> bool:
-    return all(map(is_, schemas, repeat(schema)))
 
 
 def _compressed(column: Lazy, chosen: Sequence[bool]) -> Lazy:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from connect_runtime.api import ConfigDef, ConfigType, Importance, Schema, Struct, Type
+from connect_runtime.api.field_columns import StructColumn
 from connect_runtime.api.schema_builder import SchemaBuilder
 from connect_runtime.transforms.columns import SCHEMAS, Columns
 from connect_runtime.transforms.key_or_value import Half, OfKey, OfValue, OneHalf
@@ -50,11 +51,10 @@ class HoistField(OneHalf):
         """Wraps the values."""
         schemas, values = columns[SCHEMAS[self.part]], columns[self.part]
         if not any(schemas):
-            columns.set_maps(self.part, [{self._field: value} for value in values])
+            columns.set_fields(self.part, {self._field: values})
         elif _all_fit(schemas, values):
-            made, field = self._schemas(schemas[0]), self._field
-            columns[SCHEMAS[self.part]] = [made] * len(schemas)
-            columns[self.part] = [Struct.unchecked(made, {field: value}) for value in values]
+            made = self._schemas(schemas[0])
+            columns.set_structs(self.part, StructColumn(made, {self._field: values}))
         else:
             super().apply_columns(columns)
 
@@ -63,7 +63,7 @@ def _all_fit(schemas: Sequence[Schema], values: Sequence[Any]) -> bool:
     """Whether all values are of one schema whose values are those of a Python type."""
     first = schemas[0]
     plain = None if first is None or first.name is not None else _PLAIN.get(first.type)
-    return set(map(type, values)) == {plain} and all(schema is first for schema in schemas)
+    return set(map(type, values)) == {plain} and schemas.count(first) == len(schemas)
 
 
 class HoistFieldKey(OfKey, HoistField):

@@ -21,10 +21,11 @@ from connect_runtime.api import (
     SinkRecord,
     Struct,
 )
+from connect_runtime.api.field_columns import StructColumn
 from connect_runtime.api.schema import TIMESTAMP_NAME
 from connect_runtime.api.schema_builder import copy_basics
 from connect_runtime.api.transforms import ConnectRecord, R
-from connect_runtime.transforms.columns import SCHEMAS, Columns, Structs
+from connect_runtime.transforms.columns import SCHEMAS, Columns
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
     CopiedField,
@@ -164,16 +165,13 @@ class InsertField(KeyOrValue):
         if structs is None:
             return False
         made, _ = self._schemas(structs.schema)
-        self._insert(
-            structs.values,
-            [
-                [None if ms is None else from_millis(ms) for ms in column]
-                if insertion.is_timestamp
-                else column
-                for insertion, column in zip(self._insertions, found, strict=True)
-            ],
-        )
-        columns.set_structs(self.part, Structs(made, structs.values))
+        inserted = {
+            insertion.name: [None if ms is None else from_millis(ms) for ms in column]
+            if insertion.is_timestamp
+            else column
+            for insertion, column in zip(self._insertions, found, strict=True)
+        }
+        columns.set_structs(self.part, StructColumn(made, {**structs.fields, **inserted}))
         return True
 
     def _insert(

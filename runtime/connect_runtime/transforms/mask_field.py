@@ -19,6 +19,7 @@ from connect_runtime.api import (
     Struct,
     Type,
 )
+from connect_runtime.api.field_columns import StructColumn
 from connect_runtime.api.java_numbers import parse_decimal, to_double, to_float, to_integer
 from connect_runtime.transforms.columns import Columns
 from connect_runtime.transforms.copying import (
@@ -41,7 +42,8 @@ from connect_runtime.transforms.timestamps import date_of, from_millis, time_of
 
 _PURPOSE: Final = "mask fields"
 _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32}
-_SHARED: Final = (NoneType, bool, int, float, str)
+# values whose masks depend on their type alone, and can be shared by records
+_SHARED: Final = {NoneType, bool, int, float, str}
 _CONFIG: Final = define_replace_null(
     ConfigDef()
     .define(
@@ -98,47 +100,26 @@ class MaskField(OneHalf):
         fields = columns.fields(self.part)
         if fields is not None:
             missing = [None] * len(columns)
-            masked = {n: self._masked_column(fields.get(n, missing)) for n in self._fields}
+            masked = {n: self._masked_column(fields.get(n, missing), None) for n in self._fields}
             columns.set_fields(self.part, {**fields, **masked})
-            return
-        maps = columns.maps(self.part)
-        if maps is not None:
-            for name in self._fields:
-                self._mask(maps, name, None)
             return
         structs = columns.structs(self.part, with_default=self._with_default)
         if structs is None:
             super().apply_columns(columns)
             return
-        for name in self._fields:
-            schema = structs.schema.field(name)
-            if schema is not None:
-                self._mask(structs.values, name, schema)
-        columns.set_structs(self.part, structs)
+        masked = {
+            name: self._masked_column(structs.fields[name], schema)
+            for name in self._fields
+            if (schema := structs.schema.field(name)) is not None
+        }
+        columns.set_structs(self.part, StructColumn(structs.schema, {**structs.fields, **masked}))
 
-    def _mask(
-        self, maps: Sequence[dict[str, Any] | None], name: str, schema: Schema | None
-    ) -> None:
-        # by type; not for lists and maps, which records must not share
-        masks: dict[type, Any] = {}
-        for each in maps:
-            if each is None:
-                require_map(each, _PURPOSE)
-                continue
-            value = each.get(name)
-            kind = type(value)
-            if kind in masks:
-                each[name] = masks[kind]
-                continue
-            masked = each[name] = self._masked(value, schema)
-            if kind in _SHARED:
-                masks[kind] = masked
-
-    def _masked_column(self, column: Sequence[Any]) -> Sequence[Any]:
-        kinds = set(map(type, column))
-        if len(kinds) == 1 and kinds.issubset(_SHARED):
-            return [self._masked(column[0], None)] * len(column)
-        return [self._masked(value, None) for value in column]
+    def _masked_column(self, column: Sequence[Any], schema: Schema | None) -> Sequence[Any]:
+        examples = dict(zip(map(type, column), column, strict=True))
+        if not examples.keys() <= _SHARED:
+            return [self._masked(value, schema) for value in column]
+        masks = {kind: self._masked(value, schema) for kind, value in examples.items()}
+        return list(map(masks.__getitem__, map(type, column)))
 
     def _masked(self, value: Any, schema: Schema | None) -> Any:
         if value is None:

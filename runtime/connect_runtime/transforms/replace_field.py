@@ -16,8 +16,9 @@ from connect_runtime.api import (
     Struct,
     Type,
 )
+from connect_runtime.api.field_columns import StructColumn
 from connect_runtime.api.schema_builder import copy_basics
-from connect_runtime.transforms.columns import Columns, Structs
+from connect_runtime.transforms.columns import Columns
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
     CopiedField,
@@ -131,23 +132,16 @@ class ReplaceField(OneHalf):
             super().apply_columns(columns)
 
     def _replaced_in_structs(self, columns: Columns) -> bool:
-        """Drops and renames the fields if all are structs of one schema, and no field gets the
-        place of another."""
+        """Drops and renames the fields if all are structs of one schema, and no field gets values
+        of another schema."""
         structs = columns.structs(self.part, with_default=self._with_default)
         if structs is None:
             return False
         made, copied = self._schemas(structs.schema)
-        names = {field.name for field in structs.schema.fields}
-        renamed = [(each.source, each.target) for each in copied if each.source != each.target]
-        dropped = names.difference(each.source for each in copied)
-        if any(target in names for _, target in renamed):
+        if not copied or any(each.new_schema is not each.schema for each in copied):
             return False
-        for each in structs.values:
-            for name in dropped:
-                each.pop(name, None)
-            for source, target in renamed:
-                each[target] = each.pop(source, None)
-        columns.set_structs(self.part, Structs(made, structs.values))
+        fields = {each.target: structs.fields[each.source] for each in copied}
+        columns.set_structs(self.part, StructColumn(made, fields))
         return True
 
     def _replaced(self, given: Mapping[str, Any]) -> dict[str, Any]:

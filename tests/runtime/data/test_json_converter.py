@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_runtime.api import (
+    BOOLEAN,
     BYTES,
     DATE,
     FLOAT32,
     FLOAT64,
+    INT8,
     INT32,
     INT64,
     STRING,
@@ -28,6 +30,7 @@ from connect_runtime.api import (
     decimal,
 )
 from connect_runtime.data.json_converter import JsonConverter
+from connect_runtime.data.json_text import Options, encoder
 from connect_runtime.data.unreadable import UnreadableRows
 from support.converting import reading, writing
 
@@ -145,6 +148,52 @@ def test_values_with_schema(schema: Schema, value: object, payload: str) -> None
     assert back.schema == schema
     if value == value and value is not None:
         assert back.values[0] == value
+
+
+IN = Schema.struct({"x\x1f": FLOAT64, "y": STRING.as_optional()})
+OUT = Schema.struct({"id": INT64, "name": STRING, "in": IN, "d": Schema(Type.STRING, default="d")})
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        (STRING, ["a", "", "é", "a,b"]), (STRING, ['"', 'a","b', "\\", "\n"]),
+        (STRING, ["\x1f", "a"]), (STRING.as_optional(), ["a", None]), (INT8, [1, -128]),
+        (INT64, [-(1 << 63), (1 << 63) - 1]),
+        (BOOLEAN, [True, False]), (FLOAT64, [1.5, 9999999.0, 0.001]), (FLOAT64, [0.0, -0.0, -1.5]),
+        (FLOAT64, [1.0, float("nan"), 2.0]), (FLOAT64, [1e7, 1e-4]), (FLOAT64, [1, 2.5]),
+        (FLOAT32, [0.1, 16777216.0]), (Schema.array(STRING), [["a"], []]), (Schema.struct({}), []),
+        (IN, [Struct(IN, {"x\x1f": n / 2, "y": y}) for n, y in enumerate(["a", "b", None])]),
+        (IN.as_optional(), [None, Struct(IN.as_optional(), {"x\x1f": 1.5})]),
+        (OUT, [
+            Struct(OUT, {"id": n, "name": "a%", "in": Struct(IN, {"x\x1f": 0.5})}) for n in (1, 2)
+        ]),
+    ],
+)  # fmt: skip
+def test_many_values_are_written_as_each_of_them(schema: Schema, values: list[Any]) -> None:
+    encode = encoder(schema, Options())
+    texts = [encode(value).encode() for value in values]
+
+    assert writing(converter(**PLAIN))(values, schema) == texts
+    envelopes = writing(converter())(values, schema)
+    assert [each and each.partition(b',"payload":')[2] for each in envelopes] == [
+        text + b"}" for text in texts
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        (INT8, [1, 128]), (INT8, [True, 1]), (STRING, ["a", "\ud800"]), (STRING, ["a", None]),
+        (BOOLEAN, [True, 1]), (FLOAT64, [0.5, "x"]), (IN, [Struct(OUT)]),
+        (IN, [Struct(IN, {"x\x1f": 0.5}), Struct(IN)]),
+    ],
+)  # fmt: skip
+def test_one_of_many_values_that_cannot_be_written_is_an_error(
+    schema: Schema, values: list[Any]
+) -> None:
+    with pytest.raises(DataError):
+        writing(converter())(values, schema)
 
 
 def test_decimals_as_numbers() -> None:
