@@ -152,7 +152,7 @@ class JsonConverter(AnyPartConverter):
                 # nearly always valid, and without tombstones
                 return Column(list(map(orjson.loads, column)))  # type: ignore[arg-type]
             except orjson.JSONDecodeError:
-                return Column(read_each(column, parse))
+                return read_each(column, parse, Column)
 
         return read
 
@@ -251,11 +251,7 @@ class _EnvelopeReader:
             if values is not None:
                 with suppress(DigitsNeeded):  # else they are read one by one
                     return _with_tombstones(column, known.decode_many(values), known.schema)
-        rows = [row or (None, None) for row in read_each(column, self._read)]
-        schemas, values = [schema for schema, _ in rows], [value for _, value in rows]
-        if all(schema is schemas[0] for schema in schemas):
-            return Column(values, schemas[0] if schemas else None)
-        return Column(values, schemas=schemas)
+        return read_each(column, self._read, _column_of)
 
     def _common(self, column: Sequence[bytes]) -> _Known | None:
         """Returns the schema of the first envelope, if it is known."""
@@ -306,6 +302,14 @@ class _EnvelopeReader:
             return _Known(None, lambda value: value, list)
         decode_many = decoder_of_many(schema, self._options)
         return _Known(schema, decoder(schema, self._options), decode_many)
+
+
+def _column_of(rows: Sequence[tuple[Schema | None, Any] | None]) -> Column:
+    schemas = [row and row[0] for row in rows]
+    values = [row and row[1] for row in rows]
+    if all(schema is schemas[0] for schema in schemas):
+        return Column(values, schemas[0] if schemas else None)
+    return Column(values, schemas=schemas)
 
 
 def _head(data: bytes) -> bytes:

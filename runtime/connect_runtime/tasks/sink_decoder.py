@@ -19,6 +19,7 @@ from connect_runtime import plugins
 from connect_runtime.api import (
     Column,
     Converter,
+    DataError,
     Header,
     Headers,
     Read,
@@ -58,16 +59,41 @@ class Decoder:
         """
         try:
             batch, transformed = self._together(messages)
-        except Exception as error:
-            bad = error.rows if isinstance(error, UnreadableRows) else ()
-            return _joined_batches(list(self._in_pieces(messages, bad)))
+        except UnreadableRows as error:
+            found = self._without(messages, error)
+            if found is not None:
+                return found
+            return _joined_batches(list(self._in_pieces(messages, error.rows)))
+        except Exception:
+            return _joined_batches(list(self._in_pieces(messages, ())))
         return batch if transformed else self._record_by_record(batch)
 
-    def _together(self, messages: Sequence[Any]) -> tuple[SinkBatch, bool]:
-        """Converts messages, and transforms them if that can be done on columns. Returns the batch,
-        and whether it is transformed. Raises something if a message cannot be converted, or one of
-        many cannot be transformed."""
-        batch = self._converted(messages)
+    def _without(self, messages: Sequence[Any], unreadable: UnreadableRows) -> SinkBatch | None:
+        """Processes readable messages together; each of the others is one error. None if there may
+        be other errors, whose order among these would be lost."""
+        bad = set(unreadable.rows)
+        readable = [message for row, message in enumerate(messages) if row not in bad]
+        try:
+            batch, transformed = self._together(readable, unreadable.others)
+        except Exception:
+            return None
+        if not transformed:
+            return None
+        later = [record for row in unreadable.rows for record in self._one(messages[row])]
+        if not later:
+            return batch
+        # they could be read after all
+        places = {id(message): row for row, message in enumerate(messages)}
+        records = [*batch, *self._changed(later)]
+        return SinkBatch.of(sorted(records, key=lambda record: places[id(record.consumed)]))
+
+    def _together(
+        self, messages: Sequence[Any], values: Column | None = None
+    ) -> tuple[SinkBatch, bool]:
+        """Converts messages, whose `values` may be known, and transforms them if that can be done
+        on columns. Returns the batch, and whether it is transformed. Raises something if a message
+        cannot be converted, or one of many cannot be transformed."""
+        batch = self._converted(messages, values)
         if not self._chain.in_columns:
             return batch, not self._chain
         try:
@@ -108,8 +134,12 @@ class Decoder:
             if changed is not None:
                 yield changed
 
-    def _converted(self, messages: Sequence[Any]) -> SinkBatch:
-        key, value = self._key.column(messages), self._value.column(messages)
+    def _converted(self, messages: Sequence[Any], values: Column | None) -> SinkBatch:
+        try:
+            key = self._key.column(messages)
+        except UnreadableRows as error:
+            raise UnreadableRows(error.rows) from error  # no values are known
+        value = self._value.column(messages) if values is None else lambda: values
         headers: Lazy[Headers] = partial(self._headers, messages)
         if not self._header.reads_anything:
             headers = self._headers(messages)
@@ -154,11 +184,14 @@ class Decoder:
                 batch, transformed = piece
                 yield batch if transformed else self._record_by_record(batch)
                 continue
-            try:
-                record = self._singly(messages[begin])
-            except RecordSkipped:
-                continue
-            yield self._record_by_record([record])
+            yield self._record_by_record(self._one(messages[begin]))
+
+    def _one(self, message: Any) -> Sequence[SinkRecord]:
+        """Converts one message; it may be one error."""
+        try:
+            return [self._singly(message)]
+        except RecordSkipped:
+            return []
 
     def _singly(self, message: Any) -> SinkRecord:
         """Converts one message. Raises what ErrorHandler.run raises."""
@@ -243,7 +276,10 @@ class _Part:
         for topic, run in groupby(messages, Message.topic):
             group = list(run)
             headers = [message.headers() or [] for message in group]
-            parts.append(self.reader(topic, headers, list(map(self.field, group))))
+            try:
+                parts.append(self.reader(topic, headers, list(map(self.field, group))))
+            except UnreadableRows as error:  # they are counted within this topic's
+                raise DataError(str(error)) from error
         return parts[0] if len(parts) == 1 else _joined(parts)
 
 
