@@ -40,6 +40,17 @@ OVER_REST = [
     ["delete", "a", "--yes"],
 ]
 OVER_KAFKA = [*OVER_REST, ["history"], ["rollback", "some-apply"]]
+# One that reads, that writes, that asks again and again; the others do as these each night
+OFTEN = (["plan"], ["apply", "--yes"], ["drift", "--watch"], ["stop", "a"])
+
+
+def verbs(lists: list[list[str]]) -> pytest.MarkDecorator:
+    """Each in a test of its own."""
+    rows = [
+        pytest.param(words, id=" ".join(words), marks=() if words in OFTEN else pytest.mark.long)
+        for words in lists
+    ]
+    return pytest.mark.parametrize("words", rows)
 
 
 @pytest.fixture
@@ -84,7 +95,7 @@ def when_it_waits(silent: SilentPort, verb: subprocess.Popen[str]) -> None:
     assert verb.poll() is None, verb.communicate()
 
 
-@pytest.mark.parametrize("words", OVER_REST, ids=" ".join)
+@verbs(OVER_REST)
 def test_a_silent_rest_api(connect: Command, silent: SilentPort, words: list[str]) -> None:
     verb = started(
         project(connect, f"{{group.id: g, target: {{rest: 'http://{silent.address}'}}}}"), *words
@@ -103,7 +114,7 @@ def test_a_long_wait_says_for_what(connect: Command, silent: SilentPort) -> None
     assert ended_by(signal.SIGINT, verb) == (130, "", NOTHING)
 
 
-@pytest.mark.parametrize("words", OVER_KAFKA, ids=" ".join)
+@verbs(OVER_KAFKA)
 def test_a_silent_kafka(connect: Command, silent: SilentPort, words: list[str]) -> None:
     verb = started(
         project(connect, f"{{group.id: g, kafka: {{bootstrap.servers: '{silent.address}'}}}}"),

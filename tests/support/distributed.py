@@ -19,6 +19,7 @@ _WORKER = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     "offset.flush.interval.ms": "500",
+    "offset.storage.partitions": "1",
     "exactly.once.source.support": "enabled",
     "plugin.modules": "support",
 }

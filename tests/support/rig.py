@@ -47,6 +47,7 @@ cluster:
     key.converter: org.apache.kafka.connect.storage.StringConverter
     value.converter: org.apache.kafka.connect.storage.StringConverter
     offset.flush.interval.ms: 500
+    offset.storage.partitions: 1
     consumer.session.timeout.ms: 6000
     listeners: http://127.0.0.1:{port}
     plugin.modules: support
