@@ -48,9 +48,23 @@ def _write(folder: Path, record: BrokerRecord) -> None:
     (folder / "broker.json").write_text(json.dumps(asdict(record)))
 
 
+@pytest.fixture
+def umask() -> Iterator[None]:
+    """The usual one, with which everybody could read new files."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def _open_to_others(folder: Path) -> list[str]:
+    found = (folder, *folder.rglob("*"))
+    return [str(each) for each in found if each.lstat().st_mode & 0o077]
+
+
 def test_a_broker_outlives_its_killed_starter_and_keeps_its_port_and_data(
-    folder: Path, broker: BrokerAddress
+    folder: Path, broker: BrokerAddress, umask: None
 ) -> None:
+    """Nobody else can read its files, also those that everybody could read before."""
     starter = subprocess.Popen(
         [sys.executable, "-c", _STARTER, str(folder)], stdout=subprocess.PIPE, text=True
     )
@@ -69,11 +83,19 @@ def test_a_broker_outlives_its_killed_starter_and_keeps_its_port_and_data(
     logs = KafkaLogs({"bootstrap.servers": adopted.bootstrap_servers})
     reader = logs.reader("kept")
     assert len(reader.read_to_end(10)) == 1
+    kept = folder / "data" / "kept-0"
+    assert kept.is_dir()
+    assert _open_to_others(folder) == []
 
     os.kill(adopted.pid, signal.SIGKILL)
     wait_until(lambda: find_broker(folder) is None, what="the broker to be gone")
+    for each in (folder, folder / "data", kept):
+        each.chmod(0o755)
+    for each in kept.iterdir():
+        each.chmod(0o644)
     again = EmbeddedBroker.start(folder)
     assert not again.adopted
+    assert _open_to_others(folder) == []
     if sys.platform == "linux":  # `make test` makes the archive
         maps = Path(f"/proc/{again.pid}/maps").read_text()
         assert ("/class-archives/broker-" in maps) == bool(class_archive().flags())
@@ -144,32 +166,6 @@ def test_a_damaged_record_is_named(folder: Path) -> None:
     (folder / "broker.json").write_text("{")
     with pytest.raises(BrokerError, match=r"broker\.json"):
         find_broker(folder)
-
-
-def _open_to_others(folder: Path) -> list[str]:
-    found = (folder, *folder.rglob("*"))
-    return [str(each) for each in found if each.lstat().st_mode & 0o077]
-
-
-def test_nobody_else_can_read_what_the_broker_writes(folder: Path) -> None:
-    before = os.umask(0o022)
-    try:
-        started = EmbeddedBroker.start(folder)
-        create_topic(started.bootstrap_servers, "secrets")
-        produce(started.bootstrap_servers, "secrets", [(b"k", b"v")])
-        assert (folder / "data" / "secrets-0").is_dir()
-        assert _open_to_others(folder) == []
-        started.stop()
-        for each in (folder, folder / "data", folder / "data" / "secrets-0"):
-            each.chmod(0o755)
-        for each in (folder / "data" / "secrets-0").iterdir():
-            each.chmod(0o644)
-        again = EmbeddedBroker.start(folder)
-        assert _open_to_others(folder) == []
-        assert len(read_to_end(again.bootstrap_servers, "secrets")) == 1
-        again.stop()
-    finally:
-        os.umask(before)
 
 
 def test_a_login_is_asked_for_if_wanted(folder: Path) -> None:
