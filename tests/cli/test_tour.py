@@ -27,6 +27,7 @@ PASSING = (
     (re.compile(r"\bpid \d+"), "pid N"),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:PORT"),
     (re.compile(r"\bin \d+\.\d s\b"), "in N s"),
+    (re.compile(r"^\d+ slots:", re.MULTILINE), "N slots:"),
     (re.compile(r" +$", re.MULTILINE), ""),
 )
 DEMO_LINES = 3000
@@ -135,6 +136,7 @@ def listen_anywhere(file: Path) -> None:
     file.write_text(yaml.safe_dump(project))
 
 
+@pytest.mark.long
 def test_the_demo_accounts_for_every_line() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "demo" / "run.py"), str(DEMO_LINES)],
