@@ -91,9 +91,14 @@ class RestingWriter:
         self._used_at = time.monotonic()
         if self._writer is None:
             self._check()
-            self._writer = self._make()
-            # if this attempt is late, making it fenced the newest one
-            self._check()
+            made = self._make()
+            try:
+                # if this attempt is late, making it fenced the newest one
+                self._check()
+            except BaseException:
+                made.close()
+                raise
+            self._writer = made
         return self._writer
 
     def _check(self) -> None:

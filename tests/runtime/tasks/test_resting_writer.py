@@ -93,13 +93,19 @@ def test_an_attempt_that_is_over_makes_no_producer(
     assert rest.happened == ["made", "closed", "asked"]
 
 
-def test_an_attempt_that_is_over_meanwhile_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    rest = Rest(monkeypatch, Wanted.RUN, Wanted.NOTHING)
+@pytest.mark.parametrize("wanted", [Wanted.STOP, Wanted.NOTHING])
+def test_an_attempt_that_is_over_meanwhile_sends_nothing(
+    monkeypatch: pytest.MonkeyPatch, wanted: Wanted
+) -> None:
+    """Nor does it commit offsets at its end: the leader may have altered them meanwhile."""
+    rest = Rest(monkeypatch, Wanted.RUN, wanted, wanted)
     rest.writer.serve()
     with pytest.raises(NotWanted) as raised:
         rest.send()
-    assert raised.value.wanted is Wanted.NOTHING
-    assert "sent" not in rest.happened
+    assert raised.value.wanted is wanted
+    with pytest.raises(NotWanted):
+        rest.writer.commit([NewRecord("offsets", b"k", b"v")])
+    assert rest.happened[2:] == ["asked", "made", "asked", "closed", "asked"]
 
 
 def _resting(
