@@ -31,6 +31,14 @@ def test_it_appends_lines(tmp_path: Path) -> None:
     assert file.read_text() == "a\né\nnull\n1.0E7\n{k=true}\n[1]\n"
 
 
+def test_long_lines_are_written_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "out.txt"
+    lines = [f"{n}" * size for n in range(10) for size in (100_000, 1, 50)]
+    written(file, *lines)
+
+    assert file.read_text().split("\n") == [*lines, ""]
+
+
 def test_schemas_tell_how_numbers_are_written(tmp_path: Path) -> None:
     task = FileStreamSinkTask()
     task.start({"file": str(tmp_path / "out.txt")})
