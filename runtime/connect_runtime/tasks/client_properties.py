@@ -15,6 +15,8 @@ from connect_runtime.tasks.launch import TaskLaunch
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's default
 _INTERVAL_SLACK_MS: Final = 60_000
+# A commit sends what waits; until then, larger requests cost less.
+_LINGER_MS: Final = 50
 _EXACTLY_ONCE: Final = {"enable.idempotence": "true", "acks": "all"}
 
 
@@ -49,7 +51,7 @@ def source_producer(launch: TaskLaunch) -> dict[str, str]:
         timeout_ms = boundary_interval_ms(launch) + _INTERVAL_SLACK_MS
     return (
         _source_defaults(launch)
-        | {"transaction.timeout.ms": str(timeout_ms)}
+        | {"transaction.timeout.ms": str(timeout_ms), "linger.ms": str(_LINGER_MS)}
         | _source_settings(launch)
         | _EXACTLY_ONCE
         | {

@@ -74,6 +74,7 @@ class Encoder:
             [message for part in parts for message in part.each],
             sum(part.size for part in parts),
             any(part.singly for part in parts),
+            any(part.keyed for part in parts),
             lambda: (source for part in parts for source in part.sources()),
         )
 
@@ -147,7 +148,7 @@ def _messages(
             if each:
                 message["headers"] = each
     singly = batch.timestamps is not None or (headers is not None and any(headers))
-    return Messages(messages, _bytes(values), singly, sources)
+    return Messages(messages, _bytes(values), singly, keys is not None, sources)
 
 
 def _bytes(values: list[bytes | None]) -> int:

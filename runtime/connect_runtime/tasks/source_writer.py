@@ -24,11 +24,12 @@ _OVERHEAD: Final = 64  # bytes of a message without its value
 class Messages:
     """What one batch sends: dicts of `value` and, if needed, `key`; `size` bytes of values. With
     `timestamp` or `headers` in them, `singly` is True: librdkafka has no batch call for these.
-    `sources` are the records that the task returned for them."""
+    `keyed`: some have keys. `sources` are the records that the task returned for them."""
 
     each: list[dict[str, Any]]
     size: int
     singly: bool
+    keyed: bool
     sources: Callable[[], Iterator[SourceRecord]]
 
     @property

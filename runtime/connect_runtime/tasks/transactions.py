@@ -39,6 +39,7 @@ from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.send_failures import RAISED, SendFailures, error_in
 from connect_runtime.tasks.source_writer import Messages, queue
+from connect_runtime.tasks.sticky_partitions import StickyPartitions
 
 _START_LIMIT_S: Final = 60.0
 _ABORT_LIMIT_S: Final = 5.0
@@ -66,6 +67,7 @@ class Transactions:
     def __init__(self, launch: TaskLaunch, metrics: TaskMetrics) -> None:
         properties = client_properties.source_producer(launch)
         self._failures = SendFailures()
+        self._sticky = StickyPartitions()
         self._producer: Producer = clients.producer(
             properties,
             QUEUE
@@ -94,6 +96,8 @@ class Transactions:
 
     def send(self, topic: str, messages: Messages, partition: int | None) -> None:
         """Queues messages; the partition follows from the key if it is None."""
+        if partition is None and not messages.keyed:
+            partition = self._sticky.choose(topic, self._producer)
         self._begin()
         if self._unacknowledged >= UNACKNOWLEDGED_BYTES:
             self._flush(time.monotonic() + self.expires_s)

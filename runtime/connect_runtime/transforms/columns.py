@@ -95,13 +95,13 @@ class Columns:
         column = self.given_maps(part)
         if isinstance(column, MapColumn):
             return column.fields
-        maps = [each for each in column or () if each is not None]
-        if not maps or not maps[0] or len(maps) < len(self):
+        if not column or None in column or not column[0]:
             return None
-        names = tuple(maps[0])
-        if list(map(tuple, maps)).count(names) < len(maps):
+        names = tuple(column[0])
+        if list(map(tuple, column)).count(names) < len(column):  # type: ignore[arg-type]
             return None
-        return dict(zip(names, zip(*map(dict.values, maps), strict=True), strict=True))
+        values = zip(*map(dict.values, column), strict=True)  # type: ignore[arg-type]
+        return dict(zip(names, values, strict=True))
 
     def set_fields(self, part: Part, fields: Mapping[str, Sequence[Any]]) -> None:
         """Replaces keys or values by maps without schema that have these fields."""

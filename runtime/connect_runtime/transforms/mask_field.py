@@ -115,11 +115,14 @@ class MaskField(OneHalf):
         columns.set_structs(self.part, StructColumn(structs.schema, {**structs.fields, **masked}))
 
     def _masked_column(self, column: Sequence[Any], schema: Schema | None) -> Sequence[Any]:
-        examples = dict(zip(map(type, column), column, strict=True))
-        if not examples.keys() <= _SHARED:
+        kinds = set(map(type, column))
+        if not kinds <= _SHARED:
             return [self._masked(value, schema) for value in column]
+        examples = {kind: next(v for v in column if type(v) is kind) for kind in kinds}
         masks = {kind: self._masked(value, schema) for kind, value in examples.items()}
-        return list(map(masks.__getitem__, map(type, column)))
+        if len(masks) == 1:
+            return list(masks.values()) * len(column)
+        return [masks[type(value)] for value in column]
 
     def _masked(self, value: Any, schema: Schema | None) -> Any:
         if value is None:

@@ -21,7 +21,7 @@ from support.wait import wait_until
 
 TASK = TaskId("src", 0)
 FILE_TASK = "org.apache.kafka.connect.file.FileStreamSourceTask"
-NOTHING_SENT = Messages([], 0, False, lambda: iter(()))
+NOTHING_SENT = Messages([], 0, False, False, lambda: iter(()))
 
 
 class ModelWriter:
