@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.broker import BrokerAddress
+from support.broker import FEW_PARTITIONS, BrokerAddress
 from support.command import Command
 
 NAMES = ("one", "two", "three")
@@ -22,7 +22,10 @@ config: {{connector.class: FileStreamSource, file: /dev/null, topic: lines}}
 def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
     """Three connectors, applied."""
     kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}}}\n")
+    connect.write(
+        "connect.yaml",
+        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
+    )
     for name in NAMES:
         connect.write(f"connectors/{name}.yaml", SPEC.format(name=name))
     assert connect("apply", "--yes").returncode == 0
@@ -96,8 +99,8 @@ def test_a_rollback_deletes_what_its_apply_created(
     connect: Command, broker: BrokerAddress, unique: str
 ) -> None:
     kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    text = f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}}}\nmax_deletes: 0\n"
-    connect.write("connect.yaml", text)
+    cluster = f"cluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n"
+    connect.write("connect.yaml", f"project: p\n{cluster}max_deletes: 0\n")
     connect.write("connectors/one.yaml", SPEC.format(name="one"))
     applied = connect("apply", "--yes", "--json")
     assert applied.returncode == 0, applied.stdout

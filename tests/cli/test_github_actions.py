@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from support.broker import BrokerAddress
+from support.broker import FEW_PARTITIONS, BrokerAddress
 from support.command import Command
 from support.github import BOT, REPOSITORY, TOKEN, FakeGitHub
 
@@ -61,7 +61,10 @@ def job(connect: Command, github: FakeGitHub, tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
     kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}}}\n")
+    connect.write(
+        "connect.yaml",
+        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
+    )
     connect.write("connectors/lines.yaml", SPEC)
     return connect
 

@@ -11,7 +11,7 @@ from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
-from support.broker import BrokerAddress
+from support.broker import FEW_PARTITIONS, BrokerAddress
 from support.command import Command
 
 ODD = {
@@ -71,7 +71,10 @@ class Cluster:
 @pytest.fixture
 def cluster(connect: Command, broker: BrokerAddress, unique: str) -> Cluster:
     kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}}}\n")
+    connect.write(
+        "connect.yaml",
+        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
+    )
     (connect.folder / "connectors").mkdir()
     return Cluster(connect, broker, unique)
 

@@ -22,7 +22,7 @@ from connect_reconciler.model.actions import Delete
 from connect_reconciler.model.reasons import NO_REASON
 from connect_specs.diagnostics import Diagnostic, ExitCode, Location
 from connect_specs.diagnostics_text import render_diagnostics
-from support.broker import BrokerAddress
+from support.broker import FEW_PARTITIONS, BrokerAddress
 from support.command import CONNECT, Command
 
 ODD = "a\x1b]0;b\x07\x9b31m\r"
@@ -32,7 +32,10 @@ SPEC = "name: {name}\nconfig: {{connector.class: FileStreamSource, file: x, topi
 @pytest.fixture
 def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
     kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}}}\n")
+    connect.write(
+        "connect.yaml",
+        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
+    )
     return connect
 
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from support.broker import BrokerAddress
+from support.broker import FEW_PARTITIONS, BrokerAddress
 from support.command import CONNECT, Command
 
 SPEC = """\
@@ -25,7 +25,10 @@ config:
 def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
     """A project on the session's Kafka, with one spec and no runtime."""
     kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}}}\n")
+    connect.write(
+        "connect.yaml",
+        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
+    )
     connect.write("connectors/lines.yaml", SPEC)
     return connect
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.broker import BrokerAddress, create_topic, produce
+from support.broker import FEW_PARTITIONS, BrokerAddress, create_topic, produce
 from support.command import Command
 
 DATA = Path(__file__).parents[1] / "reconciler" / "ledger" / "data"
@@ -27,7 +27,7 @@ def test_verbs_read_the_ledger_of_an_earlier_version(
         ((each["key"].encode(), each["value"] and each["value"].encode()) for each in records),
     )
     client = f"{{bootstrap.servers: '{kafka}'}}"
-    text = f"project: orders\ncluster: {{group.id: {unique}, kafka: {client}}}\n"
+    text = f"project: orders\ncluster: {{group.id: {unique}, kafka: {client}, {FEW_PARTITIONS}}}\n"
     connect.write("connect.yaml", text)
     (connect.folder / "connectors").mkdir()
     wanted = json.loads(file.with_suffix(".means.json").read_text())
@@ -54,7 +54,10 @@ def test_ids_of_renames_and_rollbacks_are_no_pins(
     """Also where an earlier version applied one: without it in the spec there is nothing to do."""
     kafka = broker.bootstrap_servers
     client = f"{{bootstrap.servers: '{kafka}'}}"
-    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: {unique}, kafka: {client}}}\n")
+    connect.write(
+        "connect.yaml",
+        f"project: p\ncluster: {{group.id: {unique}, kafka: {client}, {FEW_PARTITIONS}}}\n",
+    )
     spec = (
         "name: a\nstate: stopped\nconfig: {connector.class: FileStreamSource, topic: t, file: f}\n"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import config_topic
 from connect_specs.names import ClusterTopics
-from support.broker import BrokerAddress
+from support.broker import FEW_PARTITIONS, BrokerAddress
 from support.command import Command
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/dev/null", "topic": "lines"}
@@ -23,7 +23,8 @@ def spec(file: str) -> str:
 def test_values_that_others_own_stay(connect: Command, broker: BrokerAddress, unique: str) -> None:
     """An autoscaler's, and a password that was rotated."""
     client = {"bootstrap.servers": broker.bootstrap_servers}
-    text = f"project: p\ncluster: {{group.id: {unique}, kafka: {json.dumps(client)}}}\n"
+    kafka = json.dumps(client)
+    text = f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n"
     connect.write("connect.yaml", text)
     connect.write("connectors/a.yaml", spec("/dev/null"))
     assert connect("apply", "--yes").returncode == 0
@@ -53,7 +54,8 @@ def test_a_rollback_works_without_the_specs(
 ) -> None:
     """The ledger keeps what the spec ignored then."""
     client = {"bootstrap.servers": broker.bootstrap_servers}
-    text = f"project: p\ncluster: {{group.id: {unique}, kafka: {json.dumps(client)}}}\n"
+    kafka = json.dumps(client)
+    text = f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n"
     connect.write("connect.yaml", text)
     connect.write("connectors/a.yaml", spec("/dev/null"))
     assert connect("apply", "--yes").returncode == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from connect_specs.diagnostics import ExitCode
-from support.broker import BrokerAddress
+from support.broker import FEW_PARTITIONS, BrokerAddress
 from support.command import Command
 
 README = Path(__file__).parents[2] / "README.md"
@@ -22,7 +22,10 @@ config: {connector.class: FileStreamSource, file: /dev/null, topic: lines}
 def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
     """One protected connector, applied."""
     kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}}}\n")
+    connect.write(
+        "connect.yaml",
+        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
+    )
     connect.write("connectors/lines.yaml", SPEC)
     assert connect("apply", "--yes").returncode == 0
     return connect

@@ -10,6 +10,9 @@ from confluent_kafka.admin import NewTopic
 from connect_runtime.kafka import clients
 from support.wait import wait_until
 
+# For connect.yaml, within `cluster`. To make Connect's 25 takes a broker 0.1 s of a core each time
+FEW_PARTITIONS = "worker: {offset.storage.partitions: 1}"
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
