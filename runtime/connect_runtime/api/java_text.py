@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from connect_runtime.api.java_numbers import to_float
 
 if TYPE_CHECKING:
     from connect_runtime.api.schema import Schema
+
+_NORMAL: Final = 2.0**-126  # smaller numbers of 32 bits have fewer digits
 
 
 def java_text(value: Any, schema: Schema | None = None) -> str:
@@ -54,7 +56,8 @@ def java_float(value: float) -> str:
     """`Float.toString` of Java 19 and later: the shortest digits that name the same 32-bit float,
     in the form of `java_double`."""
     value = to_float(value)
-    texts = (f"{value:.{digits}e}" for digits in range(1, 9))
+    # what fewer than 6 digits name ends with zeros in 6, but for numbers of less than 24 bits
+    texts = (f"{value:.{digits}e}" for digits in range(5 if abs(value) >= _NORMAL else 1, 9))
     return _java_number(value, next((t for t in texts if to_float(float(t)) == value), ""))
 
 

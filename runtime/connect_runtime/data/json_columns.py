@@ -15,13 +15,14 @@ from connect_runtime.api import Schema, Type
 from connect_runtime.api.field_columns import StructColumn
 from connect_runtime.api.schema import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from connect_runtime.data.json_text import INTEGERS, Options
-from connect_runtime.data.json_values import decoder
+from connect_runtime.data.json_values import decoder, floats
 
 DecodeMany: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
 
 _LOGICAL: Final = frozenset({DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME})
 _SIMPLE: Final[dict[Type, type[Any]]] = {
     Type.BOOLEAN: bool,
+    Type.FLOAT32: float,
     Type.FLOAT64: float,
     Type.STRING: str,
     **dict.fromkeys(INTEGERS, int),
@@ -64,6 +65,8 @@ def _column(schema: Schema, options: Options) -> DecodeMany:
     def read(column: Sequence[Any]) -> Sequence[Any]:
         if not kept.issuperset(map(type, column)):
             return decode_many(column)
+        if schema.type is Type.FLOAT32:
+            return decode_many(column) if None in column else floats(column, options)
         if limits is not None:
             present = [value for value in column if value is not None]
             if present and not (min(present) in limits and max(present) in limits):

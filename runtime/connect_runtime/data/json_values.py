@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from connect_runtime.api import DataError, Schema, Struct, Type
-from connect_runtime.api.java_numbers import between_floats, to_float
+from connect_runtime.api.java_numbers import between_floats, to_float, to_floats
 from connect_runtime.api.schema import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from connect_runtime.data.decimals import decimal_of
 from connect_runtime.data.json_text import INTEGERS, Options, decimal_scale
@@ -113,9 +113,17 @@ def _number(value: Any, schema: Schema) -> int | float | Decimal:
 
 def _float(value: Any, schema: Schema, options: Options) -> float:
     number = _number(value, schema)
-    if isinstance(number, float) and between_floats(number) and not options.floats_as_written:
-        raise DigitsNeeded
+    if isinstance(number, float):
+        return floats([number], options)[0]
     return to_float(number)
+
+
+def floats(values: Sequence[float], options: Options) -> list[float]:
+    """Returns the values as numbers of 32 bits. Raises DigitsNeeded."""
+    rounded = to_floats(values)
+    if not options.floats_as_written and between_floats(values, rounded):
+        raise DigitsNeeded
+    return rounded
 
 
 def _base64(value: Any) -> bytes:

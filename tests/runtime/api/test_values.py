@@ -4,6 +4,8 @@ import math
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from connect_runtime.api import (
     FLOAT32,
@@ -51,6 +53,12 @@ def test_java_text(value: object, text: str) -> None:
 def test_java_float(value: float, text: str) -> None:
     assert java_float(value) == text
     assert java_text([value], Schema.array(FLOAT32)) == f"[{text}]"
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_floats_have_the_fewest_digits_that_name_them(value: float) -> None:
+    digits = next(d for d in range(1, 9) if to_float(float(f"{value:.{d}e}")) == value)
+    assert Decimal(java_float(value)) == Decimal(f"{value:.{digits}e}")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import math
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -34,6 +35,7 @@ from connect_runtime.data.json_text import Options, encoder
 from connect_runtime.data.unreadable import UnreadableRows
 from support.converting import reading, writing
 
+TENTH = 0.10000000149011612  # as a number of 32 bits
 SAMPLE_SCHEMA = Schema.struct(
     {
         "id": INT64,
@@ -127,7 +129,7 @@ def test_uuids_are_no_values_whatever_their_digits() -> None:
 @pytest.mark.parametrize(
     ("schema", "value", "payload"),
     [
-        (FLOAT64, 1e21, "1.0E21"), (FLOAT64, 3, "3.0"), (FLOAT32, 0.10000000149011612, "0.1"),
+        (FLOAT64, 1e21, "1.0E21"), (FLOAT64, 3, "3.0"), (FLOAT32, TENTH, "0.1"),
         (FLOAT64, float("nan"), '"NaN"'), (BYTES, b"\x00", '"AA=="'),
         (decimal(2), Decimal("12.3"), '"BM4="'), (decimal(2), Decimal("-1.28"), '"gA=="'),
         (decimal(0), Decimal(0), '"AA=="'),
@@ -148,6 +150,21 @@ def test_values_with_schema(schema: Schema, value: object, payload: str) -> None
     assert back.schema == schema
     if value == value and value is not None:
         assert back.values[0] == value
+
+
+def test_floats_are_rounded_once() -> None:
+    schema = '{"type":"struct","fields":[{"field":"a","type":"float","optional":true}]}'
+    # the third is above the middle between two floats, and as a double in the middle
+    texts = ["0.1", "null", "1.00000005960464477539062501", "16777217", "1e39", '"NaN"']
+    data = [f'{{"schema":{schema},"payload":{{"a":{text}}}}}'.encode() for text in texts]
+    read, expected = reading(converter()), [TENTH, None, 1.0000001192092896, 2.0**24, math.inf]
+
+    for _ in range(2):  # the second time, the schema is known
+        found = [struct["a"] for struct in read(data).values]
+        assert found[:-1] == expected
+        assert math.isnan(found[-1])
+    for text, value in zip(data, expected, strict=False):
+        assert [struct["a"] for struct in read([text, text]).values] == [value, value]
 
 
 IN = Schema.struct({"x\x1f": FLOAT64, "y": STRING.as_optional()})
