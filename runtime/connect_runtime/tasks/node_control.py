@@ -58,16 +58,18 @@ class NodeControl:
 
 
 def _ask(launch: TaskLaunch, orders: Orders) -> LineSocket | None:
-    connected = node_orders.connect(_CONNECT_S)
-    if connected is None:
-        return None
     properties = client_properties.control(launch, "assignments")
     request = node_orders.Request(
         launch.topics.assignments, str(launch.id), orders.offset, properties
-    )
+    ).line()
+    if len(request) > node_orders.LONGEST_REQUEST:
+        return None
+    connected = node_orders.connect(_CONNECT_S)
+    if connected is None:
+        return None
     node = LineSocket(connected)
     try:
-        node.send(request.line())
+        node.send(request)
     except OSError:
         node.close()
         return None

@@ -42,7 +42,10 @@ _log = logging.getLogger(__name__)
 ALIVE_EVERY_S: Final = 10.0
 _POLL_S: Final = 1.0
 _UNUSED_S: Final = 60.0
-_LONGEST_LINE: Final = 1 << 20
+# Fits into a socket's buffer, so that a task never waits for a frozen process
+LONGEST_REQUEST: Final = 1 << 16
+# Descriptors that are left to the consumers, whose brokers may move
+_OF_CONSUMERS: Final = 100
 _PR_SET_PDEATHSIG: Final = 1
 
 _door: socket.socket | None = None
@@ -69,11 +72,19 @@ class Request:
 
 
 def start() -> None:
-    """Forks the process that follows; it ends with this one."""
+    """Forks the process that follows; it ends with this one. If the system refuses it, nobody
+    serves here."""
     global _door
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     parent = os.getpid()
-    if os.fork() == 0:
+    try:
+        forked = os.fork()
+    except OSError as error:
+        _log.warning("Each task of this node follows its assignments by itself: %s", error)
+        ours.close()
+        theirs.close()
+        return
+    if forked == 0:
         ours.close()
         _serve_and_exit(theirs, parent)
     theirs.close()
@@ -108,7 +119,7 @@ def _serve_and_exit(door: socket.socket, parent: int) -> None:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1):  # Spark speaks to its daemon over these
             os.dup2(nowhere, standard)
-        Server(door, lambda: os.getppid() != parent).serve()
+        Server(door, lambda: os.getppid() != parent, most=hard - _OF_CONSUMERS).serve()
     except BaseException:
         _log.exception("Assignments are not followed for all tasks of this node")
     finally:
@@ -116,11 +127,12 @@ def _serve_and_exit(door: socket.socket, parent: int) -> None:
 
 
 class Server:
-    """Serves tasks on one thread; each topic that they follow has a thread of its own."""
+    """Serves `most` tasks on one thread; each topic that they follow has a thread of its own."""
 
-    def __init__(self, door: socket.socket, over: Callable[[], bool]) -> None:
+    def __init__(self, door: socket.socket, over: Callable[[], bool], most: int) -> None:
         self._door = door
         self._over = over
+        self._most = most
         self._waiting = select.poll()
         self._connected: dict[int, _Asking] = {}
         self._topics: dict[bytes, _Topic] = {}
@@ -146,6 +158,9 @@ class Server:
     def _accept(self) -> None:
         _, numbers, _, _ = socket.recv_fds(self._door, 1, 1)
         for number in numbers:
+            if len(self._connected) >= self._most:
+                os.close(number)
+                continue
             connected = socket.socket(fileno=number)
             connected.setblocking(False)
             self._connected[number] = _Asking(connected)
@@ -161,7 +176,7 @@ class Server:
             chunk = b""
         asking.text += chunk
         complete = asking.text.endswith(b"\n")
-        if chunk and not complete and len(asking.text) < _LONGEST_LINE:
+        if chunk and not complete and len(asking.text) <= LONGEST_REQUEST:
             return
         if not chunk or not complete or asking.topic is not None or not self._follow(asking):
             self._forget(asking)

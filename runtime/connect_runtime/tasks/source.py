@@ -94,6 +94,7 @@ def run_source(
     errors = _error_handler(launch, wait, metrics)
     converters = converters_of(launch.connector_config, launch.worker)
     chain = chain_of(launch.connector_config)
+    _name_dropped_overrides(launch)
     writer = RestingWriter(
         lambda: _writer(launch, errors, metrics), lambda: _newest(launch), metrics
     )
@@ -132,14 +133,17 @@ def _error_handler(launch: TaskLaunch, wait: RetryWait, metrics: TaskMetrics) ->
 def _writer(launch: TaskLaunch, errors: ErrorHandler, metrics: TaskMetrics) -> SourceWriter:
     if not exactly_once(launch.worker):
         return PlainWriter(launch, errors, metrics)
+    return Transactions(launch, metrics)
+
+
+def _name_dropped_overrides(launch: TaskLaunch) -> None:
     dropped = client_properties.dropped_overrides(launch)
-    if dropped:
+    if dropped and exactly_once(launch.worker):
         _log.warning(
             "Task %s: these settings have no effect with exactly-once support: %s",
             launch.id,
             ", ".join(dropped),
         )
-    return Transactions(launch, metrics)
 
 
 def _newest(launch: TaskLaunch) -> Wanted:

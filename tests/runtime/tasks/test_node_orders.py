@@ -16,6 +16,7 @@ from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.served_messages import records_of
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks import node_control, node_orders
+from connect_runtime.tasks.control import Orders
 from connect_runtime.tasks.launch import Ended
 from connect_runtime.tasks.node_orders import Request
 
@@ -47,7 +48,7 @@ def door(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
 @pytest.fixture
 def serving(door: socket.socket) -> Iterator[Serving]:
     over = threading.Event()
-    server = node_orders.Server(door, over.is_set)
+    server = node_orders.Server(door, over.is_set, most=2)
     thread = threading.Thread(target=server.serve, daemon=True)
     thread.start()
     found = Serving(thread, over)
@@ -147,3 +148,30 @@ def test_a_topic_that_ends_ends_its_connections() -> None:
         LineSocket(ours).receive(END_S)
     ours.close()
     theirs.close()
+
+
+def test_only_so_many_tasks_are_served_as_descriptors_are_left_over(serving: Serving) -> None:
+    """The others follow by themselves; consumers need descriptors when their brokers move."""
+    asking = [LineSocket(found) for _ in range(3) if (found := node_orders.connect(END_S))]
+    with pytest.raises(EOFError):
+        asking[2].receive(END_S)
+    for each in asking:
+        each.close()
+
+
+def test_a_frozen_process_holds_up_no_task_with_a_long_request(
+    cluster: Any, door: socket.socket
+) -> None:
+    cluster.worker["ssl.truststore.certificates"] = "x" * 1_000_000
+    launch = cluster.launch(TASK, {"name": "src"})
+    assert node_control._ask(launch, Orders(launch)) is None
+
+
+def test_without_room_for_one_more_process_nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> int:
+        raise BlockingIOError
+
+    monkeypatch.setattr(node_orders, "_door", None)
+    monkeypatch.setattr(node_orders.os, "fork", refused)
+    node_orders.start()
+    assert node_orders.connect(END_S) is None
