@@ -136,7 +136,6 @@ def listen_anywhere(file: Path) -> None:
     file.write_text(yaml.safe_dump(project))
 
 
-@pytest.mark.long
 def test_the_demo_accounts_for_every_line() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "demo" / "run.py"), str(DEMO_LINES)],
