@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.kafka.embedded import EmbeddedBroker
 from support import http
-from support.broker import create_topic
+from support.broker import BrokerAddress, create_topic
 from support.oracle import Oracle
 from support.pages import Page, holds
 from support.wait import wait_until
@@ -31,14 +30,6 @@ CONVERTERS = {"key.converter": STRING, "value.converter": STRING}
 
 
 @pytest.fixture
-def kafka(tmp_path: Path) -> Iterator[EmbeddedBroker]:
-    """One of its own: the page's names of topics and groups are nobody else's."""
-    started = EmbeddedBroker.start(tmp_path / "kafka")
-    yield started
-    started.stop()
-
-
-@pytest.fixture
 def data() -> Iterator[Path]:
     """With a short path: a plan cuts long values."""
     with tempfile.TemporaryDirectory(prefix="data-") as folder:
@@ -46,10 +37,12 @@ def data() -> Iterator[Path]:
 
 
 @pytest.fixture
-def worker(kafka: EmbeddedBroker, data: Path, tmp_path: Path) -> Iterator[Oracle]:
-    """Two connectors run on it, made by hand some time ago."""
-    create_topic(kafka.bootstrap_servers, "orders")
-    started = Oracle.start(tmp_path / "worker", kafka.bootstrap_servers, group_id="connect-cluster")
+def worker(other_broker: BrokerAddress, data: Path, tmp_path: Path) -> Iterator[Oracle]:
+    """Two connectors run on it, made by hand some time ago. On a Kafka where the page's names of
+    topics and groups are nobody else's."""
+    kafka = other_broker.bootstrap_servers
+    create_topic(kafka, "orders")
+    started = Oracle.start(tmp_path / "worker", kafka, group_id="connect-cluster")
     try:
         (data / "orders.txt").write_text("".join(f"order {n}\n" for n in range(100)))
         for name, config in {
@@ -90,15 +83,15 @@ def create(worker: Oracle, name: str, config: dict[str, str]) -> None:
 
 
 def test_what_the_page_shows_is_what_happens(
-    kafka: EmbeddedBroker, worker: Oracle, data: Path, tmp_path: Path
+    other_broker: BrokerAddress, worker: Oracle, data: Path, tmp_path: Path
 ) -> None:
     address = worker.url.removeprefix("http://")
     real = {
         "localhost:8083": address,
-        "localhost:9092": kafka.bootstrap_servers,
+        "localhost:9092": other_broker.bootstrap_servers,
         "/srv/data": str(data),
         "/home/me/connectors": str(tmp_path / "project"),
-        "MkU3OEVBNTcwNTJENDM2Qg": kafka.cluster_id,
+        "MkU3OEVBNTcwNTJENDM2Qg": other_broker.cluster_id,
     }
     (tmp_path / "project").mkdir()
 

@@ -36,12 +36,9 @@ from support.wait import wait_until
 pytestmark = pytest.mark.oracle
 
 # The pinned one is the worker of the other modules
-OLDEST, NEWEST = VERSIONS
-other_versions = pytest.mark.parametrize(
-    "worker",
-    [OLDEST, pytest.param(NEWEST, marks=pytest.mark.long)],
-    indirect=True,
-    scope="module",
+OTHERS = [pytest.param(version, marks=pytest.mark.long) for version in VERSIONS]
+every_version = pytest.mark.parametrize(
+    "worker", [KAFKA_VERSION, *OTHERS], indirect=True, scope="module"
 )
 pinned_version = pytest.mark.parametrize("worker", [KAFKA_VERSION], indirect=True, scope="module")
 
@@ -89,7 +86,7 @@ def config_of(worker: Oracle, name: str) -> dict[str, str]:
     return found
 
 
-@other_versions
+@every_version
 def test_a_story(worker: Oracle, project: RestProject, topic: str, tmp_path: Path) -> None:
     out, other, into = tmp_path / "out.txt", tmp_path / "other.txt", tmp_path / "in.txt"
     into.write_text("one\ntwo\n")
@@ -131,7 +128,7 @@ def test_a_story(worker: Oracle, project: RestProject, topic: str, tmp_path: Pat
     assert http.get(f"{worker.url}/connectors/{src}").status_code == 404
 
 
-@other_versions
+@every_version
 def test_created_with_offsets_and_a_state(
     worker: Oracle, project: RestProject, topic: str, tmp_path: Path
 ) -> None:
@@ -148,7 +145,8 @@ def test_created_with_offsets_and_a_state(
     wait_until(lambda: lines(out) == ["8", "9"], what="two records")
 
 
-@pytest.mark.parametrize("worker", ["3.6.2"], indirect=True, scope="module")
+@pytest.mark.long
+@pytest.mark.parametrize("worker", VERSIONS[:1], indirect=True, scope="module")
 def test_a_rename_where_nothing_can_be_created_stopped(
     worker: Oracle,
     project: RestProject,
@@ -198,7 +196,8 @@ def failed_tasks(cluster: HttpCluster, name: str) -> bool:
     return bool(tasks) and all(task.state is State.FAILED for task in tasks)
 
 
-@pytest.mark.parametrize("worker", ["3.6.2"], indirect=True, scope="module")
+@pytest.mark.long
+@pytest.mark.parametrize("worker", VERSIONS[:1], indirect=True, scope="module")
 def test_masks_where_the_whole_config_is_written(
     worker: Oracle, project: RestProject, topic: str, tmp_path: Path
 ) -> None:
@@ -236,7 +235,7 @@ def test_what_is_not_ours_is_left_alone(
     other.settle()
 
 
-@other_versions
+@every_version
 def test_the_ledger_in_a_config_is_no_setting(
     worker: Oracle, project: RestProject, topic: str, tmp_path: Path
 ) -> None:
