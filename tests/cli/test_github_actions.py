@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from support import warm
 from support.broker import FEW_PARTITIONS, BrokerAddress
 from support.command import Command
 from support.github import BOT, REPOSITORY, TOKEN, FakeGitHub
@@ -44,7 +45,7 @@ def job(connect: Command, github: FakeGitHub, tmp_path: Path) -> dict[str, str]:
     temp.mkdir()
     return {
         **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": warm.path(),
         "RUNNER_TEMP": str(temp),
         "GITHUB_OUTPUT": str(temp / "output"),
         "GITHUB_STEP_SUMMARY": str(temp / "summary"),

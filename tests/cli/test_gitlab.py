@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from support import warm
 from support.gitlab import ME, TOKEN, FakeGitLab
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gitlab"
@@ -31,7 +32,7 @@ def variables(gitlab: FakeGitLab) -> dict[str, str]:
     """What a runner sets."""
     return {
         **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": warm.path(),
         "CI_API_V4_URL": gitlab.url,
         "CI_PROJECT_ID": "7",
         "CI_MERGE_REQUEST_IID": "3",

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+
+from support import warm
 
 _FENCE = "```"
 _FILE = re.compile(r"`([\w./-]+)`:$")
@@ -93,7 +94,7 @@ class Page:
 
     def _environment(self) -> dict[str, str]:
         return os.environ | {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": warm.path(),
             "COLUMNS": "100",
             # Both streams in the order in which they are written, as on a terminal
             "PYTHONUNBUFFERED": "1",

@@ -22,6 +22,23 @@ from pathlib import Path
 from typing import IO
 
 _SERVER = Path(__file__).with_name("warm_server.py")
+# `connect` for scripts: it has its process forked, and ends as that does
+_COMMAND = """\
+#!{python} -IS
+import json, os, socket, sys
+
+request = {{"words": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}
+text = json.dumps(request).encode()
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    sent = socket.send_fds(server, [text], [0, 1, 2])
+    server.sendall(text[sent:])
+    server.shutdown(socket.SHUT_WR)
+    with server.makefile() as answers:
+        _pid, status = answers
+code = os.waitstatus_to_exitcode(int(status))
+sys.exit(code if code >= 0 else 128 - code)
+"""
 # read when Python starts, so that a fork comes too late for them
 _READ_AT_START = ("PYTHONIOENCODING", "PYTHONUTF8", "LANG", "LC_ALL", "LC_CTYPE")
 
@@ -82,6 +99,19 @@ def _status(request: bytes, streams: list[int], command: list[str], timeout_s: f
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                 raise subprocess.TimeoutExpired(command, timeout_s) from None
+
+
+@cache
+def path() -> str:
+    """A PATH on which `connect` is forked, for scripts that run it."""
+    own = str(Path(sys.executable).parent)
+    if sys.platform != "linux":
+        return os.pathsep.join((own, os.environ["PATH"]))
+    address = _server()
+    command = Path(address).with_name("connect")
+    command.write_text(_COMMAND.format(python=sys.executable, address=address))
+    command.chmod(0o755)
+    return os.pathsep.join((str(command.parent), own, os.environ["PATH"]))
 
 
 @cache

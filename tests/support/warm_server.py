@@ -97,6 +97,8 @@ def become(request: dict[str, Any]) -> None:
     paths = request["environment"].get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:0] = [path for path in paths if path]
     random.seed()
+    if os.environ.get("PYTHONUNBUFFERED"):
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     sys.argv[1:] = request["words"]
     runpy.run_module("connect_reconciler.cli", run_name="__main__", alter_sys=True)
 
