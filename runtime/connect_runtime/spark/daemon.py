@@ -10,16 +10,12 @@ from __future__ import annotations
 import gc
 import importlib
 import logging
+import os
 import sys
 from zipimport import zipimporter
 
-from pyspark.daemon import manager
-
-from connect_runtime import plugins
-from connect_runtime.kafka.outages import log_outages
-from connect_runtime.log_format import log_to
-from connect_runtime.spark import sealing
-from connect_runtime.tasks import node_orders
+# Names the driver's Python, major.minor, in the environment of this process
+DRIVER_PYTHON = "CONNECT_DRIVER_PYTHON"
 
 _MODULES = (
     "confluent_kafka",
@@ -32,6 +28,15 @@ _MODULES = (
 
 def main() -> None:
     """Imports, then serves forks until Spark closes stdin."""
+    _check_python()
+    # another Python may be unable to import them
+    from pyspark.daemon import manager
+
+    from connect_runtime import plugins
+    from connect_runtime.kafka.outages import log_outages
+    from connect_runtime.log_format import log_to
+    from connect_runtime.tasks import node_orders
+
     log_to(None, logging.INFO)
     for module in _MODULES:
         importlib.import_module(module)
@@ -47,8 +52,19 @@ def main() -> None:
     manager()
 
 
+def _check_python() -> None:
+    """Refuses another minor version than the driver's: Python's pickles and packages are bound to
+    one. Spark would say so only after all imports."""
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    wanted = os.environ.get(DRIVER_PYTHON, here)
+    if here != wanted:
+        sys.exit(f"This node runs Python {here} ({sys.executable}), and the driver Python {wanted}")
+
+
 def _use_encryption() -> None:
     """Decrypts something, which loads OpenSSL's algorithms: 3 MB that tasks then share."""
+    from connect_runtime.spark import sealing
+
     key = sealing.new_key()
     sealing.unseal(sealing.seal("", key), key)
 

@@ -41,6 +41,9 @@ _SLOW_START_S = 120.0
 _NO_SLOTS_REPORTED_S = 10.0
 _NO_SLOTS_S = 30.0
 _NO_SLOTS_MAX_S = 480.0
+# A new session waits at least this long: executors may start slowly, and giving up loses the
+# application's place in the master's queue.
+_FIRST_SLOTS_S = 120.0
 
 _END_S = 30.0
 
@@ -210,6 +213,7 @@ class SessionKeeper:
 
     def _end_of(self, session: SparkSession, answers: _Answers) -> str:
         seen, silent_s, empty_s, last = 0, 0.0, 0.0, time.monotonic()
+        patience_s = max(self._no_slots_s, _FIRST_SLOTS_S)
         while True:
             now = time.monotonic()
             step, last = min(now - last, _TICK_MAX_S), now
@@ -225,11 +229,12 @@ class SessionKeeper:
             if silent_s > _DEAD_S:
                 session.kill()
                 return f"Spark's JVM did not answer for {_DEAD_S:g} s"
-            if self._needs_executors and empty_s > self._no_slots_s:
+            if self._needs_executors and empty_s > patience_s:
                 self._no_slots_s = min(self._no_slots_s * 2, _NO_SLOTS_MAX_S)
                 return f"Spark had no executor for {empty_s:.0f} s"
             if answers.slots:
                 self._starting_first, self._no_slots_s = False, _NO_SLOTS_S
+                patience_s = self._no_slots_s
             self._slots = answers.slots
             problem = _problem_of(silent_s, empty_s)
             if problem or answers.slots:  # else the earlier problem may persist

@@ -13,7 +13,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from connect_runtime.spark.lease import Lease
 from connect_runtime.spark.messages import envelope_json, outcome_from_json
 from connect_runtime.spark.readings import file_beside, read
 from connect_runtime.spark.session import SparkSession, is_local
+from connect_runtime.spark.unfit import Unfit, unfit_line, unfit_python, unfit_trace
 from connect_runtime.spark.worker import DRAIN_S, Body, run_partition
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
@@ -44,6 +45,7 @@ _HOLD_POLL_S = 1.0
 _AS_WANTED = (Ended.STOPPED, Ended.SUPERSEDED, Ended.ORPHANED)
 _KILLED_S = 3.0
 _RETURN_S = 5.0
+_UNKNOWN = "unknown"
 
 
 @dataclass(slots=True, eq=False)
@@ -259,22 +261,46 @@ class SparkLauncher:
             file.unlink()
 
     def _outcome(self, attempt: _Attempt, session: SparkSession) -> Outcome:
+        """Runs the attempt, once more on another node if a node cannot run it."""
+        try:
+            return self._run_once(attempt, session)
+        except Unfit as unfit:
+            tried = [(_node_of(attempt, session), unfit)]
+        others = _other_hosts(session, tried[0][0])
+        if others:
+            _log.warning("%s; trying another node", unfit_line(attempt.launch.id, *tried[0]))
+            try:
+                return self._run_once(attempt, session, others)
+            except Unfit as unfit:
+                tried.append((_node_of(attempt, session), unfit))
+        trace = unfit_trace(attempt.launch.id, tried)
+        return Outcome(attempt.launch.id, attempt.launch.attempt, Ended.FAILED, trace)
+
+    def _run_once(
+        self, attempt: _Attempt, session: SparkSession, hosts: Collection[str] = ()
+    ) -> Outcome:
+        """Raises Unfit if the node cannot run the task. `hosts`: run on one of these."""
         launch = attempt.launch
         try:
-            job = self._job(attempt, session)
+            job = self._job(attempt, session, hosts)
         except Exception as error:
             return _lost(launch, _loss_reason(attempt, session, error), dead=True)
         if attempt.killed.is_set():
             return _lost(launch, "killed before it was started", dead=True)
         try:
             return outcome_from_json(job.collect()[0])
+        except Unfit:
+            raise
         except PythonException as error:
             # The body never raises: this worker could not run it at all.
             return Outcome(launch.id, launch.attempt, Ended.FAILED, str(error))
         except Exception as error:
-            return _lost(launch, _loss_reason(attempt, session, error))
+            reason = _loss_reason(attempt, session, error)
+            if unfit := unfit_python(reason):
+                raise unfit from error
+            return _lost(launch, reason)
 
-    def _job(self, attempt: _Attempt, session: SparkSession) -> Any:
+    def _job(self, attempt: _Attempt, session: SparkSession, hosts: Collection[str]) -> Any:
         """Returns an RDD that runs the attempt when it is collected."""
         launch, context = attempt.launch, session.context
         context.setJobGroup(attempt.group, f"task {launch.id}, attempt {launch.attempt}")
@@ -282,6 +308,8 @@ class SparkLauncher:
             attempt.lease = Lease(session.leases)
         path = None if attempt.lease is None else str(attempt.lease.path)
         envelope = envelope_json(launch, session.key, path)
+        if hosts:
+            return session.rdd_on(hosts, envelope).mapPartitions(self._run)
         return context.parallelize([envelope], 1).mapPartitions(self._run)
 
     def _hold_slot(self, lease: Lease | None) -> None:
@@ -323,6 +351,22 @@ def _confirm_death(lease: Lease) -> bool:
         _log.warning("It is not known whether a process is dead: %s", error)
         return False
     return True
+
+
+def _node_of(attempt: _Attempt, session: SparkSession) -> str:
+    try:
+        return session.host_of(attempt.group) or _UNKNOWN
+    except Exception:  # the JVM may be dying
+        _log.debug("It is not known where %s ran", attempt.group, exc_info=True)
+        return _UNKNOWN
+
+
+def _other_hosts(session: SparkSession, host: str) -> Collection[str]:
+    try:
+        return session.hosts() - {host} if host != _UNKNOWN else ()
+    except Exception:  # the JVM may be dying
+        _log.debug("It is not known which nodes there are", exc_info=True)
+        return ()
 
 
 def _cancel(attempt: _Attempt, session: SparkSession) -> None:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 import orjson
 
 from connect_runtime.spark.sealing import seal
+from connect_runtime.spark.unfit import Unfit
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
 from connect_specs.names import ClusterTopics
@@ -93,9 +94,16 @@ def outcome_json(outcome: Outcome) -> str:
     ).decode()
 
 
+def unfit_json(unfit: Unfit) -> str:
+    """Returns the answer of a node that cannot run the task, instead of an outcome."""
+    return orjson.dumps({"unfit": str(unfit)}).decode()
+
+
 def outcome_from_json(text: str) -> Outcome:
-    """Parses the text of `outcome_json`."""
+    """Parses the text of `outcome_json`. Raises Unfit for that of `unfit_json`."""
     fields = orjson.loads(text)
+    if "unfit" in fields:
+        raise Unfit(fields["unfit"])
     task = TaskId(fields["connector"], fields["task"])
     ended = Ended(fields["ended"])
     return Outcome(task, fields["attempt"], ended, fields["trace"], fields["dead"])

@@ -15,17 +15,19 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark import SparkConf, SparkContext
+from pyspark import RDD, SparkConf, SparkContext
+from pyspark.serializers import CPickleSerializer
 
 from connect_runtime import log_format
 from connect_runtime.class_archives import ClassArchive
 from connect_runtime.log_format import LogFormat
 from connect_runtime.private_files import make_private_folder
 from connect_runtime.spark import sealing
+from connect_runtime.spark.daemon import DRIVER_PYTHON
 from connect_runtime.spark.jvm import Jvm, jars_folder
 from connect_runtime.spark.jvm_figures import JvmFigures, jvm_figures
 
@@ -39,6 +41,7 @@ _KILL_TIMEOUT = "100ms"
 # The C1 compiler alone starts faster; tasks run in Python.
 JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_PYTHON = "spark.pyspark.python"
 _EXECUTOR_ENV = "spark.executorEnv."
 _LOG4J = """\
 rootLogger.level=warn
@@ -96,7 +99,7 @@ class SparkSession:
 
     def open(self) -> None:
         """Starts a JVM and a SparkContext; takes seconds. Raises what Spark raises, and Failed."""
-        _set_environment(self.local)
+        _set_environment(self.local, self._settings.get(_PYTHON, sys.executable))
         secret = {sealing.SECRET: self.key} if self._key_travels else {}
         with self._lock:
             if self._closing:
@@ -133,6 +136,38 @@ class SparkSession:
             return None
         profile = spark.resourceProfileManager().defaultResourceProfile()
         return int(spark.maxNumConcurrentTasks(profile))
+
+    def rdd_on(self, hosts: Collection[str], element: str) -> Any:
+        """Returns an RDD of one element whose task Spark runs on one of these hosts, if one of them
+        has a free slot within `spark.locality.wait`."""
+        jvm = self._context._jvm  # noqa: SLF001
+        serializer = CPickleSerializer()
+        content = serializer.dumps(element)
+        placed = jvm.scala.Tuple2(content, jvm.PythonUtils.toSeq(list(hosts)))
+        of_bytes = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
+        spark = self._context._jsc.sc()  # noqa: SLF001
+        made = spark.makeRDD(jvm.PythonUtils.toSeq([placed]), of_bytes)
+        return RDD(made.toJavaRDD(), self._context, serializer)
+
+    def hosts(self) -> frozenset[str]:
+        """Returns the hosts that have executors. Blocks until the JVM answers."""
+        found = self._status_store().executorList(True)
+        each = (found.apply(number) for number in range(found.size()))
+        return frozenset(_host(e.hostPort()) for e in each if e.id() != "driver")
+
+    def host_of(self, group: str) -> str | None:
+        """Returns the host on which the newest task of a job group ran; None if none did. Blocks
+        until the JVM answers."""
+        tracker = self._context.statusTracker()
+        jobs = tracker.getJobIdsForGroup(group)
+        job = tracker.getJobInfo(max(jobs)) if jobs else None
+        if job is None or not job.stageIds:
+            return None
+        tasks = self._status_store().taskList(max(job.stageIds), 0, 1)
+        return str(tasks.apply(0).host()) if tasks.size() else None
+
+    def _status_store(self) -> Any:
+        return self._context._jsc.sc().statusStore()  # noqa: SLF001
 
     def jvm_figures(self) -> JvmFigures:
         """Calls the JVM, and blocks until it answers."""
@@ -223,15 +258,19 @@ def log_file(data_folder: Path) -> Path:
     return data_folder.resolve() / "spark" / "spark.log"
 
 
+def _host(host_and_port: str) -> str:
+    return host_and_port.rpartition(":")[0]
+
+
 def is_local(master: str) -> bool:
     """Whether all executors run on this machine, in the driver's JVM."""
     return master == "local" or master.startswith("local[")
 
 
-def _set_environment(local: bool) -> None:
-    """Sets what Spark reads from the environment only."""
+def _set_environment(local: bool, python: str) -> None:
+    """Sets what Spark reads from the environment only. `python` is that of executors."""
     # unset, it is the `python3` on PATH, which may lack this package
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = python, sys.executable
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
@@ -243,6 +282,7 @@ def _settings(master: str, folder: Path, given: Mapping[str, str]) -> dict[str, 
         # heartbeats are most of the cost of idle executors
         "spark.executor.heartbeatInterval": "60s",
         "spark.network.timeout": "300s",
+        f"{_EXECUTOR_ENV}{DRIVER_PYTHON}": "{}.{}".format(*sys.version_info),
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         f"{_EXECUTOR_ENV}{log_format.VARIABLE}": log_format.chosen().value,
         "spark.local.dir": str(folder / "local"),

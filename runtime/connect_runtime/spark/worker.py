@@ -32,9 +32,11 @@ from connect_runtime.spark.messages import (
     envelope_from_json,
     launch_from_json,
     outcome_json,
+    unfit_json,
 )
 from connect_runtime.spark.readings import ReadingFile, file_beside
 from connect_runtime.spark.sealing import Unreadable, key_of, unseal
+from connect_runtime.spark.unfit import Unfit, check_plugins
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
 
 _log = logging.getLogger(__name__)
@@ -142,7 +144,10 @@ def _request_signal_at_parents_death() -> None:
 def run_partition(envelopes: Iterable[str], body: Body | None = None) -> Iterator[str]:
     """Runs the one launch of a partition, for `mapPartitions`. `body` replaces `run_task`."""
     for text in envelopes:
-        yield outcome_json(_answer(envelope_from_json(text), body))
+        try:
+            yield outcome_json(_answer(envelope_from_json(text), body))
+        except Unfit as unfit:
+            yield unfit_json(unfit)
 
 
 def _answer(envelope: Envelope, body: Body | None) -> Outcome:
@@ -157,6 +162,8 @@ def _answer(envelope: Envelope, body: Body | None) -> Outcome:
         launch = launch_from_json(unseal(envelope.sealed, key_of()))
     except Unreadable as error:
         return Outcome(envelope.id, envelope.attempt, Ended.FAILED, str(error))
+    if envelope.lease is None:  # the process of another machine, whose packages may differ
+        check_plugins(launch)
     return _run(launch, body, envelope.lease)
 
 

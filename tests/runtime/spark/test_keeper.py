@@ -92,6 +92,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
         ("_DEAD_S", 0.5),
         ("_NO_SLOTS_REPORTED_S", 0.1),
         ("_NO_SLOTS_S", 0.5),
+        ("_FIRST_SLOTS_S", 0.5),
     ):
         monkeypatch.setattr(keeper, name, seconds)
 
@@ -219,6 +220,28 @@ def test_a_released_session_ends_and_another_one_starts_when_it_is_wanted(
     assert kept.keeper._failures == 1
     assert "starting it again" not in caplog.text
     kept.keeper.release()
+    kept.keeper.close(before=lambda: None)
+
+
+@pytest.mark.usefixtures("fast")
+def test_executors_that_start_slowly_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "_FIRST_SLOTS_S", 60.0)
+    monkeypatch.setattr(keeper, "_NO_SLOTS_S", 0.1)
+    kept = Kept(tmp_path, needs_executors=True)
+    kept.keeper._no_slots_s = keeper._NO_SLOTS_S
+    kept.keeper.start()
+    first = kept.started(0)
+    wait_until(
+        lambda: kept.keeper._no_slots_s != 0.1 or kept.keeper._answers.count > 50,
+        what="some probes",
+    )
+    assert first.alive
+    first.answer = 2
+    wait_until(lambda: kept.keeper.slots == 2, what="slots")
+    first.answer = 0
+    kept.started(1)
     kept.keeper.close(before=lambda: None)
 
 

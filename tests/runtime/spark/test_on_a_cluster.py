@@ -1,13 +1,16 @@
-"""The main path on a Spark cluster: create, run, pause, stop, offsets, restart and failover.
+"""The main path on a Spark cluster: create, run, pause, stop, offsets and failover.
 
 Two runtimes of one group, and one cluster of two nodes, for all tests of this file, which run in
-their order.
+their order. The nodes have no package of ours: `connect package` packs them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +18,12 @@ from typing import Any
 
 import pytest
 
+from connect_runtime.kafka.ports import LOOPBACK
 from support import http
 from support.broker import BrokerAddress
 from support.distributed import Runtime, start_runtime
 from support.lines import account, once, write_lines
-from support.processes import Process, kill
+from support.processes import Process, kill, of_session, task_processes
 from support.rig import Rig, committed_lines, lines_of
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.wait import wait_until
@@ -31,6 +35,17 @@ LINES = 500
 CORES, TASK_CPUS, SLOTS = 5, 2, 4
 OTHER_NODE = "127.0.0.2"
 START_S = 120.0
+PLUGIN = """\
+from connect_runtime.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask
+
+
+class Source(FileStreamSourceConnector):
+    def task_class(self):
+        return Task
+
+
+class Task(FileStreamSourceTask): ...
+"""
 
 
 @dataclass(slots=True)
@@ -111,10 +126,20 @@ class Site:
 def site(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("on-a-cluster")
     kafka = broker.bootstrap_servers
-    rig = Rig(folder / "project", f"on-{os.getpid()}", f"{{bootstrap.servers: '{kafka}'}}")
-    with spark_cluster(folder / "spark", cores=CORES) as spark:
-        spark.start_worker(OTHER_NODE)
-        settings = {"spark.master": spark.url, "spark.task.cpus": str(TASK_CPUS)} | spark.settings
+    for file in ("plugins/on_one_node.py", "plugins/on_no_node.py", "other/on_one_node.py"):
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_text(PLUGIN)
+    without_ours = {"PYTHONPATH": "", "PYSPARK_PYTHON": ""}
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        spark_cluster(folder / "spark", cores=CORES, environment=without_ours) as spark,
+    ):
+        patch.setenv("PYTHONPATH", str(folder / "plugins"))
+        spark.start_worker(OTHER_NODE, {"PYTHONPATH": str(folder / "other")})
+        rig = Rig(folder / "project", f"on-{os.getpid()}", f"{{bootstrap.servers: '{kafka}'}}")
+        settings = json.loads(rig("package", "--json").stdout)["properties"] | spark.settings
+        settings |= {"spark.master": spark.url, "spark.task.cpus": str(TASK_CPUS)}
+        settings |= {"plugin.modules": "on_one_node,on_no_node"}
         runtimes = []
         for name in ("a", "b"):
             (folder / name).mkdir()
@@ -148,7 +173,26 @@ def test_slots_are_what_executors_hold_and_a_standby_takes_none(site: Site) -> N
     assert state["coresused"] == 2 * CORES
 
 
+def test_a_plugin_that_nodes_lack_is_named_and_another_node_is_tried(site: Site) -> None:
+    names = ("on_one_node", "on_no_node")
+    for name in names:
+        config = {"connector.class": f"{name}:Source", "file": str(site.infile), "topic": name}
+        site.ask("POST", "/connectors", {"name": name, "config": config})
+    site.wait_for("on_one_node", "RUNNING", "RUNNING")
+    site.wait_for("on_no_node", "RUNNING", "FAILED")
+    (task,) = site.leader.at.get("/connectors/on_no_node/status")["tasks"]
+    for node in (LOOPBACK, OTHER_NODE):
+        assert f"Task on_no_node-0 cannot run on node {node}: Class" in task["trace"]
+    assert "No module named 'on_no_node'" in task["trace"]
+    assert "`connect package`" in task["trace"]
+    for name in names:
+        site.ask("DELETE", f"/connectors/{name}")
+
+
 def test_created_connectors_run(site: Site) -> None:
+    """From the archive: the nodes have none of our packages."""
+    nodes_python = [sys._base_executable, "-c", "import connect_runtime"]  # type: ignore[attr-defined]
+    assert subprocess.run(nodes_python, capture_output=True, check=False).returncode != 0
     source = {"connector.class": "FileStreamSource", "file": str(site.infile), "topic": site.topic}
     sink = {"connector.class": "FileStreamSink", "file": str(site.outfile), "topics": site.topic}
     site.ask("POST", "/connectors", {"name": "lines", "config": source})
@@ -156,6 +200,10 @@ def test_created_connectors_run(site: Site) -> None:
     site.deliver()
     for name in ("lines", "copy"):
         site.wait_for(name, "RUNNING", "RUNNING")
+    processes = [found for each in site.spark.workers for found in of_session(each.pid)]
+    tasks = task_processes(processes)
+    assert len(tasks) == 2
+    assert all(each.command.startswith("./environment/bin/python ") for each in tasks)
 
 
 def test_a_paused_task_keeps_its_slot_and_a_stopped_one_releases_it(site: Site) -> None:
