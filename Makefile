@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE =
 SCRIPTS := $(wildcard .ci/* .github/actions/*.sh .github/actions/*/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test chaos nightly check format bench lock clean java jars chromium prometheus
+.PHONY: help install demo test chaos soak nightly check format bench lock clean java jars chromium prometheus
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ test: jars chromium ## run the tests
 
 chaos: jars prometheus ## run all tests of faults and outages, which takes long
 	$(BIN)/python -m pytest -m "chaos or long" $(ARGS)
+
+soak: jars ## half an hour of random faults under load; ARGS="--minutes 8 --cluster"
+	PYTHONPATH=tests $(BIN)/python -m support.soak $(ARGS)
 
 nightly: jars ## try the property tests with random seeds and 40 times as many examples
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=nightly -n logical $(ARGS)

@@ -35,6 +35,12 @@ class NowhereLauncher:
     active = 0
     problem: str | None = None
 
+    def lead(self) -> None:
+        pass
+
+    def follow(self) -> None:
+        pass
+
     def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:
         self.active += 1
 

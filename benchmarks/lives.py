@@ -61,7 +61,9 @@ def fill_offsets(bootstrap: str, topic: str, count: int) -> None:
     producer.flush(_PATIENCE_S)
 
 
-def start_many(worker: Worker, folder: Path, names: list[str], topic: str) -> float:
+def start_many(
+    worker: Worker, folder: Path, names: list[str], topic: str, *, look_every_s: float = 0.1
+) -> float:
     """Seconds to create file sources of these names until all run."""
     file = folder / f"{topic}.txt"
     file.write_text("one line\n")
@@ -78,12 +80,17 @@ def start_many(worker: Worker, folder: Path, names: list[str], topic: str) -> fl
             for each in found.values()
         )
 
-    return _timed(names, create, running)
+    return _timed(names, create, running, look_every_s)
 
 
-def _timed(names: list[str], act: Callable[[str], object], done: Callable[[], bool]) -> float:
+def _timed(
+    names: list[str],
+    act: Callable[[str], object],
+    done: Callable[[], bool],
+    look_every_s: float = 0.1,
+) -> float:
     began = time.monotonic()
     for name in names:
         act(name)
-    wait_for(done, "all connectors to get there", _PATIENCE_S, 0.1)
+    wait_for(done, "all connectors to get there", _PATIENCE_S, look_every_s)
     return time.monotonic() - began

@@ -104,13 +104,13 @@ def wait_for(condition: Callable[[], bool], what: str, timeout_s: float, every_s
         time.sleep(every_s)
 
 
-def start(label: str, folder: Path, bootstrap: str, group: str) -> Worker:
-    """Starts a worker and waits until its /health is 200."""
+def start(label: str, folder: Path, bootstrap: str, group: str, *, slots: int = 128) -> Worker:
+    """Starts a worker and waits until its /health is 200. Apache's has no slots."""
     folder.mkdir(parents=True)
     url = f"http://{LOOPBACK}:{free_port()}"
     file = folder / "worker.properties"
     file.write_text(_properties(bootstrap, group, url, folder))
-    command = _apache(folder, file) if label == "apache" else _ours(file)
+    command = _apache(folder, file) if label == "apache" else _ours(file, slots)
     log = (folder / "worker.log").open("wb")
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     client = httpx.Client(timeout=120)
@@ -128,7 +128,7 @@ def start(label: str, folder: Path, bootstrap: str, group: str) -> Worker:
     return Worker(label, url, bootstrap, process, client)
 
 
-def _ours(file: Path) -> Sequence[str]:
+def _ours(file: Path, slots: int) -> Sequence[str]:
     return [
         sys.executable,
         "-m",
@@ -136,7 +136,7 @@ def _ours(file: Path) -> Sequence[str]:
         "distributed",
         str(file),
         "--slots",
-        "128",
+        str(slots),
     ]
 
 

@@ -41,11 +41,12 @@ def last_number(file: Path) -> int | None:
 
 
 class Feeder:
-    """A file that grows, some 2 000 lines a second, until `stop`: load that does not run dry before
-    the moment that a test waits for, and does not pile up on a machine that is slow."""
+    """A file that grows by 100 lines every `every_s`, until `stop`: load that does not run dry
+    before the moment that a test waits for, and does not pile up on a machine that is slow."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, every_s: float = _EVERY_S) -> None:
         self._file = file
+        self._every_s = every_s
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
         self.count = 0
@@ -76,7 +77,7 @@ class Feeder:
         return last
 
     def _feed(self) -> None:
-        while not self._over.wait(_EVERY_S):
+        while not self._over.wait(self._every_s):
             write_lines(self._file, self.count + 1, self.count + _BLOCK)
             self.count += _BLOCK
 

@@ -77,6 +77,15 @@ def follower_processes(among: Sequence[Process]) -> list[Process]:
     return [each for each in python if each.pid not in others]
 
 
+def pss_mb(of: Process) -> float:
+    """Its share of memory in MB; 0 if it is gone."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{of.pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
 def kill(*processes: Process) -> None:
     """SIGKILL to each, and returns when all are gone."""
     for each in processes:

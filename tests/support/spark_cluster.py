@@ -106,6 +106,10 @@ class SparkCluster:
             if "CoarseGrainedExecutorBackend" in found.command
         ]
 
+    def processes(self) -> list[Process]:
+        """All that its workers have started, themselves included."""
+        return [found for each in self.workers for found in processes.of_session(each.pid)]
+
     def remove_application(self) -> None:
         """As its button on the master's page does; there must be one application only."""
         with httpx.Client(base_url=f"http://{LOOPBACK}:{self.web_port}", timeout=10) as web:

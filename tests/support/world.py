@@ -25,8 +25,9 @@ from support.distributed import Runtime, start_runtime
 from support.kafka_proxy import KafkaProxy
 from support.lines import Account, Feeder, account, last_number, once
 from support.own_broker import OwnBroker, own_broker
-from support.processes import Process
+from support.processes import Process, task_processes
 from support.rig import Ends, Rig, committed_lines, lines_of
+from support.spark_cluster import SparkCluster
 from support.wait import wait_until
 
 # A worker file may ask for no shorter ones in vain: killed members of groups are let go soon.
@@ -57,7 +58,7 @@ MAY_MOUNT = _may_mount()
 @dataclass(slots=True)
 class Pair:
     """A source of a growing file and a sink of what it writes: to the last of `files`. The topic
-    between them has two partitions, and is in `kafka`."""
+    between them has two partitions, and is in `kafka`. `config` is added to the source's."""
 
     world: World
     name: str
@@ -65,6 +66,7 @@ class Pair:
     files: list[Path]
     feeder: Feeder
     kafka: str
+    config: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
@@ -78,7 +80,7 @@ class Pair:
         """Creates both, and returns when lines arrive."""
         create_topic(self.kafka, self.name, partitions=2)
         source = {"connector.class": "FileStreamSource", "file": str(self.infile)}
-        more = {"topic": self.name} | self._elsewhere("producer")
+        more = {"topic": self.name, **self.config} | self._elsewhere("producer")
         self.world.put(self.source, source | more)
         self.deliver_to(self.world.rig.folder / f"{self.name}.out")
         self.wait_until_moving(_START_S)
@@ -129,6 +131,7 @@ class World:
     broker: OwnBroker
     unused: list[KafkaProxy]
     closing: ExitStack
+    cluster: SparkCluster | None = None
     running: dict[Runtime, KafkaProxy] = field(default_factory=dict)
     started: int = 0
     name: str = ""
@@ -163,7 +166,7 @@ class World:
         folder.mkdir()
         if MAY_MOUNT:
             self.closing.enter_context(_small_disk(folder))
-        runtime = start_runtime(self.rig, kafka, folder, _SETTINGS)
+        runtime = start_runtime(self.rig, kafka, folder, _SETTINGS | self._of_spark)
         self.running[runtime] = way
         wait_until(
             lambda: runtime.at.get("/health"), what="a runtime to be healthy", timeout_s=_START_S
@@ -175,12 +178,27 @@ class World:
         wait_until(lambda: not runtime.processes, what="its processes to be gone")
         self.unused.append(self.running.pop(runtime))
 
+    @property
+    def _of_spark(self) -> dict[str, str]:
+        if self.cluster is None:
+            return {}
+        cores = str(self.cluster.cores // 2)  # both runtimes have a session
+        of_master = {"spark.master": self.cluster.url, "spark.cores.max": cores}
+        return of_master | self.cluster.settings
+
+    @property
+    def tasks(self) -> list[Process]:
+        """The processes of the leader's tasks, or of all that the cluster runs."""
+        if self.cluster is None:
+            return self.leader.tasks
+        return task_processes(self.cluster.processes())
+
     def task_of(self, connector: str) -> Process:
         """The process of a connector's only task: it has the connector's file open."""
         pair = self.subject if connector.startswith(self.subject.name) else self.bystander
         file = pair.infile if connector == pair.source else pair.files[-1]
         return wait_until(
-            lambda: next((each for each in self.leader.tasks if file in _files_of(each)), None),
+            lambda: next((each for each in self.tasks if file in _files_of(each)), None),
             what=f"the process of {connector}",
         )
 
@@ -281,11 +299,13 @@ class World:
             self.bystander.start()
             yield
 
-    def pair(self, called: str, stack: ExitStack, kafka: str | None = None) -> Pair:
-        """A new pair, which is not started yet."""
+    def pair(
+        self, called: str, stack: ExitStack, kafka: str | None = None, *, every_s: float = 0.05
+    ) -> Pair:
+        """A new pair, which is not started yet, and gets 100 lines every `every_s`."""
         name = f"{self.name}-{called}"
         infile = self.rig.folder / f"{name}.in"
-        feeder = stack.enter_context(Feeder(infile))
+        feeder = stack.enter_context(Feeder(infile, every_s))
         return Pair(self, name, infile, [], feeder, kafka or self.kafka)
 
     def watch(self, runtime: Runtime, lasts_s: float) -> set[int]:
@@ -322,11 +342,12 @@ def _small_disk(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def new_world(folder: Path) -> Iterator[World]:
-    """All of it, for as long as the context lasts. Both runtimes end in order and leave nothing."""
+def new_world(folder: Path, cluster: SparkCluster | None = None) -> Iterator[World]:
+    """All of it, with tasks on this machine or on `cluster`, for as long as the context lasts. Both
+    runtimes end in order and leave nothing."""
     with own_broker(folder / "broker") as broker, ExitStack() as closing:
         rig = Rig(folder / "project", "chaos", f"{{bootstrap.servers: '{broker.kafka}'}}")
-        world = World(rig, broker, [*broker.ways], closing)
+        world = World(rig, broker, [*broker.ways], closing, cluster)
         try:
             for _ in broker.ways:
                 world.start_runtime()

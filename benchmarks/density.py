@@ -1,0 +1,81 @@
+"""A thousand connectors with one task each on one machine: how soon all run, and what they cost
+while they are idle, in CPU and in memory (PSS: shared pages count once)."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import time
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from benchmarks import worker
+from benchmarks.lives import start_many
+from benchmarks.worker import Worker
+
+_RUNNING_S: Final = 60.0
+_CPU_PER_CENT: Final = 20.0
+_TASK_MB: Final = 10.0
+# sources that are silent for 90 s end their producers
+_SETTLED_S: Final = 150.0
+_MEASURED_S: Final = 60.0
+_DAEMON: Final = "connect_runtime.spark.daemon"
+
+
+def density(folder: Path, bootstrap: str, options: argparse.Namespace) -> tuple[str, bool]:
+    """The section of the page, and whether its goals are reached."""
+    count = options.large
+    place = folder / "density"
+    running = worker.start("ours", place, bootstrap, "density", slots=count)
+    try:
+        names = [f"dense-{number}" for number in range(count)]
+        # asking for a thousand statuses takes CPU from what starts
+        took = start_many(running, place, names, "dense", look_every_s=1.0)
+        print(f"all running after {took:.1f} s", flush=True)
+        time.sleep(_SETTLED_S)
+        tasks = _tasks(running)
+        before, began = running.cpu_times(), time.monotonic()
+        time.sleep(_MEASURED_S)
+        after, lasted = running.cpu_times(), time.monotonic() - began
+        used = {n: 100 * (after[n] - before[n]) / lasted for n in after.keys() & before.keys()}
+        memory = {number: _pss_mb(number) for number in after}
+    finally:
+        running.close()
+        shutil.rmtree(place, ignore_errors=True)
+    share, each = sum(used.values()), median(memory[number] for number in tasks)
+    of_tasks = sum(used.get(number, 0.0) for number in tasks)
+    all_tasks = sum(memory[number] for number in tasks)
+    lines = (
+        "## Density\n",
+        f"{count:,} file sources with one task each on one worker:\n",
+        "| what | measured | goal |",
+        "| --- | ---: | ---: |",
+        f"| all running, seconds after the first request | {took:.1f} | ≤ {_RUNNING_S:.0f} |",
+        f"| CPU of all but the broker while idle, % of a core | {share:.1f} "
+        f"| < {_CPU_PER_CENT:.0f} |",
+        f"| of it the tasks' processes | {of_tasks:.1f} | |",
+        f"| memory of an idle task, MB (PSS) | {each:.1f} | ≤ {_TASK_MB:.0f} |",
+        f"| memory of all tasks, MB (PSS) | {all_tasks:.0f} | |",
+        f"| memory of the leader and Spark, MB (PSS) | {sum(memory.values()) - all_tasks:.0f} | |",
+    )
+    return "\n".join(lines), took <= _RUNNING_S and share < _CPU_PER_CENT and each <= _TASK_MB
+
+
+def _tasks(running: Worker) -> set[int]:
+    """The processes of tasks: in the group that Spark's daemon leads."""
+    found = running.cpu_times()
+    python = {n for n in found if _DAEMON in Path(f"/proc/{n}/cmdline").read_text()}
+    daemons = {number for number in python if _group(number) == number}
+    return {number for number in python - daemons if _group(number) in daemons}
+
+
+def _group(number: int) -> int:
+    return int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[2])
+
+
+def _pss_mb(number: int) -> float:
+    for line in Path(f"/proc/{number}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"the system does not tell the PSS of process {number}")
