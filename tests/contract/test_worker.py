@@ -14,6 +14,7 @@ import pytest
 
 from connect_runtime.rest.app import create_app
 from runtime.rest.fake_verbs import FakeVerbs
+from support import http
 from support.fake_worker import FakeWorker
 from support.rest_worker import AsgiTransport, rest_worker
 from support.wait import wait_until
@@ -47,7 +48,7 @@ def client(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
                 yield found
         case _:
             oracle = request.getfixturevalue("oracle")
-            with httpx.Client(base_url=oracle.url, timeout=30) as found:
+            with http.client(oracle.url, timeout_s=30) as found:
                 yield found
 
 

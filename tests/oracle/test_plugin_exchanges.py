@@ -15,6 +15,7 @@ from oracle.comparing import ask, comparable, differences
 from oracle.exchanges import Exchange
 from oracle.plugin_exchanges import CONVERTERS, DEBEZIUM, ERRORS, LISTED, PREDICATES, TRANSFORMS
 from runtime.rest.serving import served
+from support import http
 from support.broker import BrokerAddress
 from support.connect_jars import debezium_jars
 from support.oracle import Oracle
@@ -35,14 +36,14 @@ def ours(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[h
     app = create_app(lambda: None, routes, cluster_id=lambda: "kafka-1", commit="abc")
     with (
         served(app) as server,
-        httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=100) as client,
+        http.client(f"http://127.0.0.1:{server.port}", timeout_s=100) as client,
     ):
         yield client
 
 
 @pytest.fixture(scope="module")
 def theirs(oracle: Oracle) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=oracle.url, timeout=100) as client:
+    with http.client(oracle.url, timeout_s=100) as client:
         yield client
 
 
@@ -72,7 +73,7 @@ def test_both_answer_alike(ours: httpx.Client, theirs: httpx.Client, exchange: E
 def test_debeziums_transformation(
     ours: httpx.Client, with_debezium: str, exchange: Exchange
 ) -> None:
-    with httpx.Client(base_url=with_debezium, timeout=100) as theirs:
+    with http.client(with_debezium, timeout_s=100) as theirs:
         _compare(ours, theirs, exchange)
 
 

@@ -23,6 +23,7 @@ from connect_runtime.validation.validate import check
 from connect_runtime.worker_config import from_properties
 from oracle.sequences import CREATE, SEQUENCES, SINK, SOURCE, Step
 from runtime.rest.client import WORKER
+from support import http
 from support.broker import BrokerAddress, create_topic, produce
 from support.oracle import Oracle
 from support.rest_worker import AsgiTransport, rest_worker
@@ -123,7 +124,7 @@ def topic(broker: BrokerAddress, oracle: Oracle) -> str:
 @pytest.fixture(scope="module")
 def theirs(oracle: Oracle, topic: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
     file = tmp_path_factory.mktemp("theirs") / "out.txt"
-    with httpx.Client(base_url=oracle.url, timeout=100) as client:
+    with http.client(oracle.url, timeout_s=100) as client:
         yield Side(client, {"topic": topic, "file": str(file)}, "-theirs")
 
 

@@ -13,6 +13,7 @@ import pytest
 from oracle.comparing import ask, comparable, differences
 from oracle.exchanges import BODIES, CONFIGS, HTTP, LOGGERS, OFFSETS, READS, UNKNOWN, Exchange
 from oracle.our_worker import our_runtime
+from support import http
 from support.broker import BrokerAddress, create_topic
 from support.oracle import Oracle
 from support.wait import wait_until
@@ -47,7 +48,7 @@ def sides(
     try:
         found = []
         for url, its_group in ((runtime.url, group), (oracle.url, oracle.group_id)):
-            client = httpx.Client(base_url=url, timeout=100)
+            client = http.client(url, timeout_s=100)
             names = {"topic": topic, "missing": "no-such-topic", "group": its_group}
             _create_connectors(client, topic, folder, its_group)
             found.append(Side(client, names))

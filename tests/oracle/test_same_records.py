@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import KafkaException, Message
 
 from oracle.our_worker import our_runtime
+from support import http
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 from support.oracle import Oracle
 from support.wait import wait_until
@@ -195,7 +196,7 @@ def workers(
     try:
         found = []
         for name, url in ((f"{group}-ours", runtime.url), (f"{group}-apache", oracle.url)):
-            worker = Worker(httpx.Client(base_url=url, timeout=100), name, folder)
+            worker = Worker(http.client(url, timeout_s=100), name, folder)
             wait_until(
                 lambda w=worker: w.client.get("/health").status_code == 200,
                 what="health",

@@ -22,6 +22,7 @@ from connect_runtime.storage.snapshots import (
 )
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
+from support import http
 from support.broker import BrokerAddress, create_topic, read_to_end
 from support.oracle import Oracle
 from support.thread_cluster import ThreadCluster, thread_cluster
@@ -41,7 +42,7 @@ class Apache:
 
     def __init__(self, worker: Oracle) -> None:
         self.worker = worker
-        self._client = httpx.Client(base_url=f"{worker.url}/connectors", timeout=100)
+        self._client = http.client(f"{worker.url}/connectors", timeout_s=100)
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         def answer() -> httpx.Response | None:

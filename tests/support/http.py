@@ -4,8 +4,15 @@ what it waits for."""
 
 import httpx
 
-# A connection for each request: servers are killed, and take those that are kept with them
-_CLIENT = httpx.Client(verify=False, limits=httpx.Limits(max_keepalive_connections=0))
+
+def client(base_url: str = "", *, timeout_s: float = 5) -> httpx.Client:
+    """A connection for each request: servers are killed, and close what is idle while the machine
+    is busy with something else."""
+    limits = httpx.Limits(max_keepalive_connections=0)
+    return httpx.Client(base_url=base_url, timeout=timeout_s, verify=False, limits=limits)
+
+
+_CLIENT = client()
 
 get = _CLIENT.get
 put = _CLIENT.put

@@ -112,7 +112,7 @@ class SparkCluster:
 
     def remove_application(self) -> None:
         """As its button on the master's page does; there must be one application only."""
-        with httpx.Client(base_url=f"http://{LOOPBACK}:{self.web_port}", timeout=10) as web:
+        with http.client(f"http://{LOOPBACK}:{self.web_port}", timeout_s=10) as web:
             tags = re.findall(r"<input [^>]*>", web.get("/").text)
             fields = [dict(re.findall(r'(\w+)="([^"]*)"', tag)) for tag in tags]
             form = {each["name"]: each["value"] for each in fields if "name" in each}

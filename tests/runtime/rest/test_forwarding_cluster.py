@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 
-import httpx
-
 from connect_runtime.kafka.log import KafkaLogs
 from connect_specs.names import ClusterTopics
 from runtime.rest.client import SOURCE
 from runtime.rest.clusters import create_topics, runtime_without_spark
+from support import http
 from support.broker import BrokerAddress
 from support.losing import LosingProxy, losing
 from support.wait import wait_until
@@ -32,7 +31,7 @@ def test_writes_of_a_standby_are_the_leaders(broker: BrokerAddress, unique: str)
         (proxy,) = proxies
         served, standby = second.enter_context(runtime_without_spark(client, unique))
         url = f"http://127.0.0.1:{served.port}"
-        with httpx.Client(base_url=url, timeout=120) as asked:
+        with http.client(url, timeout_s=120) as asked:
             wait_until(
                 lambda: asked.get("/health").status_code == 200, what="the second one to follow"
             )

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
-import httpx
 import pytest
 
 from connect_runtime.kafka.ports import free_port
@@ -17,6 +16,7 @@ from connect_runtime.spark.sealing import SECRET, SECRET_FILE, new_key
 from connect_runtime.tasks.launch import Ended
 from runtime.spark.bodies import body_in, launch
 from runtime.spark.endings import Endings, running, wait_for_slots
+from support import http
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.wait import wait_until
 
@@ -50,7 +50,7 @@ def _command_lines() -> str:
 
 def _pages(port: int) -> str:
     """What the UI and its REST API say of the environment and the jobs."""
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as web:
+    with http.client(f"http://127.0.0.1:{port}", timeout_s=20) as web:
         app = web.get("/api/v1/applications").json()[0]["id"]
         paths = ["/environment/", "/jobs/", "/executors/"]
         paths += [f"/api/v1/applications/{app}/{name}" for name in ("environment", "jobs")]

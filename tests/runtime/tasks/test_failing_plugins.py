@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import pytest
 from confluent_kafka import KafkaException, Message
 
@@ -26,6 +25,7 @@ from connect_runtime.api import (
 from connect_runtime.plugin_modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended
+from support import http
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 from support.java_plugins import make_jar
 from support.oracle import Oracle
@@ -162,7 +162,7 @@ def test_the_same_happens(
         written = file.read_text().split() if file.exists() else []
         return len(dead(cluster, name)) >= letters and len(written) >= len(lines)
 
-    with httpx.Client(base_url=worker.url, timeout=100) as client:
+    with http.client(worker.url, timeout_s=100) as client:
         put = config(cluster, case, theirs, tmp_path, tolerance)
         client.put(f"/connectors/{theirs}/config", json=put).raise_for_status()
         wait_until(lambda: done(theirs), what="theirs", timeout_s=60)
