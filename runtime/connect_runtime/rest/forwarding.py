@@ -146,7 +146,7 @@ def _passed_back(answer: httpx.Response, content: bytes, base: str) -> Response:
     headers = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
     location = answer.headers.get("location")
     if location is not None:
-        headers["Location"] = base + urlsplit(location).path
+        headers["Location"] = f"{base}/{urlsplit(location).path.lstrip('/')}"
     is_json = answer.headers.get("content-type", "").partition(";")[0] == JSON
     return Response(content, status, headers, media_type=JSON if is_json else None)
 
@@ -156,10 +156,11 @@ def _leader_url(leader: str | None) -> httpx.URL | None:
     worker."""
     try:
         url = httpx.URL(leader or "")
-    except httpx.InvalidURL:
+        is_worker = url.scheme in ("http", "https") and url.host and url.raw_path == b"/"
+    except (httpx.InvalidURL, ValueError):  # ValueError: a host that IDNA refuses
         return None
-    is_worker = url.scheme in ("http", "https") and url.host and url.raw_path == b"/"
-    return url if is_worker and not url.userinfo else None
+    is_port = url.port is None or 0 < url.port < 1 << 16
+    return url if is_worker and is_port and not url.userinfo else None
 
 
 def _reason(error: BaseException) -> str:

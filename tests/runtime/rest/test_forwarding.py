@@ -200,7 +200,18 @@ def test_the_leader_ignores_the_flag(flag: str) -> None:
 
 @pytest.mark.parametrize(
     "leader",
-    [None, "", "host:8083", "ftp://host:1", "http://user:p@host:1", "http://host:1/x", "http://:x"],
+    [
+        None,
+        "",
+        "host:8083",
+        "ftp://host:1",
+        "http://user:p@host:1",
+        "http://host:1/x",
+        "http://:x",
+        "http://host:70000",
+        "http://host:-1",
+        "http://xn--a:1",
+    ],
 )
 def test_without_a_leader_it_is_a_conflict(leader: str | None) -> None:
     found = standby_of(leader)(*PAUSE)
@@ -278,6 +289,12 @@ def test_what_is_no_answer_of_a_worker_is_an_error(
     found = standby_of(url)(*PAUSE)
     assert (found.status_code, found.json()) == (500, error(500, text))
     assert len(leader.asked) == 1
+
+
+def test_a_location_stays_at_the_worker_that_was_asked(leader: Leader, url: str) -> None:
+    leader.app = Response("{}", 201, {"Location": ".evil.example/x"})
+    found = standby_of(url)(*PAUSE)
+    assert found.headers["location"] == "http://connect:8083/.evil.example/x"
 
 
 def test_proxies_of_the_environment_are_not_used(
