@@ -29,10 +29,16 @@ from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.log_format import process_is_about
 from connect_runtime.metrics.page import Observed, page
 from connect_runtime.plugin_modules import allow_modules
-from connect_runtime.rest.app import create_app
+from connect_runtime.rest.app import Served, create_app
 from connect_runtime.rest.password import ensure_password, read_password
 from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.rest.server import Bound, RestServer
+from connect_runtime.rest.tls import (
+    ADMIN_LISTENERS,
+    LISTENERS,
+    client_context,
+    server_context,
+)
 from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.standalone.alone import Alone
 from connect_runtime.standalone.connectors import create_connectors
@@ -99,13 +105,7 @@ class Runtime:
         config = self._config
         if config.rest.login:
             ensure_password(config.data_folder)
-        bound = Bound.at(config.listener.host, config.listener.port)
-        closing.callback(bound.close)
-        self._url = config.url(bound.port)
-        process_is_about(worker=urlsplit(self._url).netloc)
-        rest = RestServer(self._app(), bound)
-        rest.start()
-        closing.callback(rest.stop)
+        self._url = self._serve(closing)
         if config.offset_file is None:
             connect = self._on_kafka(closing)
         else:
@@ -115,6 +115,32 @@ class Runtime:
         self._connect = connect
         create_connectors(self._connectors, connect.verbs)
         self._serving = True
+
+    def _serve(self, closing: contextlib.ExitStack) -> str:
+        """Starts REST on each listener; returns the address that others are told."""
+        config = self._config
+        admin = config.rest.admin
+        regular = Served.ALL if admin is None else Served.REGULAR
+        wanted = [
+            *((each, regular, LISTENERS) for each in config.listeners),
+            *((each, Served.ADMIN, ADMIN_LISTENERS) for each in admin or ()),
+        ]
+        # settings are wrong before a port is in use
+        secure = [
+            server_context(config.tls, prefix) if listener.scheme == "https" else None
+            for listener, _, prefix in wanted
+        ]
+        bound = []
+        for listener, _, _ in wanted:
+            bound.append(Bound.at(listener.host, listener.port))
+            closing.callback(bound[-1].close)
+        url = config.url(bound[config.listeners.index(config.listener)].port)
+        process_is_about(worker=urlsplit(url).netloc)
+        for at, (_, serves, _), tls in zip(bound, wanted, secure, strict=True):
+            rest = RestServer(self._app(serves), at, tls=tls)
+            rest.start()
+            closing.callback(rest.stop)
+        return url
 
     def _on_kafka(self, closing: contextlib.ExitStack) -> ConnectHerder:
         """Returns a herder of a cluster, whose topics are in Kafka."""
@@ -192,7 +218,7 @@ class Runtime:
         for what in unresolved_references(texts, self._config.properties):
             _log.warning("Connector %s: %s", name, what, extra={"connector": name})
 
-    def _app(self) -> ASGIApp:
+    def _app(self, serves: Served) -> ASGIApp:
         return create_app(
             lambda: self._connect.verbs if self._connect and self._serving else None,
             ConnectorPlugins(self._config, self._providers).routes(),
@@ -201,6 +227,8 @@ class Runtime:
             settings=self._config.rest,
             password=lambda: read_password(self._config.data_folder),
             metrics=self._metrics,
+            serves=serves,
+            tls=lambda: client_context(self._config.tls),
         )
 
     def _metrics(self) -> str:

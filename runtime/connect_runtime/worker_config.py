@@ -7,21 +7,20 @@ that have no effect here. All errors are reported at once; a warning names keys,
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.config_providers.resolved import Resolved
 from connect_runtime.default_slots import default_slots
 from connect_runtime.memory_limit import memory_limit
-from connect_runtime.rest.settings import RestSettings, rest_settings
+from connect_runtime.rest.listeners import Listener, advertised, parse_listeners
+from connect_runtime.rest.settings import DEFAULT_LISTENER, RestSettings, rest_settings
+from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS
 from connect_runtime.worker_keys import (
-    DEFAULT_LISTENER,
     JSON_CONVERTER,
     OFFSET_FILE,
     SUPPORTED,
@@ -52,28 +51,16 @@ class TopicSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
-    """Where REST listens. Port 0: any free one."""
-
-    host: str
-    port: int
-
-    def url(self, port: int) -> str:
-        """Returns the address at which others reach `port`, unless another is advertised."""
-        host = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-@dataclass(frozen=True, slots=True)
 class WorkerConfig:
     """One runtime's settings.
 
     `client` holds the properties, in Java's names, of clients of our own topics; `properties` all
     worker properties with the defaults of those that tasks read, for `TaskLaunch.worker`, with
     references to config providers unresolved; `resolved_properties` the same with their values, for
-    this process alone. Topics are created by `config_topic`, `offset_topic` and `status_topic`.
-    `spark` holds further Spark settings. Everything that the runtime writes on this machine goes
-    below `data_folder`. `offset_file`: of a standalone worker, which has no topics in Kafka.
+    this process alone. `tls` are those of https listeners. Topics are created by `config_topic`,
+    `offset_topic` and `status_topic`. `spark` holds further Spark settings. Everything that the
+    runtime writes on this machine goes below `data_folder`. `offset_file`: of a standalone worker,
+    which has no topics in Kafka.
     """
 
     group_id: str
@@ -84,8 +71,10 @@ class WorkerConfig:
     config_topic: TopicSettings
     offset_topic: TopicSettings
     status_topic: TopicSettings
-    listener: Listener
+    listeners: tuple[Listener, ...]
+    tls: Mapping[str, str] = field(repr=False)
     rest: RestSettings
+    advertised_scheme: str | None
     advertised_host: str | None
     advertised_port: int | None
     key_converter: str
@@ -98,12 +87,19 @@ class WorkerConfig:
     data_folder: Path
     offset_file: Path | None = None
 
+    @property
+    def listener(self) -> Listener:
+        """Returns the listener that is advertised."""
+        return advertised(self.listeners, self.advertised_scheme)
+
     def url(self, bound_port: int) -> str:
-        """Returns the address that this runtime advertises, once REST listens on `bound_port`."""
-        port = self.advertised_port or bound_port
-        if self.advertised_host is None:
-            return self.listener.url(port)
-        return Listener(self.advertised_host, port).url(port)
+        """Returns the address that this runtime advertises, once that listener is bound."""
+        told = replace(
+            self.listener,
+            host=self.advertised_host or self.listener.host,
+            scheme=(self.advertised_scheme or self.listener.scheme).lower(),
+        )
+        return told.url(self.advertised_port or bound_port)
 
     def with_slots(self, slots: int) -> WorkerConfig:
         """Returns the same settings on this machine, with that many tasks at once."""
@@ -253,10 +249,7 @@ def _config(
     if standalone:
         problems += _standalone_problems(given)
     values: dict[str, Any] = {value.name: value.value for value in found}
-    listener = None
-    if not any(problem.where == "listeners" for problem in problems):
-        listener = _listener(values["listeners"], warnings, problems)
-    if problems or listener is None:
+    if problems:
         redactor = Redactor(resolved.given.values())
         raise Invalid(*(replace(each, what=redactor.redact(each.what)) for each in problems))
     if not standalone and str(values["exactly.once.source.support"]).lower() == "disabled":
@@ -264,7 +257,6 @@ def _config(
             "exactly.once.source.support is disabled: a source task that is killed sends again "
             "what it sent since its last commit"
         )
-    own_name = values["rest.advertised.host.name"] or urlsplit(listener.url(0)).hostname or ""
     return WorkerConfig(
         group_id=values["group.id"],
         topics=replace(
@@ -280,8 +272,14 @@ def _config(
         config_topic=_topic("config", 1, values, given),
         offset_topic=_topic("offset", values["offset.storage.partitions"], values, given),
         status_topic=_topic("status", values["status.storage.partitions"], values, given),
-        listener=listener,
-        rest=rest_settings(values, listener.host, own_name),
+        listeners=parse_listeners("listeners", values["listeners"]),
+        tls={
+            key: value
+            for key, value in given.items()
+            if key.startswith(("ssl.", LISTENERS, ADMIN_LISTENERS))
+        },
+        rest=rest_settings(values),
+        advertised_scheme=values["rest.advertised.listener"],
         advertised_host=values["rest.advertised.host.name"] or None,
         advertised_port=values["rest.advertised.port"],
         key_converter=values["key.converter"],
@@ -330,29 +328,6 @@ def _topic(
 def _is_storage_key(key: str) -> bool:
     ours = ("topic", "partitions", "replication.factor", "cleanup.policy", "file.filename")
     return key.partition(".storage.")[2] in ours
-
-
-def _listener(urls: list[str], warnings: list[str], problems: list[Diagnostic]) -> Listener | None:
-    """Returns the first http listener."""
-    found: list[Listener] = []
-    for url in urls:
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:
-            parts, port = urlsplit(""), None
-        if parts.scheme.lower() != "http" or port is None:
-            what = f"Invalid value {url} for configuration listeners: must be http://host:port"
-            why = "this runtime serves no https" if parts.scheme.lower() == "https" else ""
-            problems.append(Diagnostic("worker.invalid", what, "listeners", why))
-        else:
-            found.append(Listener(parts.hostname or "0.0.0.0", port))
-    if not urls:
-        what = "Invalid value for configuration listeners: at least one listener is needed"
-        problems.append(Diagnostic("worker.invalid", what, "listeners"))
-    if len(found) > 1:
-        warnings.append(f"listeners: only the first one, http on port {found[0].port}, is served")
-    return found[0] if found else None
 
 
 def _warnings(given: Mapping[str, str], *, standalone: bool, of_project: bool = False) -> list[str]:

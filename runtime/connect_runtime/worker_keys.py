@@ -22,14 +22,15 @@ from connect_runtime.api import (
 )
 from connect_runtime.client_overrides import ALLOWLIST_KEY, POLICY_KEY, policy_of
 from connect_runtime.plugin_modules import PLUGIN_MODULES, is_module_name
+from connect_runtime.rest import tls
 from connect_runtime.rest.settings import define_rest_keys
+from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
 from connect_specs.fields import typo_of
 from connect_specs.names import is_topic_name
 
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
-DEFAULT_LISTENER: Final = "http://127.0.0.1:8083"
 OFFSET_FILE: Final = "offset.storage.file.filename"
 
 # How to reach Kafka: for the clients of this runtime's own topics.
@@ -46,10 +47,12 @@ CLIENT_PREFIXES: Final = ("sasl.", "security.", "ssl.")
 # Passed on to what they configure, such as a provider's parameters.
 PASSED_PREFIXES: Final = (
     "admin.",
+    "admin.listeners.https.",
     "config.providers.",
     "consumer.",
     "header.converter.",
     "key.converter.",
+    "listeners.https.",
     "producer.",
     "spark.",
     "value.converter.",
@@ -59,23 +62,18 @@ TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage."
 # Known to Apache's workers, without effect here.
 WITHOUT_EFFECT: Final = frozenset(
     """
-    admin.listeners connect.protocol
+    connect.protocol
     header.converter.plugin.version heartbeat.interval.ms
     inter.worker.key.generation.algorithm inter.worker.key.size inter.worker.key.ttl.ms
     inter.worker.signature.algorithm inter.worker.verification.algorithms internal.key.converter
     internal.value.converter key.converter.plugin.version metadata.recovery.rebootstrap.trigger.ms
     metadata.recovery.strategy metric.reporters metrics.num.samples metrics.recording.level
     metrics.sample.window.ms plugin.discovery plugin.path rebalance.timeout.ms
-    response.http.headers.config rest.advertised.listener rest.extension.classes
     scheduled.rebalance.max.delay.ms session.timeout.ms
     value.converter.plugin.version worker.sync.timeout.ms worker.unsync.backoff.ms
     """.split()
 ) | {OFFSET_FILE}
-WITHOUT_EFFECT_PREFIXES: Final = (
-    "admin.listeners.",
-    "listeners.https.",
-    "metrics.context.",
-)
+WITHOUT_EFFECT_PREFIXES: Final = ("metrics.context.",)
 
 _CLIENTS: Final = ("admin.", "consumer.", "producer.")
 # Topics that are always compacted, each with a fixed number of partitions
@@ -132,9 +130,6 @@ def _supported() -> ConfigDef:
     _storage(keys, "config", None)
     _storage(keys, "offset", 25)
     _storage(keys, "status", 5)
-    keys.define("listeners", ConfigType.LIST, DEFAULT_LISTENER)
-    keys.define("rest.advertised.host.name", ConfigType.STRING, None)
-    keys.define("rest.advertised.port", ConfigType.INT, None)
     at_least_one = Range(low=1)
     keys.define("offset.flush.interval.ms", ConfigType.LONG, 60_000, validator=at_least_one)
     keys.define("task.shutdown.graceful.timeout.ms", ConfigType.LONG, 5_000, validator=Range(low=0))
@@ -188,6 +183,12 @@ def _without_effect(key: str) -> str:
     if key in WITHOUT_EFFECT or key.startswith(WITHOUT_EFFECT_PREFIXES):
         return f"{key} has no effect in this runtime"
     near = ""
+    https = next((each for each in (LISTENERS, ADMIN_LISTENERS) if key.startswith(each)), "")
+    if key.removeprefix(https) in tls.KEYS:
+        return ""
+    if https:
+        near = typo_of(key.removeprefix(https), tls.KEYS) or ""
+        return f"{key} has no effect" + (f" (did you mean {https}{near}?)" if near else "")
     if key.startswith((*_CLIENTS, *CLIENT_PREFIXES)):
         near = _near_of_client(key)
     elif key.startswith(TOPIC_PREFIXES):

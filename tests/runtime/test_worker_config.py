@@ -97,6 +97,28 @@ def test_tasks_get_the_defaults_that_they_read() -> None:
     assert config.properties["offset.flush.interval.ms"] == "60000"
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("listeners", ""),
+        ("listeners", "http://h"),
+        ("listeners", "http://h:99999"),
+        ("listeners", "http://h:80/path"),
+        ("admin.listeners", "ftp://h:80"),
+        ("rest.advertised.listener", "ftp"),
+        ("rest.advertised.port", "70000"),
+        ("rest.extension.classes", "com.acme.Extension"),
+        ("response.http.headers.config", "put X:y"),
+    ],
+)
+def test_what_rest_cannot_serve_is_refused(key: str, value: str) -> None:
+    with pytest.raises(Invalid) as raised:
+        from_properties({**APACHE, key: value})
+    (problem,) = raised.value.diagnostics
+    assert problem.where == key
+    assert key in problem.what
+
+
 def test_everything_wrong_is_said_at_once() -> None:
     with pytest.raises(Invalid) as raised:
         from_properties(
@@ -104,7 +126,7 @@ def test_everything_wrong_is_said_at_once() -> None:
                 "offset.flush.interval.ms": "soon",
                 "status.storage.partitions": "0",
                 "config.storage.topic": "no/slash",
-                "listeners": "https://x:1",
+                "listeners": "ftp://x:1",
             }
         )
     wrong = {str(problem.where) for problem in raised.value.diagnostics}
@@ -127,6 +149,12 @@ def test_everything_wrong_is_said_at_once() -> None:
         ("plugin.path", "/x", "plugin.path has no effect in this runtime"),
         ("inter.worker.key.size", "8", "inter.worker.key.size has no effect in this runtime"),
         ("listeners.https.ssl.protocol", "x", "listeners.https.ssl.protocol has no effect"),
+        (
+            "admin.listeners.https.ssl.keystore.pasword",
+            "x",
+            "admin.listeners.https.ssl.keystore.pasword has no effect (did you mean "
+            "admin.listeners.https.ssl.keystore.password?)",
+        ),
         ("pasword", "x", "pasword is not a worker property that Connect knows; it has no effect"),
         (
             "offset.flush.intervall.ms",
@@ -197,12 +225,19 @@ def test_without_listeners_only_this_machine_can_reach_it() -> None:
 
 
 def test_listeners_and_what_is_advertised() -> None:
-    config, warnings = from_properties(
-        {**APACHE, "listeners": "HTTP://:81,http://b:82", "rest.advertised.host.name": "me"}
-    )
-    assert (config.listener.host, config.listener.port) == ("0.0.0.0", 81)
-    assert config.url(81) == "http://me:81"
-    assert warnings == ["listeners: only the first one, http on port 81, is served"]
+    listeners = {**APACHE, "listeners": "HTTPS://a:80, HTTP://:81,http://b:82"}
+    config, warnings = from_properties({**listeners, "rest.advertised.host.name": "me"})
+    assert [(each.scheme, each.host, each.port) for each in config.listeners] == [
+        ("https", "a", 80),
+        ("http", "0.0.0.0", 81),
+        ("http", "b", 82),
+    ]
+    assert config.listener is config.listeners[1]
+    assert (config.url(81), warnings) == ("http://me:81", [])
+    config, _ = from_properties({**listeners, "rest.advertised.listener": "HTTPS"})
+    assert (config.listener, config.url(80)) == (config.listeners[0], "https://a:80")
+    config, _ = from_properties({**APACHE, "listeners": "https://a:80"})
+    assert config.url(80) == "https://a:80"
     config, _ = from_properties(
         {**APACHE, "rest.advertised.port": "99", "listeners": "http://[::1]:1"}
     )

@@ -7,8 +7,10 @@ forwarded to it without one. Every answer but Jetty's own and /metrics is JSON.
 from __future__ import annotations
 
 import logging
+import ssl
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
 from typing import Final
 from urllib.parse import unquote
 
@@ -32,6 +34,7 @@ from connect_runtime.rest.forwarding import Forwarding
 from connect_runtime.rest.lanes import Busy, Lane, Lanes
 from connect_runtime.rest.loggers import Loggers
 from connect_runtime.rest.negotiation import accepts_json, allowed, is_json, is_media_type
+from connect_runtime.rest.response_headers import ResponseHeaders
 from connect_runtime.rest.responses import response
 from connect_runtime.rest.settings import RestSettings
 from connect_specs.diagnostics import ConnectError
@@ -61,6 +64,14 @@ _BUSY_S: Final = "1"
 _Laned = tuple[Resource, Lane]
 
 
+class Served(Enum):
+    """What a listener serves: admin resources are those below /admin."""
+
+    ALL = "all"
+    REGULAR = "all but admin resources"
+    ADMIN = "admin resources"
+
+
 def create_app(
     verbs: Callable[[], Verbs | None],
     plugins: Routes,
@@ -70,10 +81,13 @@ def create_app(
     settings: RestSettings | None = None,
     password: Callable[[], str | None] = lambda: None,
     metrics: Callable[[], str] | None = None,
+    serves: Served = Served.ALL,
+    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
 ) -> ASGIApp:
-    """Builds the application. `verbs` returns None until there is a herder; `plugins` are the
-    resources below /connector-plugins; `password` returns the current one, if any; `metrics` the
-    page for Prometheus, or raises RequestError."""
+    """Builds the application of one listener. `verbs` returns None until there is a herder;
+    `plugins` are the resources below /connector-plugins; `password` returns the current one, if
+    any; `metrics` the page for Prometheus, or raises RequestError; `tls` how an https leader is
+    verified."""
     settings = settings or RestSettings()
 
     def started() -> Verbs:
@@ -93,18 +107,25 @@ def create_app(
         ("GET", "/health"): lambda call: _health(verbs()),
         ("GET", "/runtime"): lambda call: Reply(200, wire.runtime_json(started().runtime())),
         **Connectors(started).routes(),
-        **Loggers(started).routes(),
         **plugins,
     }
     if metrics is not None and settings.metrics:
         resources["GET", _METRICS] = lambda call: Reply(200, text=Text(metrics(), CONTENT_TYPE))
+    admin = Loggers(started).routes()
+    if serves is Served.ADMIN:
+        resources = {**admin}
+    elif serves is Served.ALL:
+        resources |= admin
     described = openapi.document([*resources, ("GET", openapi.PATH)], API_VERSION)
     resources["GET", openapi.PATH] = lambda call: Reply(200, described)
     starlette = Starlette(
-        routes=_routes(resources, settings.max_body_bytes, Forwarding(settings.login_hosts)),
+        routes=_routes(resources, settings.max_body_bytes, Forwarding(settings.login_hosts, tls)),
         exception_handlers={HTTPException: _on_http, Exception: _on_bug},
     )
-    return guarded(jetty.Jetty(starlette, exists), settings, password)
+    app = guarded(jetty.Jetty(starlette, exists), settings, password)
+    if settings.headers and serves is not Served.ADMIN:
+        app = ResponseHeaders(app, settings.headers)
+    return app
 
 
 def _health(verbs: Verbs | None) -> Reply:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 import threading
 import time
 from dataclasses import dataclass
@@ -59,9 +60,15 @@ class Bound:
 
 
 class RestServer:
-    """Serves `app` on a bound socket between `start` and `stop`."""
+    """Serves `app` on a bound socket between `start` and `stop`. `tls`: of an https listener."""
 
-    def __init__(self, app: ASGIApp, bound: Bound, limits: ConnectionLimits | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        bound: Bound,
+        limits: ConnectionLimits | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._bound = bound
         config = uvicorn.Config(
             app,
@@ -76,6 +83,8 @@ class RestServer:
             server_header=False,
             timeout_graceful_shutdown=int(_STOP_S),
         )
+        config.load()
+        config.ssl = tls
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="rest", daemon=True)
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from connect_runtime.api import (
     ConfigDef,
@@ -17,7 +18,10 @@ from connect_runtime.api import (
     OneOf,
     Range,
 )
+from connect_runtime.rest.listeners import Listener, advertised, parse_listeners
+from connect_runtime.rest.response_headers import HeaderRule, parse_rules, validate_rules
 
+DEFAULT_LISTENER: Final = "http://127.0.0.1:8083"
 MAX_BODY_BYTES: Final = 1024 * 1024
 # What browsers may send without a preflight, and Jetty allows by default
 _METHODS: Final = ("GET", "POST", "HEAD")
@@ -29,8 +33,9 @@ class RestSettings:
     """`loopback`: only this machine reaches the listener. `hosts`: names that clients may call it
     by; none: any, but on a loopback listener. `origins`: of web pages that may use it, as regular
     expressions or `*`. `methods`: those that browsers may use from there. `login`: whether clients
-    need the password. `metrics`: whether /metrics is served. `login_hosts`: those that logins are
-    forwarded to."""
+    need the password. `metrics`: whether /metrics is served. `headers`: those of every answer.
+    `admin`: the listeners of /admin/loggers; none: it is not served; None: all other listeners.
+    `login_hosts`: those that logins are forwarded to."""
 
     loopback: bool = False
     hosts: frozenset[str] = frozenset()
@@ -39,6 +44,8 @@ class RestSettings:
     max_body_bytes: int = MAX_BODY_BYTES
     login: bool = False
     metrics: bool = True
+    headers: tuple[HeaderRule, ...] = ()
+    admin: tuple[Listener, ...] | None = None
     login_hosts: frozenset[str] = frozenset()
 
     @property
@@ -50,6 +57,43 @@ class RestSettings:
 def define_rest_keys(keys: ConfigDef) -> None:
     """Defines the worker properties that `rest_settings` reads."""
     low = Importance.LOW
+    keys.define(
+        "listeners",
+        ConfigType.LIST,
+        DEFAULT_LISTENER,
+        validator=Described(
+            _listeners, "URLs such as http://localhost:8080,https://localhost:8443"
+        ),
+    )
+    keys.define(
+        "admin.listeners",
+        ConfigType.LIST,
+        None,
+        validator=Described(_admin_listeners, "URLs such as http://localhost:8080"),
+        importance=low,
+    )
+    keys.define("rest.advertised.host.name", ConfigType.STRING, None)
+    keys.define("rest.advertised.port", ConfigType.INT, None, validator=Described(_port, "a port"))
+    keys.define(
+        "rest.advertised.listener",
+        ConfigType.STRING,
+        None,
+        validator=Described(_scheme, "http or https"),
+    )
+    keys.define(
+        "rest.extension.classes",
+        ConfigType.LIST,
+        "",
+        validator=Described(_no_extensions, "empty"),
+        importance=low,
+    )
+    keys.define(
+        "response.http.headers.config",
+        ConfigType.STRING,
+        "",
+        validator=Described(validate_rules, "rules of the form [action] [header name]:[value]"),
+        importance=low,
+    )
     keys.define("access.control.allow.methods", ConfigType.LIST, "", importance=low)
     keys.define(
         "access.control.allow.origin",
@@ -71,11 +115,16 @@ def define_rest_keys(keys: ConfigDef) -> None:
     )
 
 
-def rest_settings(values: Mapping[str, Any], host: str, own_name: str) -> RestSettings:
-    """Returns the settings from parsed worker properties, the host that the listener binds, and the
-    name that this worker advertises, which is always allowed."""
+def rest_settings(values: Mapping[str, Any]) -> RestSettings:
+    """Returns the settings from parsed worker properties. The name that this worker advertises is
+    always allowed."""
+    listeners = parse_listeners("listeners", values["listeners"])
+    admin = values["admin.listeners"]
+    admins = None if admin is None else parse_listeners("admin.listeners", admin)
+    told = advertised(listeners, values["rest.advertised.listener"])
+    own_name = values["rest.advertised.host.name"] or urlsplit(told.url(0)).hostname
     allowed = values["rest.allowed.hosts"]
-    loopback = is_loopback(host)
+    loopback = all(is_loopback(each.host) for each in (*listeners, *(admins or ())))
     hosts = {*allowed, own_name} if allowed or loopback else set()
     return RestSettings(
         loopback=loopback,
@@ -85,6 +134,8 @@ def rest_settings(values: Mapping[str, Any], host: str, own_name: str) -> RestSe
         max_body_bytes=values["rest.max.body.bytes"],
         login=values["rest.authentication"] == _BASIC,
         metrics=values["rest.metrics.enable"],
+        headers=parse_rules(values["response.http.headers.config"]),
+        admin=admins,
         login_hosts=frozenset(each.lower() for each in values["rest.forward.login.hosts"] if each),
     )
 
@@ -95,6 +146,33 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def _listeners(name: str, value: Any) -> None:
+    if not value:
+        raise ConfigError.invalid(name, value, "at least one listener is needed")
+    parse_listeners(name, value)
+
+
+def _admin_listeners(name: str, value: Any) -> None:
+    parse_listeners(name, value or ())
+
+
+def _port(name: str, value: Any) -> None:
+    if value is not None and not 0 < value < 65536:
+        raise ConfigError.invalid(name, value, "must be between 1 and 65535")
+
+
+def _scheme(name: str, value: Any) -> None:
+    if value is not None and value.lower() not in ("http", "https"):
+        raise ConfigError.invalid(name, value, "must be http or https")
+
+
+def _no_extensions(name: str, value: Any) -> None:
+    if value:
+        raise ConfigError.invalid(
+            name, ", ".join(value), "REST extensions are Java classes, which do not run here"
+        )
 
 
 def _patterns(name: str, value: Any) -> None:

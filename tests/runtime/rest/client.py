@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+import ssl
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +51,11 @@ class Client:
         return asyncio.run(ask())
 
 
-def app_of(verbs: FakeVerbs | None, settings: RestSettings | None = None) -> ASGIApp:
+def app_of(
+    verbs: FakeVerbs | None,
+    settings: RestSettings | None = None,
+    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+) -> ASGIApp:
     """The application over these verbs; None: before there are any."""
     worker, _ = from_properties(WORKER)
     return create_app(
@@ -59,12 +64,17 @@ def app_of(verbs: FakeVerbs | None, settings: RestSettings | None = None) -> ASG
         cluster_id=lambda: "kafka-1",
         commit="abc",
         settings=settings,
+        tls=tls,
     )
 
 
-def client_of(verbs: FakeVerbs | None, settings: RestSettings | None = None) -> Client:
+def client_of(
+    verbs: FakeVerbs | None,
+    settings: RestSettings | None = None,
+    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+) -> Client:
     """Asks the application over these verbs."""
-    return Client(app_of(verbs, settings))
+    return Client(app_of(verbs, settings, tls))
 
 
 def running_source() -> FakeVerbs:

@@ -127,11 +127,19 @@ def _check_reach(project: Project) -> tuple[WorkerConfig, list[str]]:
     config, warnings = from_project(project, "localhost:9092")
     if config.rest.open_to_others:
         what = (
-            f"REST would answer whoever reaches this machine: it listens on {config.listener.host}"
+            f"REST would answer whoever reaches this machine: it listens on {_open_hosts(config)}"
         )
         hint = "add rest.authentication: basic under 'worker', or listen on 127.0.0.1"
         raise Invalid(Diagnostic("up.open-listener", what, str(project.file), hint=hint))
     return config, warnings
+
+
+def _open_hosts(config: WorkerConfig) -> str:
+    """The hosts of listeners that others than this machine reach."""
+    from connect_runtime.rest.settings import is_loopback
+
+    listeners = (*config.listeners, *(config.rest.admin or ()))
+    return ", ".join(each.host for each in listeners if not is_loopback(each.host))
 
 
 def _say_slots(config: WorkerConfig) -> None:
@@ -199,7 +207,7 @@ def _with_free_port(project: Project, config: WorkerConfig) -> WorkerConfig:
     if "listeners" in project.worker or is_free(config.listener.port):
         return config
     progress(f"port {config.listener.port} is in use: REST listens on a free port")
-    return replace(config, listener=replace(config.listener, port=0))
+    return replace(config, listeners=(replace(config.listener, port=0),))
 
 
 def distributed(
@@ -289,7 +297,7 @@ def _reach_warnings(config: WorkerConfig) -> list[str]:
     if not config.rest.open_to_others:
         return []
     return [
-        f"listeners: everyone who can reach {config.listener.host} can use the REST API and "
+        f"listeners: everyone who can reach {_open_hosts(config)} can use the REST API and "
         "with it read and write files as this process; rest.authentication=basic requires a "
         "password"
     ]

@@ -1,0 +1,268 @@
+"""Makes TLS contexts from Kafka's `ssl.*` properties, for https listeners and requests to them.
+
+Key stores and trust stores are PEM or PKCS12. As in Apache's SSLUtils, properties with a listener's
+prefix replace all `ssl.*` without one. No message holds a password or a part of a key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import ssl
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from connect_specs.diagnostics import Diagnostic, Invalid
+
+LISTENERS: Final = "listeners.https."
+ADMIN_LISTENERS: Final = "admin.listeners.https."
+
+_JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
+_TYPES: Final = ("JKS", "PKCS12", "PEM")
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_CLIENTS: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+_PRIVATE: Final = re.compile(
+    rb"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL
+)
+_END: Final = b"-----END CERTIFICATE-----"
+# The properties that are read here, after a prefix
+KEYS: Final = frozenset(
+    """
+    ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm
+    ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
+    ssl.keystore.password ssl.keystore.type ssl.truststore.certificates ssl.truststore.location
+    ssl.truststore.password ssl.truststore.type
+    """.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A private key and its certificates, its own first; trusted certificates without a key."""
+
+    key: Any
+    certificates: Sequence[Any]
+
+
+def server_context(properties: Mapping[str, str], prefix: str) -> ssl.SSLContext:
+    """Returns the context of https listeners. Raises Invalid, naming the property."""
+    tls = _Properties(properties, prefix)
+    chain = tls.key_chain()
+    if chain is None:
+        tls.refuse("ssl.keystore.location", "https listeners need a key store")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = tls.one_of("ssl.client.auth", "none", _CLIENTS)
+    _load_chain(context, chain)
+    _trust(context, tls, ssl.Purpose.CLIENT_AUTH)
+    _algorithms(context, tls)
+    return context
+
+
+def client_context(properties: Mapping[str, str]) -> ssl.SSLContext:
+    """Returns the context for requests to other workers' https listeners, which have the same
+    settings as this one's. Raises Invalid."""
+    tls = _Properties(properties, LISTENERS)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = bool(tls.get("ssl.endpoint.identification.algorithm", "https"))
+    chain = tls.key_chain()
+    if chain is not None:
+        _load_chain(context, chain)
+    _trust(context, tls, ssl.Purpose.SERVER_AUTH)
+    _algorithms(context, tls)
+    return context
+
+
+class _Properties:
+    """The `ssl.*` properties of listeners, and their full names for messages."""
+
+    def __init__(self, properties: Mapping[str, str], prefix: str) -> None:
+        own = {k.removeprefix(prefix): v for k, v in properties.items() if k.startswith(prefix)}
+        self._values = own or properties
+        self._prefix = prefix if own else ""
+
+    def get(self, key: str, default: str = "") -> str:
+        return self._values.get(key, default).strip()
+
+    def refuse(self, key: str, why: str, hint: str = "") -> NoReturn:
+        what = f"Invalid value for configuration {self._prefix}{key}: {why}"
+        raise Invalid(Diagnostic("worker.invalid", what, f"{self._prefix}{key}", hint=hint))
+
+    def one_of(self, key: str, default: str, choices: Mapping[str, Any]) -> Any:
+        value = self.get(key, default)
+        if value not in choices:
+            self.refuse(key, f"must be one of {', '.join(choices)}")
+        return choices[value]
+
+    def names(self, key: str) -> list[str]:
+        return [each.strip() for each in self.get(key).split(",") if each.strip()]
+
+    def key_chain(self) -> _Chain | None:
+        """Returns the key store's content; None if there is no key store."""
+        if self.get("ssl.keystore.key"):
+            pem = f"{self.get('ssl.keystore.key')}\n{self.get('ssl.keystore.certificate.chain')}"
+            return self._pem_chain(pem.encode(), "ssl.keystore.key")
+        content = self._store("keystore")
+        if content is None:
+            return None
+        if self.get("ssl.keystore.type").upper() == "PEM":
+            return self._pem_chain(content, "ssl.keystore.location")
+        chain = self._pkcs12(content, "keystore")
+        if chain.key is None:
+            self.refuse("ssl.keystore.location", "the key store holds no private key")
+        return chain
+
+    def trusted(self) -> Sequence[Any] | None:
+        """Returns the trust store's certificates; None if there is no trust store."""
+        if self.get("ssl.truststore.certificates"):
+            pem = self.get("ssl.truststore.certificates").encode()
+            return self._pem_certificates(pem, "ssl.truststore.certificates")
+        content = self._store("truststore")
+        if content is None:
+            return None
+        if self.get("ssl.truststore.type").upper() == "PEM":
+            return self._pem_certificates(content, "ssl.truststore.location")
+        return self._pkcs12(content, "truststore").certificates
+
+    def _store(self, which: str) -> bytes | None:
+        location, kind = f"ssl.{which}.location", f"ssl.{which}.type"
+        path = self.get(location)
+        if self.get(kind, "JKS").upper() not in _TYPES:
+            self.refuse(kind, "must be PEM or PKCS12")
+        if not path:
+            return None
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            self.refuse(location, f"{path} cannot be read: {error.strerror}")
+        if content.startswith(_JKS_MAGIC):
+            self.refuse(
+                location,
+                f"{path} is a JKS store, which is not read here",
+                f"keytool -importkeystore -srckeystore {path} -destkeystore {which}.p12 "
+                f"-deststoretype PKCS12, then {self._prefix}{kind}=PKCS12",
+            )
+        return content
+
+    def _pem_chain(self, pem: bytes, key: str) -> _Chain:
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        password = self.get("ssl.key.password").encode() or None
+        private = _PRIVATE.search(pem)
+        certificates = self._pem_certificates(pem, key)
+        if private is None:
+            self.refuse(key, "there is no private key in it")
+        loaded = self._read(
+            lambda: load_pem_private_key(private[0], password),
+            key,
+            "the private key cannot be read, or ssl.key.password is wrong",
+        )
+        return _Chain(loaded, certificates)
+
+    def _pem_certificates(self, pem: bytes, key: str) -> Sequence[Any]:
+        from cryptography.x509 import load_pem_x509_certificates
+
+        if _END not in pem:
+            self.refuse(key, "there is no certificate in it")
+        found: Sequence[Any] = self._read(
+            lambda: load_pem_x509_certificates(pem), key, "the certificates cannot be read"
+        )
+        return found
+
+    def _pkcs12(self, content: bytes, which: str) -> _Chain:
+        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
+        password = self.get(f"ssl.{which}.password").encode() or None
+        found = self._read(
+            lambda: load_pkcs12(content, password),
+            f"ssl.{which}.location",
+            f"it is not PKCS12, or ssl.{which}.password is wrong",
+        )
+        own = [] if found.cert is None else [found.cert.certificate]
+        return _Chain(found.key, [*own, *(each.certificate for each in found.additional_certs)])
+
+    def _read(self, read: Callable[[], Any], key: str, why: str) -> Any:
+        found = None
+        # an error's text may hold parts of what was read
+        with contextlib.suppress(Exception):
+            found = read()
+        if found is None:
+            self.refuse(key, why)
+        return found
+
+
+def _load_chain(context: ssl.SSLContext, chain: _Chain) -> None:
+    """Loads the chain by way of a file, which Python needs: encrypted, and gone at once."""
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        PrivateFormat,
+    )
+
+    password = secrets.token_bytes(32).hex()
+    key = chain.key.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
+    )
+    handle, path = tempfile.mkstemp()
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(
+                key + b"".join(each.public_bytes(Encoding.PEM) for each in chain.certificates)
+            )
+        context.load_cert_chain(path, password=password)
+    except ssl.SSLError:
+        what = "Invalid value for configuration ssl.keystore.location: key and certificate differ"
+        raise Invalid(Diagnostic("worker.invalid", what, "ssl.keystore.location")) from None
+    finally:
+        with contextlib.suppress(OSError):
+            Path(path).unlink()
+
+
+def _trust(context: ssl.SSLContext, tls: _Properties, purpose: ssl.Purpose) -> None:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    trusted = tls.trusted()
+    if trusted is None:
+        context.load_default_certs(purpose)
+        return
+    pem = b"".join(each.public_bytes(Encoding.PEM) for each in trusted)
+    context.load_verify_locations(cadata=pem.decode())
+
+
+def _algorithms(context: ssl.SSLContext, tls: _Properties) -> None:
+    """Applies protocols and cipher suites. Suites of TLS 1.3 are all or none, as Python has it."""
+    names = tls.names("ssl.enabled.protocols") or [*_VERSIONS]
+    if not {*names} <= _VERSIONS.keys():
+        tls.refuse("ssl.enabled.protocols", f"must be of {', '.join(_VERSIONS)}")
+    suites = tls.names("ssl.cipher.suites")
+    older = [each for each in suites if "_WITH_" in each]
+    if suites:
+        kept = ["TLSv1.2"] * bool(older) + ["TLSv1.3"] * (len(older) < len(suites))
+        names = [each for each in names if each in kept]
+    if not names:
+        tls.refuse("ssl.cipher.suites", "no suite is of a protocol of ssl.enabled.protocols")
+    versions = sorted(_VERSIONS[each] for each in names)
+    context.minimum_version, context.maximum_version = versions[0], versions[-1]
+    if older:
+        try:
+            context.set_ciphers(":".join(map(_openssl_name, older)))
+        except ssl.SSLError:
+            tls.refuse("ssl.cipher.suites", "OpenSSL has none of these suites")
+
+
+def _openssl_name(suite: str) -> str:
+    """Returns OpenSSL's name: TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is
+    ECDHE-RSA-AES256-GCM-SHA384."""
+    exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
+    cipher = cipher.replace("AES_", "AES").replace("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305")
+    cipher = cipher.replace("_CBC_", "_")
+    prefix = "" if exchange == "RSA" else f"{exchange}-"
+    return f"{prefix}{cipher}".replace("_", "-")

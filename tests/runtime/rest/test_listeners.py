@@ -1,0 +1,290 @@
+"""Several listeners: http and https, key stores, client certificates, and admin listeners."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import ssl
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from connect_runtime.rest.forwarding import Forwarding
+from connect_runtime.rest.server import Bound, RestServer
+from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS, client_context, server_context
+from connect_runtime.server import Runtime
+from connect_runtime.worker_config import from_properties
+from connect_specs.diagnostics import Invalid
+from runtime.rest.client import WORKER, app_of, client_of, running_source
+from support.certificates import Authority, Certificate
+
+PASSWORD = "hunter2-of-the-store"
+Properties = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Files:
+    """An authority, what it signed, and the same as stores."""
+
+    folder: Path
+    authority: Authority
+    server: Certificate
+    client: Certificate
+
+    @property
+    def pem(self) -> Path:
+        """Key and certificate in one file."""
+        path = self.folder / "server-both.pem"
+        path.write_bytes(self.server.key.read_bytes() + self.server.certificate.read_bytes())
+        return path
+
+    def pkcs12(self, *more: str) -> Path:
+        path = self.folder / "server.p12"
+        openssl(
+            *("pkcs12", "-export", "-passout", f"pass:{PASSWORD}", "-out", str(path)),
+            *("-in", str(self.server.certificate), "-inkey", str(self.server.key), *more),
+        )
+        return path
+
+    def trusting(self, *, with_certificate: bool) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.authority.own.certificate)
+        if with_certificate:
+            context.load_cert_chain(self.client.certificate, self.client.key)
+        return context
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    folder = tmp_path_factory.mktemp("tls")
+    authority = Authority.make(folder)
+    return Files(folder, authority, authority.sign("server"), authority.sign("client"))
+
+
+def openssl(*words: str) -> None:
+    subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=60)
+
+
+def key_store(files: Files, kind: str) -> Properties:
+    if kind == "PEM":
+        return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(files.pem)}
+    if kind == "inline":
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": files.server.key.read_text(),
+            "ssl.keystore.certificate.chain": files.server.certificate.read_text(),
+        }
+    if kind == "encrypted":
+        path = files.folder / "encrypted.pem"
+        key = files.folder / "encrypted.key"
+        openssl(
+            *("pkcs8", "-topk8", "-passout", f"pass:{PASSWORD}"),
+            *("-in", str(files.server.key), "-out", str(key)),
+        )
+        path.write_bytes(key.read_bytes() + files.server.certificate.read_bytes())
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(path),
+            "ssl.key.password": PASSWORD,
+        }
+    store = {"ssl.keystore.location": str(files.pkcs12()), "ssl.keystore.password": PASSWORD}
+    return store | ({"ssl.keystore.type": kind} if kind else {})
+
+
+def trust_store(files: Files, kind: str) -> Properties:
+    if kind == "PEM":
+        location = str(files.authority.own.certificate)
+        return {"ssl.truststore.type": "PEM", "ssl.truststore.location": location}
+    if shutil.which("keytool") is None:
+        pytest.skip("keytool is not installed")
+    path = files.folder / "trust.p12"
+    path.unlink(missing_ok=True)
+    subprocess.run(
+        [
+            *("keytool", "-importcert", "-noprompt", "-alias", "authority", "-storetype", "PKCS12"),
+            *("-storepass", PASSWORD, "-keystore", str(path)),
+            *("-file", str(files.authority.own.certificate)),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    return {"ssl.truststore.location": str(path), "ssl.truststore.password": PASSWORD}
+
+
+@contextlib.contextmanager
+def https(properties: Properties, prefix: str = LISTENERS) -> Iterator[str]:
+    bound = Bound.at("127.0.0.1", 0)
+    tls = server_context(properties, prefix)
+    server = RestServer(app_of(running_source()), bound, tls=tls)
+    server.start()
+    try:
+        yield f"https://127.0.0.1:{bound.port}"
+    finally:
+        server.stop()
+
+
+def ask(url: str, context: ssl.SSLContext) -> httpx.Response:
+    with httpx.Client(verify=context, trust_env=False) as client:
+        return client.post(
+            f"{url}/connectors",
+            json={"name": "c", "config": {"connector.class": "FileStreamSource", "topic": "t"}},
+        )
+
+
+@pytest.mark.parametrize("kind", ["PEM", "inline", "encrypted", "PKCS12", ""])
+def test_https_with_each_kind_of_key_store(files: Files, kind: str) -> None:
+    prefixed = {f"{LISTENERS}{k}": v for k, v in key_store(files, kind).items()}
+    with https({**prefixed, "ssl.keystore.location": "/none"}) as url:
+        answer = ask(url, files.trusting(with_certificate=False))
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"{url}/connectors/c"
+
+
+@pytest.mark.parametrize("trust", ["PEM", "PKCS12"])
+def test_client_certificates(files: Files, trust: str) -> None:
+    stores = {**key_store(files, "PEM"), **trust_store(files, trust)}
+    known, unknown = (files.trusting(with_certificate=each) for each in (True, False))
+    stranger = Authority.make(files.folder / "other").sign("stranger")
+    strange = files.trusting(with_certificate=False)
+    strange.load_cert_chain(stranger.certificate, stranger.key)
+    for clients, without, wrong in (
+        ("none", True, True),
+        ("requested", True, False),
+        ("required", False, False),
+    ):
+        with https({**stores, "ssl.client.auth": clients}) as url:
+            assert ask(url, known).status_code == 201
+            for context, taken in ((unknown, without), (strange, wrong)):
+                if taken:
+                    assert ask(url, context).status_code in (201, 409)
+                else:
+                    with pytest.raises(httpx.TransportError):
+                        ask(url, context)
+
+
+def test_a_standby_forwards_over_mutual_tls(files: Files) -> None:
+    """With the same settings as its own listener's."""
+    stores = {**key_store(files, "PEM"), **trust_store(files, "PEM"), "ssl.client.auth": "required"}
+    verbs = running_source()
+    verbs.follower = True
+    with https(stores) as url:
+        verbs.leader = url
+        for properties, status in ((stores, 202), (key_store(files, "PEM"), 500)):
+            asked = client_of(verbs, tls=lambda given=properties: client_context(given))
+            answer = asked("PUT", "/connectors/fs/pause")
+            assert answer.status_code == status
+    assert answer.json()["message"].startswith("IO Error trying to forward REST request: ")
+    assert Forwarding()._tls().verify_mode is ssl.CERT_REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "said"),
+    [
+        ({}, "ssl.keystore.location", "need a key store"),
+        ({"ssl.keystore.location": "/none/x.p12"}, "ssl.keystore.location", "cannot be read"),
+        ({"ssl.keystore.type": "BKS"}, "ssl.keystore.type", "must be PEM or PKCS12"),
+        (
+            {"ssl.keystore.location": "{p12}", "ssl.keystore.password": "sesame-42"},
+            "ssl.keystore.location",
+            "ssl.keystore.password is wrong",
+        ),
+        ({"ssl.keystore.location": "{jks}"}, "ssl.keystore.location", "is a JKS store"),
+        (
+            {"ssl.keystore.location": "{certificate}", "ssl.keystore.type": "PEM"},
+            "ssl.keystore.location",
+            "no private key",
+        ),
+        (
+            {"ssl.keystore.location": "{key}", "ssl.keystore.type": "PEM"},
+            "ssl.keystore.location",
+            "no certificate",
+        ),
+        ({"{pem}": "", "ssl.client.auth": "Required"}, "ssl.client.auth", "must be one of none"),
+        ({"{pem}": "", "ssl.enabled.protocols": "SSLv3"}, "ssl.enabled.protocols", "must be of"),
+        ({"{pem}": "", "ssl.cipher.suites": "TLS_RSA_WITH_NONE"}, "ssl.cipher.suites", "none of"),
+        ({"{pem}": "", "ssl.truststore.location": "{jks}"}, "ssl.truststore.location", "JKS"),
+    ],
+)
+@pytest.mark.parametrize("prefix", [LISTENERS, ADMIN_LISTENERS])
+def test_a_wrong_setting_is_named(
+    files: Files, given: Properties, key: str, said: str, prefix: str
+) -> None:
+    jks = files.folder / "store.jks"
+    jks.write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
+    paths = {
+        "{jks}": str(jks),
+        "{p12}": str(files.pkcs12()),
+        "{key}": str(files.server.key),
+        "{certificate}": str(files.server.certificate),
+    }
+    settings = {k: paths.get(v, v) for k, v in given.items() if k != "{pem}"}
+    if "{pem}" in given:
+        settings |= key_store(files, "PEM")
+    with pytest.raises(Invalid) as raised:
+        server_context({f"{prefix}{k}": v for k, v in settings.items()}, prefix)
+    (problem,) = raised.value.diagnostics
+    assert (problem.where or "").removeprefix(prefix) == key
+    assert said in problem.what
+    assert ("keytool -importkeystore" in problem.hint) == ("JKS" in said)
+    assert raised.value.__context__ is None or isinstance(raised.value.__context__, OSError)
+    assert "sesame" not in str(problem)
+
+
+def test_protocols_and_suites(files: Files) -> None:
+    store = key_store(files, "PEM")
+    only_old = server_context({**store, "ssl.enabled.protocols": "TLSv1.2"}, LISTENERS)
+    assert only_old.maximum_version == only_old.minimum_version == ssl.TLSVersion.TLSv1_2
+    suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+    chosen = server_context({**store, "ssl.cipher.suites": suite}, LISTENERS)
+    assert chosen.maximum_version == ssl.TLSVersion.TLSv1_2
+    names = {each["name"] for each in chosen.get_ciphers() if each["protocol"] != "TLSv1.3"}
+    assert names == {"ECDHE-ECDSA-AES256-GCM-SHA384"}
+    newer = server_context({**store, "ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, LISTENERS)
+    assert newer.minimum_version == ssl.TLSVersion.TLSv1_3
+
+
+@pytest.mark.parametrize(
+    ("admin", "regular_has", "admin_has"),
+    [(None, True, None), ("", False, None), ("x", False, True)],
+)
+def test_a_worker_serves_all_its_listeners(
+    files: Files, tmp_path: Path, admin: str | None, regular_has: bool, admin_has: bool | None
+) -> None:
+    """An http and an https one, and those of /admin/loggers."""
+    store = {f"{LISTENERS}{k}": v for k, v in key_store(files, "PEM").items()}
+    more = {} if admin is None else {"admin.listeners": admin and "http://127.0.0.1:0"}
+    headers = {"response.http.headers.config": 'set X-A: b, "add X-C: d, e"'}
+    config, warnings = from_properties(
+        {**WORKER, **store, **more, **headers, "listeners": "https://127.0.0.1:0,http://[::1]:0"},
+        data_folder=tmp_path,
+    )
+    assert not [each for each in warnings if "listeners" in each]
+    with contextlib.ExitStack() as closing:
+        ports: list[int] = []
+        bind = Bound.at
+        patch = closing.enter_context(pytest.MonkeyPatch.context())
+
+        def noted(host: str, port: int) -> Bound:
+            ports.append((made := bind(host, port)).port)
+            return made
+
+        patch.setattr(Bound, "at", noted)
+        advertised = Runtime(config)._serve(closing)
+        urls = [f"https://127.0.0.1:{ports[0]}", f"http://[::1]:{ports[1]}"]
+        assert advertised == urls[1]
+        with httpx.Client(verify=files.trusting(with_certificate=False), trust_env=False) as client:
+            for url in urls:
+                assert client.get(f"{url}/health").status_code == 503
+                found = client.get(f"{url}/admin/loggers")
+                assert found.status_code == (200 if regular_has else 404)
+                assert (found.headers["x-a"], found.headers["x-c"]) == ("b", "d, e")
+            assert len(ports) == (3 if admin_has else 2)
+            if admin_has:
+                url = f"http://127.0.0.1:{ports[2]}"
+                found = client.get(f"{url}/admin/loggers")
+                assert (found.status_code, "x-a" in found.headers) == (200, False)
+                assert client.get(f"{url}/connectors").status_code == 404
