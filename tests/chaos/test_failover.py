@@ -116,7 +116,7 @@ def test_failover(
     os.kill(new.command.pid, signal.SIGTERM)
     new.command.communicate(timeout=45)
     ended = time.monotonic()
-    wait_until(lambda: old.leads, what="the standby to lead again", timeout_s=2)
+    wait_until(lambda: old.leads, what="the standby to lead again", timeout_s=5)
     record_property("clean_stop_took_s", round(ended - began, 1))
     record_property("leads_after_clean_stop_s", round(time.monotonic() - ended, 1))
     assert new.command.returncode == 0

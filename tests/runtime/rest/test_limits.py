@@ -209,8 +209,8 @@ def test_health_answers_while_writes_wait(rest: Served, verbs: HeldVerbs) -> Non
                 )
             )
         wait_until(lambda: len(verbs.begun) == 48, what="writes that wait")
-        assert rest.get("/health", timeout_s=3).status_code == 200
-        assert rest.get("/connectors?expand=status", timeout_s=3).status_code == 200
+        assert rest.get("/health", timeout_s=20).status_code == 200
+        assert rest.get("/connectors?expand=status", timeout_s=20).status_code == 200
         verbs.release.set()
 
 
