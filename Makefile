@@ -41,7 +41,7 @@ jars: install java
 	-@$(BIN)/python -m connect_runtime.make_class_archives
 
 demo: jars ## run the example from files to records, on this machine
-	$(BIN)/python examples/demo/run.py
+	$(BIN)/python examples/demo/run.py $(ARGS)
 
 chromium:
 	@.ci/chromium

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import clusters, density, latency, page, stages
+from benchmarks import clusters, density, latency, page, stages, worker
 from benchmarks.comparison import compare
 from benchmarks.workloads import WORKLOADS, Workload
 from connect_runtime.kafka.embedded import EmbeddedBroker
@@ -48,7 +48,8 @@ def main() -> int:
     finally:
         broker.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    if not chosen and not options.no_write:
+    # the page compares workers of one machine
+    if not chosen and not options.no_write and options.master is None:
         Path("docs/benchmarks.md").write_text(page.page(sections))
     return 0 if reached else 1
 
@@ -62,7 +63,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--large", type=int, default=1000)
     parser.add_argument("--offsets", type=int, default=1_000_000)
     parser.add_argument("--no-write", action="store_true")
+    parser.add_argument("--master", metavar="URL", help="a Spark cluster for connect's workers")
     options = parser.parse_args()
+    worker.run_on(options.master)
     unknown = set(options.parts) - {*_PARTS, *_NAMES}
     if unknown:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")

@@ -29,6 +29,9 @@ appender.out.layout.pattern=%d %p %m (%c)%n
 """
 
 
+_master: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Worker:
     """A running worker. `label` is `apache` or `ours`."""
@@ -128,6 +131,12 @@ def start(label: str, folder: Path, bootstrap: str, group: str, *, slots: int = 
     return Worker(label, url, bootstrap, process, client)
 
 
+def run_on(master: str | None) -> None:
+    """Sets where tasks of connect run from now on: on a Spark cluster, or on this machine."""
+    global _master
+    _master = master
+
+
 def _ours(file: Path, slots: int) -> Sequence[str]:
     return [
         sys.executable,
@@ -135,8 +144,7 @@ def _ours(file: Path, slots: int) -> Sequence[str]:
         "connect_reconciler.cli",
         "distributed",
         str(file),
-        "--slots",
-        str(slots),
+        *(["--master", _master] if _master else ["--slots", str(slots)]),
     ]
 
 

@@ -2,11 +2,14 @@
 
 Drives the real command by subprocess, in a project of its own in a temporary folder. Every line is
 counted at the end of each step: anything lost, duplicated or extra, and any step that does not
-answer as it should, makes this exit with 1. The number of lines is an argument.
+answer as it should, makes this exit with 1. The number of lines is an argument. With `--master
+spark://…` tasks run on a Spark cluster, whose nodes must be this machine: its files and its Kafka
+are here.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -26,7 +29,12 @@ from confluent_kafka import Consumer, TopicPartition
 sys.path.insert(0, str(Path(__file__).parent))
 from lines import LINE_BYTES, Account, account, line_number, write_lines
 
-LINES = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
+_parser = argparse.ArgumentParser(prog="demo")
+_parser.add_argument("lines", nargs="?", type=int, default=200_000)
+_parser.add_argument("--master", metavar="URL", help="a Spark master; by default this machine")
+_options = _parser.parse_args()
+LINES: int = _options.lines
+MASTER: list[str] = ["--master", _options.master] if _options.master else []
 TOPIC = "lines"
 CONNECT = [sys.executable, "-P", "-m", "connect_reconciler.cli"]
 PATIENCE_S = 60.0
@@ -192,8 +200,9 @@ def once(first: int = 1) -> Counter[int]:
 
 def start(demo: Demo) -> None:
     demo.title("Start Kafka and the runtime, in the background, for this folder only.")
-    say("$ connect up --detach")
-    up = demo.ask("up", "--detach")
+    words = ["up", "--detach", *MASTER]
+    say(f"$ connect {' '.join(words)}")
+    up = demo.ask(*words)
     demo.url, demo.kafka = up["url"], up["kafka"]
     say(f"  the runtime answers at {demo.url}, Kafka at {demo.kafka}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shlex
 import signal
 import subprocess
@@ -28,6 +29,12 @@ from support.wait import wait_until
 
 _DEPLOY = "org.apache.spark.deploy"
 _START_S = 90
+_PROPERTIES = """\
+spark.authenticate=true
+spark.authenticate.secret={secret}
+spark.network.crypto.enabled=true
+spark.master.rest.enabled=false
+"""
 _END_S = 10
 
 
@@ -39,6 +46,7 @@ class SparkCluster:
     folder: Path
     cores: int = 4
     environment: dict[str, str] = field(default_factory=dict)
+    secret: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     port: int = field(default_factory=free_port)
     web_port: int = field(default_factory=free_port)
     master: subprocess.Popen[bytes] | None = None
@@ -57,8 +65,7 @@ class SparkCluster:
             "spark.driver.bindAddress": LOOPBACK,
             "spark.executor.memory": "512m",
             "spark.executor.extraJavaOptions": _java_options(),
-            # a lost worker is noticed by its connection, and looked for this often
-            "spark.executor.heartbeatInterval": "5s",
+            "spark.authenticate.secret": self.secret,
         }
 
     def start_master(self) -> None:
@@ -147,6 +154,11 @@ class SparkCluster:
     ) -> subprocess.Popen[bytes]:
         home = Path(_find_spark_home())
         self.folder.mkdir(parents=True, exist_ok=True)
+        # everybody can read command lines
+        properties = self.folder / "spark.properties"
+        properties.write_text(_PROPERTIES.format(secret=self.secret))
+        properties.chmod(0o600)
+        words = ["--properties-file", str(properties), *words]
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 [home / "bin" / "spark-class", main_class, *words],

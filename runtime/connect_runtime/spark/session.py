@@ -31,6 +31,8 @@ from connect_runtime.spark.daemon import DRIVER_PYTHON
 from connect_runtime.spark.jvm import Jvm, jars_folder
 from connect_runtime.spark.jvm_figures import JvmFigures, jvm_figures
 
+_log = logging.getLogger(__name__)
+
 # A JVM without a SparkContext by then is killed. Some clusters keep an application waiting for
 # minutes.
 _START_S = 600.0
@@ -43,6 +45,18 @@ JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _PYTHON = "spark.pyspark.python"
 _EXECUTOR_ENV = "spark.executorEnv."
+_AUTHENTICATE: Final = "spark.authenticate"
+_SECRET: Final = "spark.authenticate.secret"
+_SECURED: Final = {_AUTHENTICATE: "true", "spark.network.crypto.enabled": "true"}
+# heartbeats are most of the cost of an idle executor, and this process sees its own end anyway
+_OF_THIS_MACHINE: Final = {"spark.executor.heartbeatInterval": "60s"}
+# An executor that froze or is cut off closes no connection. Its tasks are lost after 10 s, not
+# after Spark's five minutes, looked for each second.
+_OF_CLUSTERS: Final = {
+    "spark.executor.heartbeatInterval": "2s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "10s",
+    "spark.network.timeoutInterval": "1s",
+}
 _LOG4J = """\
 rootLogger.level=warn
 rootLogger.appenderRef.err.ref=err
@@ -120,6 +134,11 @@ class SparkSession:
             # Executors get it from the conf; PySpark would also put it next to each launch.
             context.environment.pop(sealing.SECRET, None)
             self._context = context
+            if context.getConf().get(_AUTHENTICATE, "false") != "true":
+                _log.warning(
+                    "Spark's connections are neither authenticated nor encrypted: give the master, "
+                    "its workers and this runtime a secret (docs/spark-cluster.md)"
+                )
         finally:
             late.cancel()
 
@@ -267,6 +286,12 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+def makes_secret(master: str) -> bool:
+    """Whether Spark itself makes the secret of its connections for each application. A standalone
+    master shares one with all its applications."""
+    return is_local(master) or master == "yarn" or master.startswith("k8s://")
+
+
 def _set_environment(local: bool, python: str) -> None:
     """Sets what Spark reads from the environment only. `python` is that of executors."""
     # unset, it is the `python3` on PATH, which may lack this package
@@ -279,8 +304,6 @@ def _settings(master: str, folder: Path, given: Mapping[str, str]) -> dict[str, 
     log4j = f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"
     defaults = {
         JAVA_OPTIONS: shlex.join([*JAVA_FLAGS, *class_archive().flags(), log4j]),
-        # heartbeats are most of the cost of idle executors
-        "spark.executor.heartbeatInterval": "60s",
         "spark.network.timeout": "300s",
         f"{_EXECUTOR_ENV}{DRIVER_PYTHON}": "{}.{}".format(*sys.version_info),
         "spark.executorEnv.PYTHONSAFEPATH": "1",
@@ -298,4 +321,7 @@ def _settings(master: str, folder: Path, given: Mapping[str, str]) -> dict[str, 
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    return {"spark.master": master, "spark.app.name": "connect"} | defaults | dict(given)
+    where = _OF_THIS_MACHINE if is_local(master) else _OF_CLUSTERS
+    secured = _SECURED if makes_secret(master) or _SECRET in given else {}
+    own = {"spark.master": master, "spark.app.name": "connect"}
+    return own | defaults | where | secured | dict(given)

@@ -11,7 +11,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from support import http
 from support.broker import BrokerAddress
 from support.distributed import Runtime, start_runtime
 from support.lines import account, once, write_lines
-from support.processes import Process, kill, of_session, task_processes
+from support.processes import Process, frozen, kill, of_session, task_processes
 from support.rig import Rig, committed_lines, lines_of
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.wait import wait_until
@@ -154,6 +155,11 @@ def site(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Ite
             assert rig.end() == []
 
 
+def _tasks(site: Site) -> list[Process]:
+    """The Python processes of tasks, on all nodes."""
+    return task_processes([p for each in site.spark.workers for p in of_session(each.pid)])
+
+
 def _jvms(runtime: Runtime) -> list[Process]:
     return [each for each in runtime.processes if "org.apache.spark.deploy" in each.command]
 
@@ -200,8 +206,7 @@ def test_created_connectors_run(site: Site) -> None:
     site.deliver()
     for name in ("lines", "copy"):
         site.wait_for(name, "RUNNING", "RUNNING")
-    processes = [found for each in site.spark.workers for found in of_session(each.pid)]
-    tasks = task_processes(processes)
+    tasks = _tasks(site)
     assert len(tasks) == 2
     assert all(each.command.startswith("./environment/bin/python ") for each in tasks)
 
@@ -218,6 +223,34 @@ def test_a_paused_task_keeps_its_slot_and_a_stopped_one_releases_it(site: Site) 
 
 
 @pytest.mark.long
+@pytest.mark.long
+def test_a_node_that_vanishes_is_noticed_and_its_tasks_run_elsewhere(
+    site: Site, record_property: Callable[[str, object], None]
+) -> None:
+    """It closes no connection: its processes are frozen, and go on later. Then there are two tasks
+    of the same name for a moment, and only one of them can write."""
+    site.ask("PUT", "/connectors/lines/resume")
+    site.deliver()
+    node = next(each for each in site.spark.workers if task_processes(of_session(each.pid)))
+    leader = site.leader
+    slots = leader.at.get("/runtime")["slots"]
+    began = time.monotonic()
+    with frozen(of_session(node.pid)):
+        site.write()
+        wait_until(
+            lambda: leader.at.get("/runtime")["slots"] < slots, what="it to be missed", every_s=0.2
+        )
+        record_property("noticed_after_s", round(time.monotonic() - began, 1))
+        site.deliver()
+        for name in ("lines", "copy"):
+            site.wait_for(name, "RUNNING", "RUNNING")
+    site.deliver()
+    wait_until(
+        lambda: len(_tasks(site)) == 2, what="the orphans to end", timeout_s=START_S, every_s=0.2
+    )
+    assert leader.leads
+
+
 def test_a_killed_leader_is_followed_by_the_standby(site: Site) -> None:
     """It takes the executors over, and no line is lost or comes twice."""
     site.ask("PUT", "/connectors/lines/resume")

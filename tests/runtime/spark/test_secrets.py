@@ -103,10 +103,13 @@ def test_no_secret_is_found_on_disks_command_lines_and_pages(
             session = launcher._keeper.session
             assert session is not None
             words = [_PASSWORD, session.key]
+            of_spark = [_SETTING] if cluster is None else [_SETTING, cluster.secret]
+            assert launcher.context.getConf().get("spark.network.crypto.enabled") == "true"
+            own = [spark / "spark.properties"] if cluster else []
             # the setting reaches the JVM by a file that is private to its user
-            assert _holders([_SETTING], data, events, spark) == [
-                str(session._files.path / "spark.conf")
-            ]
+            private = [session._files.path / "spark.conf", *own]
+            assert _holders(of_spark, data, events, spark) == list(map(str, private))
+            assert all(file.stat().st_mode & 0o077 == 0 for file in private)
             assert _holders(words, data, events, spark, short_lived) == []
             assert list(_files(short_lived))
             shown = _pages(ui)
@@ -115,7 +118,7 @@ def test_no_secret_is_found_on_disks_command_lines_and_pages(
             assert (SECRET in shown) == (where == "cluster")
             assert SECRET not in launcher.context.environment
             assert SECRET not in os.environ
-            for word in [*words, _SETTING]:
+            for word in [*words, *of_spark]:
                 assert word not in shown
                 assert word not in _command_lines()
             launcher.kill(given.id, given.attempt)
@@ -123,7 +126,7 @@ def test_no_secret_is_found_on_disks_command_lines_and_pages(
         finally:
             launcher.close()
         # what was written while it ended
-        assert _holders([*words, _SETTING], data, events, spark) == []
+        assert _holders([*words, *of_spark], data, events, spark) == list(map(str, own))
         assert list(_files(events))
 
 
