@@ -18,7 +18,6 @@ from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks.control import Wanted
 from connect_runtime.tasks.source_writer import Messages, SourceWriter
 
-# Longer than the 60 s after which sources by default commit offsets without records (KIP-910)
 _REST_AFTER_S: Final = 90.0
 
 
@@ -34,15 +33,22 @@ class RestingWriter:
     """Implements SourceWriter with those that `make` returns, one at a time.
 
     `newest` reads the assignments to their end. `send` and `commit` raise NotWanted if they need a
-    producer and the leader wants something else by now.
+    producer and the leader wants something else by now. `rests` is False for a task that has
+    offsets to commit at its stop though it sent nothing: no producer can be made by then.
     """
 
     def __init__(
-        self, make: Callable[[], SourceWriter], newest: Callable[[], Wanted], metrics: TaskMetrics
+        self,
+        make: Callable[[], SourceWriter],
+        newest: Callable[[], Wanted],
+        metrics: TaskMetrics,
+        *,
+        rests: bool = True,
     ) -> None:
         self._make = make
         self._newest = newest
         self._metrics = metrics
+        self._rests = rests
         self._writer: SourceWriter | None = make()
         self._used_at = time.monotonic()
         self.atomic = self._writer.atomic
@@ -70,7 +76,7 @@ class RestingWriter:
         self._writer.serve()
         if self._writer.open:
             self._used_at = time.monotonic()
-        elif time.monotonic() - self._used_at > _REST_AFTER_S:
+        elif self._rests and time.monotonic() - self._used_at > _REST_AFTER_S:
             self.close()
             self._metrics.without_clients()
             _return_memory()

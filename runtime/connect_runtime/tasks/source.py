@@ -96,7 +96,10 @@ def run_source(
     chain = chain_of(launch.connector_config)
     _name_dropped_overrides(launch)
     writer = RestingWriter(
-        lambda: _writer(launch, errors, metrics), lambda: _newest(launch), metrics
+        lambda: _writer(launch, errors, metrics),
+        lambda: _newest(launch),
+        metrics,
+        rests=not _moves_offsets(task),
     )
     try:
         # If this attempt is late, starting fenced the newest one, so check again.
@@ -134,6 +137,11 @@ def _writer(launch: TaskLaunch, errors: ErrorHandler, metrics: TaskMetrics) -> S
     if not exactly_once(launch.worker):
         return PlainWriter(launch, errors, metrics)
     return Transactions(launch, metrics)
+
+
+def _moves_offsets(task: SourceTask) -> bool:
+    """Whether the task may move its offsets while it is idle (KIP-910)."""
+    return type(task).update_offsets is not SourceTask.update_offsets
 
 
 def _name_dropped_overrides(launch: TaskLaunch) -> None:
@@ -193,8 +201,7 @@ class _Loop:
         self._metrics = metrics
         self._text = ErrorTexts(launch)
         self._uncommitted = Uncommitted(str(launch.id), task, offsets, self._text)
-        # an idle source may still move its offsets (KIP-910)
-        self._asks = type(task).update_offsets is not SourceTask.update_offsets
+        self._asks = _moves_offsets(task)
         self._ask_every_s = client_properties.flush_interval_ms(launch) / 1000
         self._next_asking = time.monotonic() + self._ask_every_s
         self._boundary = boundary_of(launch, asked=self._asks)

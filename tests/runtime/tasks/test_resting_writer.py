@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from connect_runtime.api import SourceRecord, SourceTask
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import TaskId
@@ -159,3 +160,43 @@ def test_a_rest_does_not_outlast_the_attempt(
     assert cluster.values() == ["one"]
     ours.close()
     theirs.close()
+
+
+class MovingTask(SourceTask):
+    """Sends one record, and moves its offset from it once `moves` is set (KIP-910)."""
+
+    moves = False
+    empty_polls = 0
+
+    def version(self) -> str:
+        return "1"
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.topic: str | None = props["topic"]
+
+    def stop(self) -> None: ...
+
+    def poll(self) -> Sequence[SourceRecord]:
+        topic, self.topic = self.topic, None
+        if topic is not None:
+            return [SourceRecord({"p": 1}, {"n": 1}, topic, "one")]
+        MovingTask.empty_polls += 1
+        return ()
+
+    def update_offsets(self, offsets: Any) -> Any:
+        return [({"p": 1}, {"n": 2})] if MovingTask.moves else ()
+
+
+def test_offsets_that_move_without_records_are_committed_at_a_stop(
+    cluster: Any, topic: Any, install: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resting_writer, "_REST_AFTER_S", -1.0)
+    config = {"name": "src", "task.class": install(MovingTask), "topic": topic(1)}
+    cluster.assign(TASK, 1)
+    running = cluster.run(cluster.launch(TASK, config))
+    wait_until(lambda: MovingTask.empty_polls > 2, what="polls after the commit")
+    assert cluster.values() == ["one"]
+    monkeypatch.setattr(MovingTask, "moves", True)
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+    assert [*cluster.newest(cluster.topics.offsets).values()] == [{"n": 2}]
