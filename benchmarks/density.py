@@ -39,13 +39,13 @@ def density(folder: Path, bootstrap: str, options: argparse.Namespace) -> tuple[
         time.sleep(_MEASURED_S)
         after, lasted = running.cpu_times(), time.monotonic() - began
         used = {n: 100 * (after[n] - before[n]) / lasted for n in after.keys() & before.keys()}
-        memory = {number: _pss_mb(number) for number in after}
+        memory = {number: mb for number in after if (mb := _pss_mb(number)) is not None}
     finally:
         running.close()
         shutil.rmtree(place, ignore_errors=True)
-    share, each = sum(used.values()), median(memory[number] for number in tasks)
+    share, each = sum(used.values()), median(memory[n] for n in tasks & memory.keys())
     of_tasks = sum(used.get(number, 0.0) for number in tasks)
-    all_tasks = sum(memory[number] for number in tasks)
+    all_tasks = sum(memory.get(number, 0.0) for number in tasks)
     lines = (
         "## Density\n",
         f"{count:,} file sources with one task each on one worker:\n",
@@ -74,8 +74,10 @@ def _group(number: int) -> int:
     return int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[2])
 
 
-def _pss_mb(number: int) -> float:
-    for line in Path(f"/proc/{number}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError(f"the system does not tell the PSS of process {number}")
+def _pss_mb(number: int) -> float | None:
+    """None if the process has ended."""
+    try:
+        lines = Path(f"/proc/{number}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return None
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))
