@@ -25,7 +25,11 @@ _PLACE = "\n at [Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION
 _NO_CONFIG = 'Cannot invoke "java.util.Map.get(Object)" because "connectorConfig" is null'
 _NO_OFFSETS = "Partitions / offsets need to be provided for an alter offsets request"
 
-
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+# Escapes of other characters, and of both halves of a pair
+_OTHER_ESCAPES = re.compile(
+    r"\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}", re.DOTALL
+)
 # Jackson's limit (StreamReadConstraints)
 _DEPTH_MAX = 1000
 _TOKEN_EXPECTED = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
@@ -235,10 +239,22 @@ def _parsed(body: bytes, *, kind: str = "java.util.Map", numbers_as_written: boo
         value, end = decoder.raw_decode(text)
     except (ValueError, RecursionError) as error:
         raise _refused(_syntax_text(text, error)) from None
+    _check_characters(text)
     # of a list, its type is refused first
     if text[end:].strip(" \t\r\n") and not isinstance(value, list):
         raise _refused(_trailing_text(text, end, kind))
     return value
+
+
+def _check_characters(text: str) -> None:
+    """Raises RequestError for half of a surrogate pair, which Java's strings hold and UTF-8 does
+    not."""
+    if _SURROGATE.search(text) and _SURROGATE.search(_OTHER_ESCAPES.sub("", text)):
+        raise RequestError(
+            400,
+            "The request's body holds half of a surrogate pair (\\ud800 to \\udfff), which is no "
+            "character and cannot be stored",
+        )
 
 
 def _trailing_text(text: str, end: int, kind: str) -> str:

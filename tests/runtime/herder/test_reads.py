@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from connect_runtime.herder import reads
+from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.herder import Herder
+from connect_runtime.herder.offset_changes import ConnectorOffsets
 from connect_runtime.herder.view import View
-from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
+from connect_runtime.rest.connectors import Connectors
+from connect_runtime.rest.exchange import Call
+from connect_runtime.storage.snapshots import (
+    ConfigSnapshot,
+    ConnectorState,
+    State,
+    Status,
+    StatusSnapshot,
+    TaskId,
+)
+from connect_runtime.topic_tracking import TopicTracking
+from connect_specs.names import ClusterTopics
 
 RUNNING = Status(State.RUNNING, "w:1", 1)
 
@@ -36,6 +52,33 @@ def test_all_statuses_look_at_all_tasks_once() -> None:
     view = view_of(300, 12)
     for name in view.status.connectors:
         assert list(reads.status(view, name, lambda _: "source").tasks) == list(range(12))
+    assert isinstance(view.status.tasks, CountedTasks)
+    assert view.status.tasks.looks == 1
+
+
+def test_expanding_all_connectors_looks_at_all_tasks_once() -> None:
+    """`GET /connectors?expand=status&expand=info`: each connector costs what it has itself."""
+    view = view_of(1000, 2)
+    configs = {
+        name: ConnectorState(name, {"connector.class": "C"}, task_configs=({}, {}))
+        for name in view.status.connectors
+    }
+    cluster = SimpleNamespace(view=replace(view, config=ConfigSnapshot(connectors=configs)))
+    verbs = ConnectCluster(
+        cast(Herder, cluster),
+        ClusterTopics.of("g"),
+        cast(ConnectorOffsets, None),
+        check=lambda name, config: None,
+        leader=lambda: None,
+        problem=lambda: None,
+        tracking=TopicTracking.of({}),
+        offsets_problem=lambda: None,
+    )
+    call = Call(query=[("expand", "status"), ("expand", "info")])
+    found = Connectors(lambda: verbs).all(call).json
+    assert len(found) == 1000
+    assert [each["id"] for each in found["c0999"]["status"]["tasks"]] == [0, 1]
+    assert len(found["c0999"]["info"]["tasks"]) == 2
     assert isinstance(view.status.tasks, CountedTasks)
     assert view.status.tasks.looks == 1
 

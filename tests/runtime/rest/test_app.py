@@ -70,6 +70,30 @@ def test_nothing_may_follow_a_body(client: Client, verbs: FakeVerbs, more: str, 
     assert found.json()["message"].startswith(why)
 
 
+@pytest.mark.parametrize("text", [r"\ud800", r"\uDC00", r"\udc00\ud800", r"\ud800x"])
+def test_half_of_a_surrogate_pair_is_refused(client: Client, verbs: FakeVerbs, text: str) -> None:
+    config = json.dumps(SOURCE)
+    for method, path, body in (
+        ("PUT", "/connectors/new/config", f'{{"x":"{text}"}}'),
+        ("PUT", "/connectors/new/config", f'{{"{text}":"x"}}'),
+        ("POST", "/connectors", f'{{"name":"a{text}","config":{config}}}'),
+        ("PATCH", "/connectors/fs/config", f'{{"x":"{text}"}}'),
+        ("PATCH", "/connectors/fs/offsets", f'{{"offsets":[{{"partition":{{"a":"{text}"}}}}]}}'),
+        ("PUT", "/connector-plugins/FileStreamSource/config/validate", f'{{"x":"{text}"}}'),
+        ("PUT", "/admin/loggers/root", f'{{"level":"{text}"}}'),
+    ):
+        found = client(method, path, body)
+        assert found.status_code == 400
+        assert "surrogate pair" in found.json()["message"]
+    assert list(verbs.known) == ["fs"]
+
+
+def test_a_whole_surrogate_pair_is_a_character(client: Client, verbs: FakeVerbs) -> None:
+    body = r'{"connector.class":"FileStreamSource","topic":"t","x":"\ud83d\ude00 \\ud800"}'
+    assert client("PUT", "/connectors/new/config", body).status_code == 201
+    assert verbs.config("new")["x"] == "\U0001f600 \\ud800"
+
+
 def test_a_byte_order_mark_is_no_part_of_a_body(client: Client) -> None:
     assert client("PUT", "/connectors/new/config", f"\ufeff{json.dumps(SOURCE)}").status_code == 201
 
