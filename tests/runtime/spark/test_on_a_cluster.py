@@ -211,6 +211,25 @@ def test_created_connectors_run(site: Site) -> None:
     assert all(each.command.startswith("./environment/bin/python ") for each in tasks)
 
 
+def test_tasks_of_a_killed_executor_start_again_and_others_go_on(site: Site) -> None:
+    first, second = site.spark.workers
+    lost = first if task_processes(of_session(first.pid)) else second
+    (kept,) = {first, second} - {lost}
+    others = task_processes(of_session(kept.pid))
+    killed = task_processes(of_session(lost.pid))
+    kill(*site.spark.executors(lost))
+    site.deliver()
+    wait_until(lambda: not any(p.alive for p in killed), what="its tasks to end")
+    for name in ("lines", "copy"):
+        site.wait_for(name, "RUNNING", "RUNNING")
+    assert all(each.alive for each in others)
+    wait_until(
+        lambda: site.leader.at.get("/runtime")["slots"] == SLOTS,
+        what="its slots",
+        timeout_s=START_S,
+    )
+
+
 def test_a_paused_task_keeps_its_slot_and_a_stopped_one_releases_it(site: Site) -> None:
     site.ask("PUT", "/connectors/lines/pause")
     site.wait_for("lines", "PAUSED", "PAUSED")
@@ -222,7 +241,6 @@ def test_a_paused_task_keeps_its_slot_and_a_stopped_one_releases_it(site: Site) 
     wait_until(lambda: site.running() == 1, what="its slot to be free")
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_a_node_that_vanishes_is_noticed_and_its_tasks_run_elsewhere(
     site: Site, record_property: Callable[[str, object], None]
