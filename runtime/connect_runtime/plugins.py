@@ -30,7 +30,7 @@ from connect_runtime.api import (
     SourceTask,
     Transformation,
 )
-from connect_runtime.connectors.built_in import VERSION
+from connect_runtime.connectors.built_in import version_of
 from connect_runtime.plugin_modules import (
     is_allowed,
     refuse_unlisted,
@@ -249,7 +249,7 @@ def load_built_in() -> None:
 def _built_in(name: str, paths: Mapping[str, str], kind: _KindOf) -> tuple[Plugin, ...]:
     """Finds a built-in by its full name, without looking at other installed plugins."""
     path = paths.get(name)
-    return () if path is None else (_plugin(_load(path), name, kind, VERSION),)
+    return () if path is None else (_plugin(_load(path), name, kind, version_of(name)),)
 
 
 def _match(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
@@ -279,7 +279,7 @@ def _named(name: str, base: type[Any], kind: _KindOf) -> tuple[Plugin, ...]:
 
 
 def _installed(built_in: Mapping[str, str], group: str, kind: _KindOf) -> tuple[Plugin, ...]:
-    found = [_plugin(_load(path), java, kind, VERSION) for java, path in built_in.items()]
+    found = [_plugin(_load(path), java, kind, version_of(java)) for java, path in built_in.items()]
     for entry in entry_points(group=group):
         try:
             cls = entry.load()

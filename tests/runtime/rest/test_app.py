@@ -476,3 +476,14 @@ def test_a_worker_property_turns_metrics_off() -> None:
     on, _ = from_properties(WORKER)
     off, _ = from_properties({**WORKER, "rest.metrics.enable": "false"})
     assert (on.rest.metrics, off.rest.metrics) == (True, False)
+
+
+def test_built_ins_have_the_version_of_kafka(client: Client) -> None:
+    path = "/connector-plugins/FileStreamSource/config?version="
+    assert client("GET", f"{path}4.1.0").status_code == 200
+    assert client("GET", f"{path}0.1.0").status_code == 400
+    listed = client("GET", "/connector-plugins?connectorsOnly=false").json()
+    versions = {each["class"]: each["version"] for each in listed}
+    kafka = {v for name, v in versions.items() if name.startswith("org.apache.kafka.")}
+    assert kafka == {"4.1.0"}
+    assert versions["io.debezium.transforms.ExtractNewRecordState"] != "4.1.0"

@@ -44,7 +44,7 @@ def test_lines_offsets_and_status(cluster: Any, topic: Callable[[int], str], sou
     status = cluster.wait_for_state(TASK, "RUNNING")
     assert status == {
         "state": "RUNNING", "trace": None, "worker_id": "host:8083", "generation": 7,
-        "version": "0.1.0", "attempt": 1,
+        "version": "4.1.0", "attempt": 1,
     }  # fmt: skip
     key = f'["src",{{"filename":"{source}"}}]'
     assert cluster.newest(cluster.topics.offsets) == {key: {"position": 70}}
