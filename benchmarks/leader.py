@@ -18,10 +18,10 @@ from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.settings.worker_config import from_properties
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Outcome, TaskLaunch
-from connect_runtime.worker_config import from_properties
 
 _MEASURED_S = 20.0
 _SETTLED_S = 120.0

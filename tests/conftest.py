@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.workermanage import WorkerController
 
-from connect_runtime.plugin_modules import PLUGIN_MODULES, allow_modules
+from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from support import shared
 from support.broker import BrokerAddress, cluster_at
 from support.ender import end_with_run

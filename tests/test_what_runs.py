@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from connect_runtime import built_in_plugins, plugins
 from connect_runtime.api import ConfigDef, DataError
 from connect_runtime.data.json_converter import CONFIG as JSON
 from connect_runtime.errors.dead_letters import Context
 from connect_runtime.errors.stages import Failure, Stage
-from connect_runtime.plugin_modules import ENTRY_POINTS
+from connect_runtime.plugins import built_in, registry
+from connect_runtime.plugins.modules import ENTRY_POINTS
 from connect_runtime.transforms.columns import ColumnTransformation
 from connect_runtime.validation.definitions import sink_definitions, source_definitions
 from connect_runtime.validation.keys import WorkerDefaults
@@ -70,7 +70,7 @@ def error_keys(definitions: ConfigDef) -> dict[str, str | None]:
 
 OF_SINKS = error_keys(sink_definitions("1", WorkerDefaults(), {}))
 OF_SOURCES = error_keys(source_definitions("1", WorkerDefaults(), {}))
-CONVERTERS = simple(built_in_plugins.CONVERTERS)
+CONVERTERS = simple(built_in.CONVERTERS)
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ CONVERTERS = simple(built_in_plugins.CONVERTERS)
     [
         (
             "connectors",
-            {each.removesuffix("Connector") for each in simple(built_in_plugins.CONNECTORS)},
+            {each.removesuffix("Connector") for each in simple(built_in.CONNECTORS)},
         ),
-        ("transformations", simple(built_in_plugins.TRANSFORMATIONS)),
-        ("predicates", simple(built_in_plugins.PREDICATES)),
+        ("transformations", simple(built_in.TRANSFORMATIONS)),
+        ("predicates", simple(built_in.PREDICATES)),
         ("converters", CONVERTERS),
-        ("header converters", simple(built_in_plugins.HEADER_CONVERTERS) - CONVERTERS),
+        ("header converters", simple(built_in.HEADER_CONVERTERS) - CONVERTERS),
     ],
 )
 def test_the_readme_lists_each_plugin(part: str, expected: set[str]) -> None:
@@ -104,7 +104,7 @@ def test_the_readme_lists_each_key_about_errors() -> None:
 
 
 def test_the_page_lists_each_transformation_and_what_it_is_of() -> None:
-    table, expected = rows(section(TRANSFORMS, "What there is")), built_in_plugins.TRANSFORMATIONS
+    table, expected = rows(section(TRANSFORMS, "What there is")), built_in.TRANSFORMATIONS
     listed = {names(row[0])[0]: row[1] for row in table if len(row) == 3}
     halves = simple(name for name in expected if "$" in name)
     assert listed == {
@@ -115,7 +115,7 @@ def test_the_page_lists_each_transformation_and_what_it_is_of() -> None:
 def test_the_page_names_the_transformations_that_need_single_records() -> None:
     single = {
         plugin.class_name
-        for plugin in plugins.transformations()
+        for plugin in registry.transformations()
         if not issubclass(plugin.cls, ColumnTransformation)
     }
     (line,) = re.findall(r"With a class of your own(.*?)\sin it", TRANSFORMS, re.S)
@@ -124,14 +124,10 @@ def test_the_page_names_the_transformations_that_need_single_records() -> None:
 
 def test_the_page_lists_each_predicate_and_converter() -> None:
     table = rows(section(TRANSFORMS, "What there is"))
-    assert {names(row[0])[0] for row in table if len(row) == 2} == simple(
-        built_in_plugins.PREDICATES
-    )
+    assert {names(row[0])[0] for row in table if len(row) == 2} == simple(built_in.PREDICATES)
     table = rows(section(TRANSFORMS, "Converters"))
     listed = [row for row in table if row[0].startswith("`org.apache.kafka.")]
-    assert {name for row in listed for name in names(row[0])} == simple(
-        built_in_plugins.HEADER_CONVERTERS
-    )
+    assert {name for row in listed for name in names(row[0])} == simple(built_in.HEADER_CONVERTERS)
 
 
 def test_the_page_lists_the_options_of_json() -> None:
@@ -143,7 +139,7 @@ def test_the_page_lists_the_options_of_json() -> None:
 
 def test_the_page_names_every_entry_point_group() -> None:
     text = section(TRANSFORMS, "Your own, in Python")
-    groups = {*ENTRY_POINTS, *(group.entry_points for group in plugins._GROUPS)}
+    groups = {*ENTRY_POINTS, *(group.entry_points for group in registry._GROUPS)}
     assert set(re.findall(r"connect\.(?:\w+s)\b(?=[\"`])", text)) == groups
 
 

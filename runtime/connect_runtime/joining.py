@@ -18,7 +18,7 @@ from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.kafka.election import ApacheGroup, find_leader
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.rights import READ, WRITE, check_rights
-from connect_runtime.worker_config import SMALL_SEGMENTS, TopicSettings, WorkerConfig
+from connect_runtime.settings.worker_config import SMALL_SEGMENTS, TopicSettings, WorkerConfig
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)

@@ -26,9 +26,9 @@ from connect_runtime.joining import Leader, ensure_topics, find_cluster, find_ka
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
-from connect_runtime.log_format import process_is_about
+from connect_runtime.logs.log_format import process_is_about
 from connect_runtime.metrics.page import Observed, page
-from connect_runtime.plugin_modules import allow_modules
+from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.rest.app import Served, create_app
 from connect_runtime.rest.password import ensure_password, read_password
 from connect_runtime.rest.plugins import ConnectorPlugins
@@ -39,6 +39,7 @@ from connect_runtime.rest.tls import (
     client_context,
     server_context,
 )
+from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.standalone.alone import Alone
 from connect_runtime.standalone.connectors import create_connectors
@@ -47,7 +48,6 @@ from connect_runtime.standalone.server import TopicsServer
 from connect_runtime.storage.offset_file import OffsetFile
 from connect_runtime.validation.unresolved_references import unresolved_references
 from connect_runtime.validation.validate import check
-from connect_runtime.worker_config import WorkerConfig
 from connect_specs.connector_files import FirstConnector
 
 _log = logging.getLogger(__name__)

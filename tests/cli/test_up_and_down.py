@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.default_slots import default_slots
 from connect_runtime.kafka.embedded import find_broker
 from connect_runtime.kafka.process import is_alive, start_time
-from connect_runtime.memory_limit import memory_limit
+from connect_runtime.settings.default_slots import default_slots, memory_limit
 from support.command import CONNECT, Command
 from support.wait import wait_until
 

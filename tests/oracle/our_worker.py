@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from connect_runtime.server import Runtime
-from connect_runtime.worker_config import from_properties
+from connect_runtime.settings.worker_config import from_properties
 from support.broker import BrokerAddress
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"

@@ -10,7 +10,7 @@ import pytest
 
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.plugins import ConnectorPlugins
-from connect_runtime.worker_config import from_properties
+from connect_runtime.settings.worker_config import from_properties
 from oracle.comparing import ask, comparable, differences
 from oracle.exchanges import Exchange
 from oracle.plugin_exchanges import CONVERTERS, DEBEZIUM, ERRORS, LISTED, PREDICATES, TRANSFORMS

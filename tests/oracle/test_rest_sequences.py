@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from connect_runtime.rest.app import create_app
+from connect_runtime.settings.worker_config import from_properties
 from connect_runtime.validation.validate import check
-from connect_runtime.worker_config import from_properties
 from oracle.sequences import CREATE, SEQUENCES, SINK, SOURCE, Step
 from runtime.rest.client import WORKER
 from support import http

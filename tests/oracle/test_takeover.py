@@ -11,7 +11,7 @@ from connect_runtime import joining
 from connect_runtime.joining import find_cluster
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.election import ApacheGroup, Election, find_leader
-from connect_runtime.worker_config import WorkerConfig, from_properties
+from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from support.broker import BrokerAddress
 from support.oracle import Oracle
 from support.wait import wait_until

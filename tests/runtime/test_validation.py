@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from connect_runtime import plugins
 from connect_runtime.api import (
     ConfigDef,
     ConfigType,
@@ -21,11 +20,12 @@ from connect_runtime.api import (
 )
 from connect_runtime.connectors.file_source import FileStreamSourceConnector
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.plugins import Plugin
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.registry import Plugin
+from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation import validate as validate_module
 from connect_runtime.validation.infos import ConfigInfos
 from connect_runtime.validation.validate import check, validate
-from connect_runtime.worker_config import WorkerConfig, from_properties
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 SOURCE = {"name": "n", "connector.class": "FileStreamSource", "topic": "t", "file": "f"}
@@ -326,7 +326,7 @@ def preflight(monkeypatch: pytest.MonkeyPatch) -> type[Preflight]:
     def connector(name: str) -> Plugin:
         return Plugin(Mine, "p.Mine", "source", "1.0")
 
-    monkeypatch.setattr(plugins, "connector", connector)
+    monkeypatch.setattr(registry, "connector", connector)
     return Mine
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from connect_runtime import plugins
 from connect_runtime.api import ConnectorError, Predicate, Transformation
 from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.plugins import registry
 from support.connect_json import Json, record_json
 
 TABLES = Path(__file__).parents[1] / "oracle" / "transforms"
@@ -40,7 +40,7 @@ def configurations() -> Iterator[Configuration]:
 
 def ours(name: str, config: Mapping[str, str], records: Sequence[ConnectRecord]) -> Json:
     """What our class does, as `ConnectClasses.apply` says it."""
-    find = plugins.predicate if ".predicates." in name else plugins.transformation
+    find = registry.predicate if ".predicates." in name else registry.transformation
     plugin = find("type", name).cls()
     try:
         plugin.configure(config)

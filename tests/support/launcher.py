@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from connect_runtime import plugins
+from connect_runtime.plugins import registry
 from connect_runtime.storage import assignments_topic, offsets_topic, status_topic
 from connect_runtime.storage.log import Fenced, LogReader, Logs, LogWriter, NewRecord
 from connect_runtime.storage.snapshots import (
@@ -56,7 +56,7 @@ class MemoryAttempt:
 
     @property
     def source(self) -> bool:
-        return plugins.connector(self.launch.connector_config["connector.class"]).kind == "source"
+        return registry.connector(self.launch.connector_config["connector.class"]).kind == "source"
 
     @property
     def plain(self) -> bool:

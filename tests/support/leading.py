@@ -13,7 +13,7 @@ from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.server import Bound, RestServer
-from connect_runtime.worker_config import from_project
+from connect_runtime.settings.worker_config import from_project
 from connect_specs.desired import Project
 from support.wait import wait_until
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
-from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.kafka.groups import GroupActive
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import assignments_topic, config_topic, offsets_topic, status_topic
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.memory import MemoryLogs

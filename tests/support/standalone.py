@@ -11,11 +11,11 @@ from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.settings.worker_config import from_properties
 from connect_runtime.standalone.alone import Alone
 from connect_runtime.standalone.logs import StandaloneLogs
 from connect_runtime.standalone.server import TopicsServer
 from connect_runtime.storage.offset_file import OffsetFile
-from connect_runtime.worker_config import from_properties
 from support.launcher import ThreadLauncher
 from support.thread_cluster import STRING, ThreadCluster
 from support.wait import wait_until

@@ -14,9 +14,9 @@ from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.settings.worker_config import from_properties
 from connect_runtime.storage.log import Logs
 from connect_runtime.storage.snapshots import State
-from connect_runtime.worker_config import from_properties
 from support.launcher import ThreadLauncher
 from support.wait import wait_until
 

@@ -23,8 +23,8 @@ from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.secrets import fingerprint, reveal
 from connect_reconciler.plan.diff import base_config, written_config
 from connect_reconciler.plan.predict import check_plan
-from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.kafka.rights import DELETE, READ, Rights
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, Stale
 from connect_specs.names import sink_group

@@ -16,10 +16,10 @@ from urllib.parse import quote
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.shapes import Expected
-from connect_runtime import plugins
 from connect_runtime.api import ConnectorError
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.plugin_modules import allow_modules
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.rest.plugins import OTHER_KINDS, keys_json, plugins_json
 from connect_runtime.validation.plugin_choice import choose
 from connect_specs.desired import Desired, Project
@@ -212,12 +212,12 @@ class InstalledDefinitions:
         )
 
 
-def _installed(name: str, types: tuple[str, ...]) -> plugins.Plugin | None:
+def _installed(name: str, types: tuple[str, ...]) -> registry.Plugin | None:
     for kind in OTHER_KINDS:
         if kind in types:
             return choose(kind, "plugin", name).plugin
     try:
-        plugin = plugins.connector(name)
+        plugin = registry.connector(name)
     except ConnectorError:
         return None
     return plugin if plugin.kind in types else None

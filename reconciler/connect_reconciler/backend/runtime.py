@@ -35,10 +35,10 @@ from connect_runtime.kafka.errors import is_denied
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.rest.password import USER, password_file, read_password
+from connect_runtime.settings.worker_config import from_project
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
 from connect_runtime.validation.validate import check
-from connect_runtime.worker_config import from_project
 from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 from connect_specs.states import TargetState

@@ -57,7 +57,7 @@ def progress(text: str) -> None:
 
 def show_progress_as_json() -> None:
     """Makes each line of progress an event, for a log whose lines are all JSON."""
-    from connect_runtime.log_format import JsonLines
+    from connect_runtime.logs.log_format import JsonLines
 
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())

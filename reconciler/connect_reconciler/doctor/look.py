@@ -38,11 +38,11 @@ from connect_reconciler.doctor.checks import (
 from connect_reconciler.ledger.config_entry import load_ledger
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.offsets import Offsets
-from connect_runtime.client_overrides import Kind
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.election import find_leader
 from connect_runtime.kafka.errors import as_failure, error_of
+from connect_runtime.settings.client_overrides import Kind
 from connect_runtime.storage.snapshots import OffsetSnapshot, State
 from connect_specs.counting import counted
 from connect_specs.desired import OffsetEntry, Project

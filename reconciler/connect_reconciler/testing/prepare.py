@@ -13,19 +13,19 @@ from typing import Final
 
 from connect_reconciler.model.live import Kind
 from connect_reconciler.testing.pipeline import Pipeline, pipeline_of
-from connect_runtime import plugins
 from connect_runtime.api import ConfigError, ConnectorError
 from connect_runtime.config_providers.declared import undeclared
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.plugin_modules import allow_modules
-from connect_runtime.plugins import Plugin
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.modules import allow_modules
+from connect_runtime.plugins.registry import Plugin
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.redaction import Redactor, secrets_in
 
 _CONVERTERS: Final[Mapping[str, Callable[[str, str], Plugin]]] = {
-    "key.converter": plugins.converter,
-    "value.converter": plugins.converter,
-    "header.converter": plugins.header_converter,
+    "key.converter": registry.converter,
+    "value.converter": registry.converter,
+    "header.converter": registry.header_converter,
 }
 _PARTS: Final = (*_CONVERTERS, "transforms", "predicates")
 _CANNOT_RUN: Final = (
@@ -137,8 +137,8 @@ def _missing(
             hint = f"write the workers' {key} to connect.yaml, below cluster: worker:"
             yield Diagnostic("test.no-converter", what, subject.where, hint=hint)
     for aliases, find in (
-        ("transforms", plugins.transformation),
-        ("predicates", plugins.predicate),
+        ("transforms", registry.transformation),
+        ("predicates", registry.predicate),
     ):
         for alias in filter(None, map(str.strip, config.get(aliases, "").split(","))):
             key = f"{aliases}.{alias}.type"

@@ -23,11 +23,11 @@ from connect_reconciler.plan.checks.pins import shape_problem, unread_topics
 from connect_reconciler.plan.diff import base_config, recorded_pin, written_config
 from connect_reconciler.validation.findings import Written, findings
 from connect_reconciler.validation.judges import NO_KAFKA, ClusterAnswers, ask_cluster
-from connect_runtime import plugins as installed
 from connect_runtime.api import ConfigError, ConnectorError, SourceConnector
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.worker_config import from_project
-from connect_runtime.worker_keys import is_known, without_effect
+from connect_runtime.plugins import registry as installed
+from connect_runtime.settings.worker_config import from_project
+from connect_runtime.settings.worker_keys import is_known, without_effect
 from connect_specs.desired import Desired, DesiredConnector, Pin, Project
 from connect_specs.diagnostics import (
     ConnectError,

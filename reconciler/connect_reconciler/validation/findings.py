@@ -25,7 +25,7 @@ from connect_reconciler.validation.keys import (
     unknown_keys,
 )
 from connect_runtime.config_providers.references import holds_reference
-from connect_runtime.plugin_modules import PLUGIN_MODULES, listed_modules, unlisted_module
+from connect_runtime.plugins.modules import PLUGIN_MODULES, listed_modules, unlisted_module
 from connect_runtime.validation.unresolved_references import unresolved_references
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, Location, by_place

@@ -23,9 +23,9 @@ from connect_reconciler.backend.rest.refusals import is_unlisted, no_such_class
 from connect_reconciler.model.live import Kind, kind_of
 from connect_reconciler.validation.keys import wrong_values
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.plugin_modules import PLUGIN_MODULES
+from connect_runtime.plugins.modules import PLUGIN_MODULES
+from connect_runtime.settings.worker_config import WorkerConfig, from_project
 from connect_runtime.validation.validate import check_common, validate
-from connect_runtime.worker_config import WorkerConfig, from_project
 from connect_specs.counting import listed
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Unreachable

@@ -22,7 +22,7 @@ from connect_reconciler.testing.prepare import (
 )
 from connect_reconciler.validation.configs import check_project
 from connect_reconciler.validation.judges import NO_KAFKA, kind_by_class
-from connect_runtime.worker_config import from_project
+from connect_runtime.settings.worker_config import from_project
 from connect_specs.desired import Desired, DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, by_severity
 from connect_specs.fields import did_you_mean

@@ -16,9 +16,9 @@ from connect_runtime.herder.offset_changes import ConnectorOffsets, Groups
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.worker import Worker, WorkerSettings
 from connect_runtime.kafka.log import connector_logs
-from connect_runtime.plugin_modules import allow_modules
+from connect_runtime.plugins.modules import allow_modules
+from connect_runtime.settings.topic_tracking import TopicTracking
 from connect_runtime.storage.log import Logs
-from connect_runtime.topic_tracking import TopicTracking
 
 
 @dataclass(frozen=True, slots=True)

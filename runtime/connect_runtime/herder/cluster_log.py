@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from connect_runtime.logger_levels import ClusterLevels
+from connect_runtime.logs.logger_levels import ClusterLevels
 from connect_runtime.storage import assignments_topic, config_topic, status_topic
 from connect_runtime.storage.log import LogReader, LogRecord, Logs, LogWriter, NewRecord
 from connect_runtime.storage.snapshots import (

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from connect_runtime import plugins
 from connect_runtime.api import ConnectorError
 from connect_runtime.herder import reads, requests
 from connect_runtime.herder.effects import Effect, Reassign
@@ -19,6 +18,8 @@ from connect_runtime.herder.offset_changes import ConnectorOffsets
 from connect_runtime.herder.restart import restart_effects, task_restart_effects
 from connect_runtime.herder.runs import RunPhase
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, Runtime, TaskInfo
+from connect_runtime.plugins import registry
+from connect_runtime.settings.topic_tracking import TopicTracking
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import (
     Fenced,
@@ -28,7 +29,6 @@ from connect_runtime.storage.log import (
     WriteRefused,
 )
 from connect_runtime.storage.snapshots import State, TaskId
-from connect_runtime.topic_tracking import TopicTracking
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
@@ -274,7 +274,7 @@ class ConnectCluster:
             leader = self._leader()
             # the election names this runtime before it leads, or after it stopped
             raise NotLeader(None if leader == self._herder.url else leader) from error
-        except plugins.NoSuchClass as error:
+        except registry.NoSuchClass as error:
             raise RequestError(500, str(error), Refusal.NO_SUCH_CLASS) from error
         except WriteRefused as error:
             why = "; ".join(filter(None, (each.why for each in error.diagnostics)))
@@ -300,6 +300,6 @@ class ConnectCluster:
 
 def _kind(class_name: str) -> str:
     try:
-        return plugins.connector(class_name).kind
+        return registry.connector(class_name).kind
     except ConnectorError:
         return "unknown"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from connect_runtime.connector_clients import ConnectorClients
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import offsets_topic
 from connect_runtime.storage.log import LogBlocked, LogReader, Logs
 from connect_runtime.storage.snapshots import OffsetSnapshot

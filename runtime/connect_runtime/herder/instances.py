@@ -15,7 +15,6 @@ from concurrent.futures import Executor, wait
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
-from connect_runtime import plugins
 from connect_runtime.api import (
     OffsetStorageReader,
     SinkConnector,
@@ -25,7 +24,6 @@ from connect_runtime.api import (
 )
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.config_providers.resolved import Resolved
-from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.herder.calls import Calls
 from connect_runtime.herder.events import (
     Event,
@@ -36,7 +34,9 @@ from connect_runtime.herder.events import (
 )
 from connect_runtime.herder.runs import Kind
 from connect_runtime.herder.source_offsets import SourceOffsets
-from connect_runtime.plugins import Plugin
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.registry import Plugin
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import offsets_topic
 from connect_runtime.traces import trace_text
 
@@ -108,7 +108,7 @@ class Instances:
         try:
             resolved = self._providers.look_up(config)
             resolved.check()
-            plugin = plugins.connector(resolved.config.get("connector.class", ""))
+            plugin = registry.connector(resolved.config.get("connector.class", ""))
             version = plugin.version
             kind: Literal["sink", "source"] = "sink" if plugin.kind == "sink" else "source"
             clients = self._sources.clients(name, config, kind)
@@ -260,7 +260,7 @@ def task_configs(
             "option will be removed in a future release of Kafka Connect."
         )
     added = {key: config.raw[key] for key in ("topics", "topics.regex") if key in config.raw}
-    task_class = plugins.task_class_name(connector.task_class())
+    task_class = registry.task_class_name(connector.task_class())
     return tuple(
         {**config.task_config(_texts(number, task)), "task.class": task_class, **added}
         for number, task in enumerate(found)
@@ -295,7 +295,7 @@ def _is_text(text: str) -> bool:
 
 def _identified(class_name: str) -> Identified:
     try:
-        plugin = plugins.connector(class_name)
+        plugin = registry.connector(class_name)
     except BaseException as error:  # importing it and asking its version run third-party code
         _log.warning("It is not known whether %s is a source or a sink: %s", class_name, error)
         return Identified(class_name, "unknown")

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from connect_runtime import plugins
 from connect_runtime.api import (
     ConfigError,
     ConnectorError,
@@ -21,10 +20,8 @@ from connect_runtime.api import (
     SourceConnector,
     TopicPartition,
 )
-from connect_runtime.client_overrides import Kind
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.config_providers.resolved import Resolved
-from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.herder import requests
 from connect_runtime.herder.calls import within
 from connect_runtime.herder.errors import LEADER_CHANGED, NotLeader, Refusal, RequestError
@@ -34,7 +31,10 @@ from connect_runtime.herder.reads import NOT_FOUND
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.succession import still_writing
 from connect_runtime.kafka.groups import GroupActive
-from connect_runtime.plugins import Plugin
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.registry import Plugin
+from connect_runtime.settings.client_overrides import Kind
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.layered_offsets import OffsetWrites
 from connect_runtime.storage.log import NewRecord
@@ -380,7 +380,7 @@ class ConnectorOffsets:
 
 
 def _plugin(config: Mapping[str, str]) -> Plugin:
-    return plugins.connector(config.get("connector.class", ""))
+    return registry.connector(config.get("connector.class", ""))
 
 
 def _kind(state: ConnectorState) -> Kind:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from connect_runtime.herder.errors import Refusal, RequestError
+from connect_runtime.settings.topic_tracking import TopicTracking
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import ConfigSnapshot, ConnectorState, StatusSnapshot
-from connect_runtime.topic_tracking import TopicTracking
 from connect_specs.states import TargetState
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connect_runtime.client_overrides import Kind
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.connector_clients import ConnectorClients, is_client_key
 from connect_runtime.herder.connector_logs import ConnectorLogs, OpenedLogs, OpenLogs
+from connect_runtime.settings.client_overrides import Kind
+from connect_runtime.settings.connector_clients import ConnectorClients, is_client_key
 from connect_runtime.storage.internal_topics import ensure_own_offsets_topic
 from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.log import Logs

@@ -14,12 +14,12 @@ from weakref import WeakSet
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin, check_reachable
 from connect_runtime.kafka.errors import NO_SUCH_TOPIC, REFUSED, as_failure, error_of
 from connect_runtime.kafka.log_reader import KafkaLogReader
 from connect_runtime.kafka.log_writer import KafkaLogWriter
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage.internal_topics import check_compacted, check_partitions
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from connect_runtime.api import ConnectorError
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.errors import NO_SUCH_TOPIC, error_of
-from connect_runtime.topic_creation import NewTopicSettings, TopicCreation
+from connect_runtime.settings.topic_creation import NewTopicSettings, TopicCreation
 
 _REQUEST_S: Final = 30.0
 _READY_S: Final = 10.0

@@ -10,9 +10,9 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.kafka import groups
 from connect_runtime.kafka.groups import GroupActive
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_specs.diagnostics import ConnectError
 
 Partition = tuple[str, int]

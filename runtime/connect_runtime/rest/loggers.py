@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from connect_runtime import logger_levels
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.verbs import Verbs
-from connect_runtime.logger_levels import LoggerLevel
+from connect_runtime.logs import logger_levels
+from connect_runtime.logs.logger_levels import LoggerLevel
 from connect_runtime.rest import bodies
 from connect_runtime.rest.exchange import Call, Reply, Resource
 from connect_runtime.rest.wire import Json

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from connect_runtime import plugins
 from connect_runtime.api import ConfigKey, ConnectorError
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.plugins import Kind, Plugin
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.registry import Kind, Plugin
 from connect_runtime.rest import bodies
 from connect_runtime.rest.exchange import Call, Reply, Resource
 from connect_runtime.rest.wire import UNDEFINED_VERSION, Json
+from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
 from connect_runtime.validation.plugin_choice import all_plugins, choose, version_errors
 from connect_runtime.validation.validate import (
@@ -19,7 +20,6 @@ from connect_runtime.validation.validate import (
     validate,
 )
 from connect_runtime.validation.version_ranges import InvalidVersionRange, required_versions
-from connect_runtime.worker_config import WorkerConfig
 
 # Kinds of plugins other than connectors, in the order in which Connect lists them
 OTHER_KINDS: Final[tuple[Kind, ...]] = (
@@ -75,7 +75,7 @@ class ConnectorPlugins:
 
 def plugins_json(*, connectors_only: bool) -> list[Json]:
     """Returns the installed plugins, as `GET /connector-plugins` lists them."""
-    found = list(plugins.connectors())
+    found = list(registry.connectors())
     if not connectors_only:
         found += [plugin for kind in OTHER_KINDS for plugin in all_plugins(kind)]
     return [_plugin_json(plugin) for plugin in found]
@@ -108,7 +108,7 @@ def _same(included: str, path: str) -> bool:
 
 def _plugin(name: str) -> Plugin:
     try:
-        return plugins.connector(name)
+        return registry.connector(name)
     except ConnectorError:
         pass
     choices = (choose(kind, "plugin", name) for kind in OTHER_KINDS)

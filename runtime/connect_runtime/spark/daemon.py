@@ -32,15 +32,15 @@ def main() -> None:
     # another Python may be unable to import them
     from pyspark.daemon import manager
 
-    from connect_runtime import plugins
     from connect_runtime.kafka.outages import log_outages
-    from connect_runtime.log_format import log_to
+    from connect_runtime.logs.log_format import log_to
+    from connect_runtime.plugins import registry
     from connect_runtime.tasks import node_orders
 
     log_to(None, logging.INFO)
     for module in _MODULES:
         importlib.import_module(module)
-    plugins.load_built_in()
+    registry.load_built_in()
     log_outages()
     _use_encryption()
     _forget_archives()

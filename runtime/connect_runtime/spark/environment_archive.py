@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from connect_runtime.plugin_modules import ENTRY_POINTS
+from connect_runtime.plugins.modules import ENTRY_POINTS
 from connect_specs.diagnostics import Diagnostic, Failed, Invalid
 
 # What `spark.archives` unpacks it as, in the folder where an executor runs

@@ -22,9 +22,9 @@ from typing import Any, Final
 from pyspark import RDD, SparkConf, SparkContext
 from pyspark.serializers import CPickleSerializer
 
-from connect_runtime import log_format
 from connect_runtime.class_archives import ClassArchive
-from connect_runtime.log_format import LogFormat
+from connect_runtime.logs import log_format
+from connect_runtime.logs.log_format import LogFormat
 from connect_runtime.private_files import make_private_folder
 from connect_runtime.spark import sealing
 from connect_runtime.spark.daemon import DRIVER_PYTHON

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from connect_runtime import plugins
 from connect_runtime.api import ConnectorError
 from connect_runtime.config_providers.references import holds_reference
-from connect_runtime.plugin_modules import allow_modules
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import TaskLaunch
 
@@ -21,13 +21,13 @@ _WHAT_TO_DO: Final = (
     "(docs/spark-cluster.md)."
 )
 _CONVERTERS: Final[Mapping[str, Callable[[str, str], object]]] = {
-    "key.converter": plugins.converter,
-    "value.converter": plugins.converter,
-    "header.converter": plugins.header_converter,
+    "key.converter": registry.converter,
+    "value.converter": registry.converter,
+    "header.converter": registry.header_converter,
 }
 _CHAINS: Final[Mapping[str, Callable[[str, str], object]]] = {
-    "transforms": plugins.transformation,
-    "predicates": plugins.predicate,
+    "transforms": registry.transformation,
+    "predicates": registry.predicate,
 }
 _NO_PYTHON: Final = re.compile(r'Cannot run program "[^"]*": .*')
 _DAEMON_SAID: Final = re.compile(r"Error from python worker:\s*(.*?)\s*PYTHONPATH was:", re.DOTALL)
@@ -45,7 +45,7 @@ def check_plugins(launch: TaskLaunch) -> None:
     allow_modules(launch.worker)
     try:
         if "task.class" in launch.config:
-            plugins.task(launch.config["task.class"])
+            registry.task(launch.config["task.class"])
         for find, key, name in _named({**launch.worker, **launch.connector_config}):
             if name and not holds_reference(name):
                 find(key, name)

@@ -10,8 +10,8 @@ from typing import Final
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.errors import NotLeader, RequestError
 from connect_runtime.herder.verbs import Verbs
+from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.validation.validate import check
-from connect_runtime.worker_config import WorkerConfig
 from connect_specs.connector_files import FirstConnector
 from connect_specs.diagnostics import Diagnostic, Failed, Invalid
 

@@ -5,7 +5,7 @@ Shared by every implementation of Logs.
 
 from __future__ import annotations
 
-from connect_runtime.connector_clients import OFFSETS_TOPIC_KEY, ConnectorClients
+from connect_runtime.settings.connector_clients import OFFSETS_TOPIC_KEY, ConnectorClients
 from connect_runtime.storage.log import Logs
 from connect_specs.diagnostics import Diagnostic, Failed
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from connect_runtime.client_overrides import Kind
-from connect_runtime.connector_clients import ConnectorClients
+from connect_runtime.settings.client_overrides import Kind
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.tasks.launch import TaskLaunch
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's default

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.kafka.log import KafkaLogs, connector_logs
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage.internal_topics import ensure_own_offsets_topic
 from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.offsets_topic import reduce_all

@@ -10,11 +10,11 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
-from connect_runtime import plugins
 from connect_runtime.api import SourceTask
 from connect_runtime.config_providers.launches import resolve_launch
 from connect_runtime.metrics.task_metrics import TaskMetrics
-from connect_runtime.plugin_modules import allow_modules
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.storage.log import Fenced
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.interrupted import Interrupted
@@ -101,7 +101,7 @@ def _run_newest(
 ) -> Ended:
     try:
         allow_modules(launch.worker)
-        task = plugins.task(launch.config["task.class"])()
+        task = registry.task(launch.config["task.class"])()
         reporter.version = task.version()
         if isinstance(task, SourceTask):
             return run_source(launch, task, reader, orders, reporter, orphaned, metrics)

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import Message
 
-from connect_runtime import plugins
 from connect_runtime.api import (
     Column,
     Converter,
@@ -32,6 +31,7 @@ from connect_runtime.data.unreadable import UnreadableRows
 from connect_runtime.errors.columns import pieces_of
 from connect_runtime.errors.handler import ErrorHandler, RecordSkipped
 from connect_runtime.errors.stages import Stage
+from connect_runtime.plugins import registry
 from connect_runtime.transforms.chain import Chain
 from connect_runtime.transforms.columns import Columns
 
@@ -197,7 +197,7 @@ class Decoder:
         """Converts one message. Raises what ErrorHandler.run raises."""
 
         def run(stage: Stage, converter: object, operation: Callable[[], T]) -> T:
-            return self._errors.run(stage, plugins.class_name_of(converter), operation, message)
+            return self._errors.run(stage, registry.class_name_of(converter), operation, message)
 
         one = [message]
         key = run(Stage.KEY_CONVERTER, self._key.converter, lambda: self._key.read(one))

@@ -13,12 +13,12 @@ from connect_runtime.errors.task_reporter import TaskReporter
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.new_topics import NewTopics
 from connect_runtime.metrics.task_metrics import TaskMetrics
+from connect_runtime.settings.topic_creation import NewTopicSettings, TopicCreation
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.interrupted import kafka_may_interrupt
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.retry_wait import RetryWait
 from connect_runtime.tasks.traces import ErrorTexts
-from connect_runtime.topic_creation import NewTopicSettings, TopicCreation
 
 _CLOSE_S: Final = 5.0
 _QUEUE: Final = {"linger.ms": 5}

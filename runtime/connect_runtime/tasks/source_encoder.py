@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from connect_runtime import plugins
 from connect_runtime.api import ConnectorError, RawHeaders, SourceBatch, SourceRecord
 from connect_runtime.data.converters import Converters
 from connect_runtime.errors.columns import pieces_of
 from connect_runtime.errors.handler import ErrorHandler, RecordSkipped
 from connect_runtime.errors.stages import Stage
+from connect_runtime.plugins import registry
 from connect_runtime.tasks.source_writer import Messages
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class Encoder:
         """Converts a batch of one record. Raises what ErrorHandler.run raises."""
 
         def run(stage: Stage, converter: object, operation: Callable[[], T]) -> T:
-            return self._errors.run(stage, plugins.class_name_of(converter), operation, source)
+            return self._errors.run(stage, registry.class_name_of(converter), operation, source)
 
         made = self._converters
         headers = run(Stage.HEADER_CONVERTER, made.header, lambda: self._headers(one))

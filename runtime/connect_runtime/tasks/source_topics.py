@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connect_runtime.api import ConnectorError
-from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.kafka.new_topics import NewTopics
+from connect_runtime.settings.connector_clients import ConnectorClients
+from connect_runtime.settings.topic_creation import TopicCreation
 from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks.interrupted import kafka_may_interrupt
 from connect_runtime.tasks.launch import TaskLaunch, exactly_once
 from connect_runtime.tasks.worker_copies import WorkerCopies
-from connect_runtime.topic_creation import TopicCreation
 
 
 class SourceTopics:

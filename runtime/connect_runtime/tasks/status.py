@@ -14,13 +14,13 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
+from connect_runtime.settings.topic_tracking import TopicTracking
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import State, Status
 from connect_runtime.storage.status_topic import task_record, topic_in_use_record
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.traces import trace_of
 from connect_runtime.tasks.worker_topics import StatusWriter, open_statuses
-from connect_runtime.topic_tracking import TopicTracking
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)

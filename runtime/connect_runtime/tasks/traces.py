@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from connect_runtime import plugins
 from connect_runtime.api import ConfigType
+from connect_runtime.plugins import registry
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.traces import trace_text
 from connect_specs.redaction import Redactor, secrets_in
@@ -53,7 +53,7 @@ def _password_keys(connector_config: Mapping[str, str]) -> frozenset[str]:
     """Returns the keys that the connector's own definition marks as passwords; none if it is not
     available."""
     try:
-        definition = plugins.connector(connector_config["connector.class"]).cls().config()
+        definition = registry.connector(connector_config["connector.class"]).cls().config()
     except Exception:  # whatever the plugin raises: the error must still be reported
         return frozenset()
     return frozenset(

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.kafka import clients as kafka_clients
 from connect_runtime.kafka.errors import reason
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.offsets_topic import partition_keys, subject

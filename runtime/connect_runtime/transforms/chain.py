@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from connect_runtime import plugins
 from connect_runtime.api import ConfigError, Predicate, Transformation
 from connect_runtime.api.transforms import R
 from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.errors.stages import Failure, Stage
+from connect_runtime.plugins import registry
 from connect_runtime.transforms.columns import ColumnPredicate, Columns, ColumnTransformation
 from connect_runtime.transforms.filter import Filter
 
@@ -122,7 +122,7 @@ def chain_of(config: Mapping[str, str]) -> Chain:
 
 def _step(config: Mapping[str, str], alias: str, predicates: set[str]) -> Step:
     prefix = f"transforms.{alias}."
-    plugin = plugins.transformation(f"{prefix}type", _type(config, prefix))
+    plugin = registry.transformation(f"{prefix}type", _type(config, prefix))
     chosen = config.get(f"{prefix}predicate", "").strip()
     if chosen and chosen not in predicates:
         raise ConfigError(f"Predicate '{chosen}' of {prefix}predicate is not listed in predicates")
@@ -139,7 +139,7 @@ def _step(config: Mapping[str, str], alias: str, predicates: set[str]) -> Step:
 
 def _predicate(config: Mapping[str, str], alias: str) -> Predicate:
     prefix = f"predicates.{alias}."
-    predicate: Predicate = plugins.predicate(f"{prefix}type", _type(config, prefix)).cls()
+    predicate: Predicate = registry.predicate(f"{prefix}type", _type(config, prefix)).cls()
     predicate.configure(_options(config, prefix, frozenset({"type", "plugin.version"})))
     return predicate
 

@@ -20,7 +20,7 @@ from connect_runtime.api import (
     Importance,
     Validator,
 )
-from connect_runtime.plugins import Kind
+from connect_runtime.plugins.registry import Kind
 from connect_runtime.validation.infos import Findings
 from connect_runtime.validation.keys import HIGH, LONG, MEDIUM, Keys, Recommended, versions
 from connect_runtime.validation.plugin_choice import Choice, all_plugins, choose

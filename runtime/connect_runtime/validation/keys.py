@@ -15,7 +15,7 @@ from connect_runtime.api import (
     Validator,
     Width,
 )
-from connect_runtime.plugins import Kind
+from connect_runtime.plugins.registry import Kind
 
 COMMON: Final = "Common"
 TRANSFORMS: Final = "Transforms"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from connect_runtime import plugins
 from connect_runtime.api import ConnectorError
-from connect_runtime.plugins import Kind, Plugin
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.registry import Kind, Plugin
 from connect_runtime.validation.version_ranges import InvalidVersionRange, required_versions
 
 _INTERFACES: Final[Mapping[Kind, str]] = {
@@ -22,16 +22,16 @@ _INTERFACES: Final[Mapping[Kind, str]] = {
     "predicate": "Predicate",
 }
 _FIND: Final[Mapping[Kind, Callable[[str, str], Plugin]]] = {
-    "converter": plugins.converter,
-    "header_converter": plugins.header_converter,
-    "transformation": plugins.transformation,
-    "predicate": plugins.predicate,
+    "converter": registry.converter,
+    "header_converter": registry.header_converter,
+    "transformation": registry.transformation,
+    "predicate": registry.predicate,
 }
 _ALL: Final[Mapping[Kind, Callable[[], tuple[Plugin, ...]]]] = {
-    "converter": plugins.converters,
-    "header_converter": plugins.header_converters,
-    "transformation": plugins.transformations,
-    "predicate": plugins.predicates,
+    "converter": registry.converters,
+    "header_converter": registry.header_converters,
+    "transformation": registry.transformations,
+    "predicate": registry.predicates,
 }
 
 
@@ -100,7 +100,7 @@ def _not_of_kind(kind: Kind, key: str, name: str) -> Choice | None:
 
 
 def _of_any_kind(key: str, name: str) -> str | None:
-    finds: list[Callable[[str], Plugin]] = [plugins.connector]
+    finds: list[Callable[[str], Plugin]] = [registry.connector]
     finds += [partial(find, key) for find in _FIND.values()]
     for find in finds:
         try:

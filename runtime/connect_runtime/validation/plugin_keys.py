@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_runtime.api import ConfigType, OneOf
-from connect_runtime.plugins import Kind
+from connect_runtime.plugins.registry import Kind
 from connect_runtime.validation.keys import (
     COMMON,
     CONVERTER_KINDS,

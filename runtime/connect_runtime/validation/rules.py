@@ -13,8 +13,8 @@ from connect_runtime.api import (
     TransactionBoundaries,
     java_regex,
 )
-from connect_runtime.connector_clients import OFFSETS_TOPIC_KEY
-from connect_runtime.topic_creation import unlisted_groups
+from connect_runtime.settings.connector_clients import OFFSETS_TOPIC_KEY
+from connect_runtime.settings.topic_creation import unlisted_groups
 from connect_runtime.validation.infos import Findings
 from connect_runtime.validation.keys import CONVERTER_KINDS
 from connect_runtime.validation.plugin_choice import choose

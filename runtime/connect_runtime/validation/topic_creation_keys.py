@@ -13,7 +13,12 @@ from connect_runtime.api import (
     Described,
     java_regex,
 )
-from connect_runtime.topic_creation import DEFAULT, PREFIX, group_names, uses_topic_creation
+from connect_runtime.settings.topic_creation import (
+    DEFAULT,
+    PREFIX,
+    group_names,
+    uses_topic_creation,
+)
 from connect_runtime.validation.keys import LONG, Keys
 
 _REPLICATION = (

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import cast
 
-from connect_runtime import plugins
 from connect_runtime.api import (
     ConfigDef,
     Connector,
@@ -20,13 +19,15 @@ from connect_runtime.api import (
 from connect_runtime.api.configdef import HIDDEN
 from connect_runtime.api.java_text import java_text
 from connect_runtime.api.validators import INVALID_REGEX
-from connect_runtime.client_overrides import PREFIXES, Kind, forbidden_overrides
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.calls import within
 from connect_runtime.herder.errors import Refusal, RequestError
 from connect_runtime.kafka.client_checks import override_errors
-from connect_runtime.plugin_modules import UnlistedModule
-from connect_runtime.plugins import Plugin
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.modules import UnlistedModule
+from connect_runtime.plugins.registry import Plugin
+from connect_runtime.settings.client_overrides import PREFIXES, Kind, forbidden_overrides
+from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.tasks.launch import exactly_once
 from connect_runtime.validation import rules
 from connect_runtime.validation.chains import (
@@ -52,7 +53,6 @@ from connect_runtime.validation.keys import CONVERTER_KINDS, WorkerDefaults
 from connect_runtime.validation.plugin_choice import choose, version_errors
 from connect_runtime.validation.references import as_written, referring_keys, unchecked
 from connect_runtime.validation.topic_creation_keys import topic_creation_definitions
-from connect_runtime.worker_config import WorkerConfig
 from connect_specs.java_map import in_hash_map_order
 from connect_specs.redaction import Redactor, secrets_in
 from connect_specs.secret_names import is_secret_name
@@ -197,8 +197,8 @@ def connector_plugin(config: Config) -> Plugin:
         shown = java_text(in_hash_map_order(config))
         raise RequestError(400, f"Connector config {shown} contains no connector type")
     try:
-        return plugins.connector(name)
-    except plugins.NoSuchClass as error:
+        return registry.connector(name)
+    except registry.NoSuchClass as error:
         raise RequestError(400, str(error), Refusal.NO_SUCH_CLASS) from error
     except UnlistedModule as error:
         raise RequestError(400, str(error), Refusal.UNLISTED_MODULE) from error

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from connect_runtime import plugins
 from connect_runtime.api import ConfigError
+from connect_runtime.plugins import registry
 from support.applying_transforms import TABLES, ours
 from support.connect_classes import ConnectClasses
 from support.connect_jars import debezium_jars
@@ -51,7 +51,7 @@ def test_as_debezium_does(debezium: ConnectClasses, config: dict[str, Any]) -> N
 
 def test_options(debezium: ConnectClasses) -> None:
     listed = debezium.ask({"describe": NAME})["options"]
-    config = plugins.transformation("type", NAME).cls().config()
+    config = registry.transformation("type", NAME).cls().config()
     found = [(k.name, k.type.value, k.default_text, k.importance.value, k.doc) for k in config]
     assert found == [
         tuple(o[n] for n in ("name", "type", "default", "importance", "doc")) for o in listed
@@ -67,4 +67,4 @@ def test_options(debezium: ConnectClasses) -> None:
 )
 def test_refused_configs(config: dict[str, str], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        plugins.transformation("type", NAME).cls().configure(config)
+        registry.transformation("type", NAME).cls().configure(config)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from connect_runtime import built_in_plugins, plugins
+from connect_runtime.plugins import built_in, registry
 from support.applying_transforms import TABLES, Configuration, configurations, ours
 from support.connect_classes import ConnectClasses
 from support.connect_json import comparable
@@ -35,12 +35,12 @@ DIFFERENCES = {
     "name",
     [
         name
-        for name in (*built_in_plugins.TRANSFORMATIONS, *built_in_plugins.PREDICATES)
+        for name in (*built_in.TRANSFORMATIONS, *built_in.PREDICATES)
         if name.startswith("org.apache.kafka.")
     ],
 )
 def test_options(connect_classes: ConnectClasses, name: str) -> None:
-    find = plugins.predicate if ".predicates." in name else plugins.transformation
+    find = registry.predicate if ".predicates." in name else registry.transformation
     found = [
         {
             "name": key.name,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime import plugin_modules, plugins
 from connect_runtime.api import ConfigError, ConnectorError
 from connect_runtime.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask
+from connect_runtime.plugins import modules, registry
 
 JAVA = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 
@@ -24,7 +24,7 @@ JAVA = "org.apache.kafka.connect.file.FileStreamSourceConnector"
     ],
 )
 def test_names_of_a_built_in(name: str) -> None:
-    plugin = plugins.connector(name)
+    plugin = registry.connector(name)
 
     assert plugin.cls is FileStreamSourceConnector
     assert (plugin.class_name, plugin.kind) == (JAVA, "source")
@@ -33,7 +33,7 @@ def test_names_of_a_built_in(name: str) -> None:
 @pytest.fixture
 def acme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A package on the path whose modules leave a file `<module>.ran` when they are imported."""
-    monkeypatch.setattr(plugin_modules, "_allowed", plugin_modules._allowed)
+    monkeypatch.setattr(modules, "_allowed", modules._allowed)
     monkeypatch.syspath_prepend(tmp_path)
     package = tmp_path / tmp_path.name.replace("-", "_")
     package.mkdir()
@@ -59,21 +59,21 @@ def acme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_a_class_of_a_listed_module_goes_by_its_own_name(acme: Path) -> None:
-    plugin_modules.allow_modules({"plugin.modules": f" {acme.name}.lines ,x"})
-    assert plugins.connector(f"{acme.name}.lines:Lines").class_name == f"{acme.name}.lines.Lines"
-    assert plugins.converter("key.converter", f"{acme.name}.lines.Text").kind == "converter"
-    name = plugins.task_class_name(plugins._load(f"{acme.name}.lines:Task"))
-    assert plugins.task(name).__name__ == "Task"
+    modules.allow_modules({"plugin.modules": f" {acme.name}.lines ,x"})
+    assert registry.connector(f"{acme.name}.lines:Lines").class_name == f"{acme.name}.lines.Lines"
+    assert registry.converter("key.converter", f"{acme.name}.lines.Text").kind == "converter"
+    name = registry.task_class_name(registry._load(f"{acme.name}.lines:Task"))
+    assert registry.task(name).__name__ == "Task"
     with pytest.raises(ConnectorError, match="is in a module that this worker does not list"):
-        plugins.connector(f"{acme.name}.other:Lines")
+        registry.connector(f"{acme.name}.other:Lines")
 
 
 def test_a_listed_package_covers_its_modules(acme: Path) -> None:
-    plugin_modules.allow_modules({"plugin.modules": acme.name})
+    modules.allow_modules({"plugin.modules": acme.name})
     for name in (f"{acme.name}.Lines", f"{acme.name}.other.Lines"):
-        assert plugins.connector(name).class_name == name
+        assert registry.connector(name).class_name == name
     with pytest.raises(ConnectorError, match="Failed to find any class"):
-        plugins.connector(f"{acme.name}.__main__:Lines")
+        registry.connector(f"{acme.name}.__main__:Lines")
     assert not (acme / "__main__.ran").exists()
 
 
@@ -84,9 +84,9 @@ def test_a_module_that_is_not_listed_is_never_imported(
 ) -> None:
     name = f"{acme.name}{module}{separator}"
     for asked in (
-        lambda: plugins.connector(f"{name}Lines"),
-        lambda: plugins.converter("key.converter", f"{name}Text"),
-        lambda: plugins.task(f"{name}Task"),
+        lambda: registry.connector(f"{name}Lines"),
+        lambda: registry.converter("key.converter", f"{name}Text"),
+        lambda: registry.task(f"{name}Task"),
     ):
         with pytest.raises(ConnectorError):
             asked()
@@ -96,15 +96,15 @@ def test_a_module_that_is_not_listed_is_never_imported(
 @pytest.mark.parametrize("name", ["venv.__main__:main", "venv:EnvBuilder", "venv.__main__.main"])
 def test_the_interpreters_own_modules_are_not_imported(name: str) -> None:
     before = set(sys.modules)
-    for asked in (plugins.connector, plugins.task, lambda it: plugins.converter("k", it)):
+    for asked in (registry.connector, registry.task, lambda it: registry.converter("k", it)):
         with pytest.raises(ConnectorError):
             asked(name)
     assert not {module for module in set(sys.modules) - before if "venv" in module}
 
 
 def test_nothing_is_called_of_a_class_that_is_no_plugin(acme: Path) -> None:
-    plugin_modules.allow_modules({"plugin.modules": acme.name})
-    for asked in (plugins.connector, plugins.task, lambda it: plugins.converter("k", it)):
+    modules.allow_modules({"plugin.modules": acme.name})
+    for asked in (registry.connector, registry.task, lambda it: registry.converter("k", it)):
         with pytest.raises(ConnectorError):
             asked(f"{acme.name}.lines:Trap")
     assert list(acme.glob("*.trapped")) == []
@@ -115,13 +115,13 @@ def test_a_task_class_that_tasks_could_not_import_is_refused_beforehand(acme: Pa
     with pytest.raises(
         ConnectorError, match=rf"add plugin\.modules={acme.name}\.other to the worker"
     ):
-        plugins.task_class_name(found)
+        registry.task_class_name(found)
 
 
 @pytest.mark.parametrize("name", ["Bogus", "no.such.Module", ":x", "connect_runtime.data.json:No"])
 def test_an_unknown_connector(name: str) -> None:
     with pytest.raises(ConnectorError) as raised:
-        plugins.connector(name)
+        registry.connector(name)
 
     assert str(raised.value).startswith(
         "Failed to find any class that implements Connector and which name matches"
@@ -133,24 +133,24 @@ def test_an_unknown_connector(name: str) -> None:
 
 
 def test_sinks_are_listed_before_sources() -> None:
-    kinds = [plugin.kind for plugin in plugins.connectors()]
+    kinds = [plugin.kind for plugin in registry.connectors()]
     assert kinds == sorted(kinds)
 
 
 @pytest.mark.parametrize("name", ["StringConverter", "String", "JsonConverter", "ByteArray"])
 def test_converters_by_alias(name: str) -> None:
-    assert plugins.converter("key.converter", name).kind == "converter"
+    assert registry.converter("key.converter", name).kind == "converter"
 
 
 def test_an_unknown_converter() -> None:
     wanted = "Invalid value bogus for configuration key.converter: Class bogus could not be found."
     with pytest.raises(ConfigError) as raised:
-        plugins.converter("key.converter", "bogus")
+        registry.converter("key.converter", "bogus")
     assert str(raised.value) == wanted
 
 
 def test_task_classes_go_by_java_names() -> None:
-    name = plugins.task_class_name(FileStreamSourceTask)
+    name = registry.task_class_name(FileStreamSourceTask)
 
     assert name == "org.apache.kafka.connect.file.FileStreamSourceTask"
-    assert plugins.task(name) is FileStreamSourceTask
+    assert registry.task(name) is FileStreamSourceTask

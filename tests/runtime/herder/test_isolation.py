@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_runtime import plugins
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.plugins import registry
 from connect_runtime.storage.snapshots import State
 from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.states import TargetState
@@ -368,7 +368,7 @@ def test_a_class_that_breaks_when_it_is_loaded_is_identified_as_unknown(
 ) -> None:
     cluster = cluster_of(RefusingLogs())
     runtime = cluster.leader()
-    monkeypatch.setattr(plugins, "connector", lambda name: sys.exit(3))
+    monkeypatch.setattr(registry, "connector", lambda name: sys.exit(3))
     runtime.connect._worker._hosted.identify(MISBEHAVING)
     runtime.calls.run()
     runtime.tick()

@@ -16,6 +16,7 @@ from connect_runtime.herder.offset_changes import ConnectorOffsets
 from connect_runtime.herder.view import View
 from connect_runtime.rest.connectors import Connectors
 from connect_runtime.rest.exchange import Call
+from connect_runtime.settings.topic_tracking import TopicTracking
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
     ConnectorState,
@@ -24,7 +25,6 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
     TaskId,
 )
-from connect_runtime.topic_tracking import TopicTracking
 from connect_specs.names import ClusterTopics
 
 RUNNING = Status(State.RUNNING, "w:1", 1)

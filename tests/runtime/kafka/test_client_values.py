@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.joining import find_cluster
+from connect_runtime.settings.worker_config import from_properties
 from connect_runtime.storage.snapshots import State
 from connect_runtime.validation.validate import validate
-from connect_runtime.worker_config import from_properties
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Invalid
 from support.broker import BrokerAddress, create_topic

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from connect_runtime.connector_clients import ConnectorClients
 from connect_runtime.kafka import sink_groups
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.groups import (
@@ -17,6 +16,7 @@ from connect_runtime.kafka.groups import (
     list_offsets_of_groups,
 )
 from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_specs.diagnostics import Failed
 from support.broker import BrokerAddress, create_topic
 from support.wait import wait_until

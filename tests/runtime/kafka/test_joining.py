@@ -5,7 +5,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.worker_config import from_properties
+from connect_runtime.settings.worker_config import from_properties
 from support.broker import BrokerAddress
 
 

@@ -8,7 +8,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from connect_runtime.api import ConnectorError
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.new_topics import NewTopics
-from connect_runtime.topic_creation import NewTopicSettings, TopicCreation
+from connect_runtime.settings.topic_creation import NewTopicSettings, TopicCreation
 from support.broker import BrokerAddress, create_topic
 
 

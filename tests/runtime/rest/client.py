@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.rest.settings import RestSettings
-from connect_runtime.worker_config import from_properties
+from connect_runtime.settings.worker_config import from_properties
 from runtime.rest.fake_verbs import FakeVerbs
 
 SOURCE = {"connector.class": "FileStreamSource", "topic": "orders"}

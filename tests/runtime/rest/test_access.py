@@ -13,7 +13,7 @@ from connect_runtime.rest.access import refusal
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.password import ensure_password, read_password, replace_password
 from connect_runtime.rest.settings import RestSettings
-from connect_runtime.worker_config import WorkerConfig, from_properties
+from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_specs.diagnostics import Invalid
 from runtime.rest.client import SOURCE, WORKER, Client, error, running_source
 

@@ -11,7 +11,7 @@ import pytest
 from connect_runtime.rest import jetty
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.settings import RestSettings
-from connect_runtime.worker_config import from_properties
+from connect_runtime.settings.worker_config import from_properties
 from connect_specs.desired import OffsetEntry
 from runtime.rest.client import SOURCE, WORKER, Client, client_of, error, running_source
 from runtime.rest.fake_verbs import FakeVerbs

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.limits import ConnectionLimits
 from connect_runtime.rest.plugins import ConnectorPlugins
-from connect_runtime.worker_config import from_properties
+from connect_runtime.settings.worker_config import from_properties
 from runtime.rest.client import SOURCE, WORKER, error
 from runtime.rest.serving import (
     HeldVerbs,

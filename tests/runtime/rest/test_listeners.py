@@ -17,7 +17,7 @@ from connect_runtime.rest.forwarding import Forwarding
 from connect_runtime.rest.server import Bound, RestServer
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS, client_context, server_context
 from connect_runtime.server import Runtime
-from connect_runtime.worker_config import from_properties
+from connect_runtime.settings.worker_config import from_properties
 from connect_specs.diagnostics import Invalid
 from runtime.rest.client import WORKER, app_of, client_of, running_source
 from support.certificates import Authority, Certificate

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from connect_runtime import logger_levels
-from connect_runtime.logger_levels import ClusterLevels
+from connect_runtime.logs import logger_levels
+from connect_runtime.logs.logger_levels import ClusterLevels
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import ConfigSnapshot

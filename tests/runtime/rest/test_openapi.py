@@ -21,7 +21,7 @@ from schemathesis.specs.openapi import checks
 from connect_runtime.rest import openapi
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.plugins import ConnectorPlugins
-from connect_runtime.worker_config import from_properties
+from connect_runtime.settings.worker_config import from_properties
 from runtime.rest.client import WORKER
 from support.connectors import SINK, SOURCE
 from support.rest_worker import AsgiTransport, rest_worker

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from connect_runtime.plugin_modules import PLUGIN_MODULES, allow_modules
+from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.storage.assignments_topic import assignment_record
 from connect_runtime.storage.snapshots import Assignment, TaskId
 from connect_runtime.tasks.launch import Outcome, TaskLaunch

@@ -22,7 +22,7 @@ from connect_runtime.api import (
     SinkTask,
     Transformation,
 )
-from connect_runtime.plugin_modules import PLUGIN_MODULES, allow_modules
+from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended
 from support import http

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from connect_runtime import plugins
 from connect_runtime.api import ConfigDef, ConfigType
+from connect_runtime.plugins import registry
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.traces import trace_of
@@ -51,7 +51,7 @@ def test_secrets_by_their_type(monkeypatch: pytest.MonkeyPatch) -> None:
     class Found:
         cls = Connector
 
-    monkeypatch.setattr(plugins, "connector", lambda name: Found)
+    monkeypatch.setattr(registry, "connector", lambda name: Found)
     config = {"connector.class": "Any", "phrase": "open sesame"}
     assert "sesame" not in trace_of(ValueError("open sesame"), launch(config))
 

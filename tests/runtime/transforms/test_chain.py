@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from connect_runtime import plugin_modules, plugins
 from connect_runtime.api import (
     ConfigDef,
     ConfigError,
@@ -23,6 +22,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.errors.handler import ErrorHandler, RecordSkipped
 from connect_runtime.errors.policy import ErrorPolicy
+from connect_runtime.plugins import modules, registry
 from connect_runtime.transforms.chain import Step, chain_of
 from connect_runtime.transforms.filter import Filter
 
@@ -72,14 +72,14 @@ class Starts(Configured, Predicate):
 
 @pytest.fixture(autouse=True)
 def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(plugin_modules, "_allowed", plugin_modules._allowed)
+    monkeypatch.setattr(modules, "_allowed", modules._allowed)
     for cls in (Append, Drop, Fail, Starts):
         monkeypatch.setattr(cls, "closed", 0)
     found = SimpleNamespace(Append=Append, Drop=Drop, Fail=Fail, Starts=Starts)
     monkeypatch.setitem(sys.modules, "acme_chain", found)  # type: ignore[arg-type]
-    plugin_modules.allow_modules({plugin_modules.PLUGIN_MODULES: "acme_chain"})
+    modules.allow_modules({modules.PLUGIN_MODULES: "acme_chain"})
     yield
-    plugins._one.cache_clear()
+    registry._one.cache_clear()
 
 
 def config(names: str, **more: str) -> dict[str, str]:

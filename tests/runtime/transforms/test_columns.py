@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from connect_runtime import plugins
 from connect_runtime.api import ConnectorError, Predicate, SinkRecord, Struct
 from connect_runtime.errors.handler import ErrorHandler
+from connect_runtime.plugins import registry
 from connect_runtime.transforms.chain import Chain, Step
 from connect_runtime.transforms.columns import ColumnPredicate, Columns, ColumnTransformation
 from connect_runtime.transforms.filter import Filter
@@ -57,7 +57,7 @@ def records_in(columns: Columns) -> list[Json]:
 
 
 def ready(case: Configuration) -> ColumnTransformation | ColumnPredicate | None:
-    find = plugins.predicate if ".predicates." in case.name else plugins.transformation
+    find = registry.predicate if ".predicates." in case.name else registry.transformation
     plugin = find("type", case.name).cls()
     try:
         plugin.configure(case.config)

@@ -21,10 +21,10 @@ from connect_runtime.api import (
     Predicate,
     Transformation,
 )
-from connect_runtime.plugin_modules import PLUGIN_MODULES, allow_modules
+from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
+from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
 from connect_runtime.validation.validate import validate
-from connect_runtime.worker_config import WorkerConfig, from_properties
 
 JAVA = "org.apache.kafka.connect.transforms"
 SINK = {"name": "n", "connector.class": "FileStreamSink", "topics": "t"}

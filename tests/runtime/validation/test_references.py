@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from connect_runtime import plugins
 from connect_runtime.api import ConfigDef, ConfigType, ConfigValue, SourceConnector, SourceTask
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.plugins import Plugin
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.registry import Plugin
+from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation.infos import ConfigInfos, ValueInfo
 from connect_runtime.validation.validate import check, validate
-from connect_runtime.worker_config import WorkerConfig, from_properties
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 CLASS = f"{__name__}.CheckedSource"
@@ -74,7 +74,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> WorkerConfig:
     for name, value in (("PORT", "5432"), ("USER", "someone"), ("PASSWORD", "s3cret")):
         monkeypatch.setenv(f"CONNECT_TEST_{name}", value)
     plugin = Plugin(CheckedSource, CLASS, "source", "1")
-    monkeypatch.setattr(plugins, "connector", lambda name: plugin)
+    monkeypatch.setattr(registry, "connector", lambda name: plugin)
     monkeypatch.setattr(CheckedSource, "asked", [])
     monkeypatch.setattr(CheckedSource, "throws", False)
     return from_properties(

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from connect_runtime.topic_creation import NewTopicSettings, TopicCreation
+from connect_runtime.settings.topic_creation import NewTopicSettings, TopicCreation
+from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation.validate import validate
-from connect_runtime.worker_config import WorkerConfig, from_properties
 from connect_specs.diagnostics import Invalid
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"

@@ -14,8 +14,8 @@ from typing import Final, TypeAlias, TypeVar
 
 from connect_reconciler.backend.observe.kafka_view import KafkaView, View
 from connect_runtime.api import ConnectorError
-from connect_runtime.client_overrides import PREFIXES, Kind
-from connect_runtime.connector_clients import OFFSETS_TOPIC_KEY, ConnectorClients
+from connect_runtime.settings.client_overrides import PREFIXES, Kind
+from connect_runtime.settings.connector_clients import OFFSETS_TOPIC_KEY, ConnectorClients
 from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.offsets_topic import reduce_all
 from connect_runtime.storage.snapshots import OffsetSnapshot

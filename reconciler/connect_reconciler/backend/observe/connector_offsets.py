@@ -13,7 +13,7 @@ from connect_reconciler.model.live import Kind, kind_of
 from connect_reconciler.model.offsets import Offsets, TopicPartition
 from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.offsets.sink_positions import sink_topics
-from connect_runtime.connector_clients import ConnectorClients
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import offsets_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry

@@ -15,7 +15,7 @@ from connect_reconciler.model.live import Live, RecordAt, TimeAt, TopicLogs
 from connect_reconciler.model.offsets import TopicPartition, sink_offset, sink_partition
 from connect_reconciler.plan.diff import ConnectorDiff, diff
 from connect_reconciler.plan.offsets.sink_positions import sink_partitions
-from connect_runtime.connector_clients import ConnectorClients
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_specs.desired import Desired
 
 

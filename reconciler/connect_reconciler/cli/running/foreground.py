@@ -23,14 +23,14 @@ from connect_reconciler.cli.running.process import LOG
 from connect_reconciler.cli.signals import StopRequest, at_once, may_change, stop_requested
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
-from connect_runtime.log_format import LogFormat, chosen
+from connect_runtime.logs.log_format import LogFormat, chosen
 from connect_runtime.private_files import make_private_folder
 from connect_runtime.server import Runtime
 from connect_specs.diagnostics import ConnectError
 
 if TYPE_CHECKING:
     from connect_runtime.herder.verbs import Verbs
-    from connect_runtime.worker_config import WorkerConfig
+    from connect_runtime.settings.worker_config import WorkerConfig
     from connect_specs.connector_files import FirstConnector
     from connect_specs.desired import Project
 

@@ -31,8 +31,8 @@ _NUMBER: Final = re.compile(r"\d+")
 
 def log_to(file: Path | None) -> None:
     """Sends this process's warnings to the file, or to stderr; call it once."""
-    from connect_runtime import log_format
     from connect_runtime.kafka.outages import log_outages
+    from connect_runtime.logs import log_format
 
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)

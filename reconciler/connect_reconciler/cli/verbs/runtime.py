@@ -19,14 +19,14 @@ from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import progress, result, result_json, show_progress_as_json
 from connect_reconciler.cli.session import invocation
 from connect_reconciler.cli.signals import may_change
-from connect_runtime import log_format
-from connect_runtime.log_format import LogFormat
+from connect_runtime.logs import log_format
+from connect_runtime.logs.log_format import LogFormat
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
     from connect_runtime.kafka.embedded import BrokerRecord
     from connect_runtime.rest.settings import RestSettings
-    from connect_runtime.worker_config import WorkerConfig
+    from connect_runtime.settings.worker_config import WorkerConfig
     from connect_specs.desired import Project
 
 
@@ -121,7 +121,7 @@ def _refuse_rest_target(project: Project) -> None:
 def _check_reach(project: Project) -> tuple[WorkerConfig, list[str]]:
     """The settings but Kafka's address, and warnings about the worker's properties. Raises Invalid
     where REST would answer whoever reaches this machine."""
-    from connect_runtime.worker_config import from_project
+    from connect_runtime.settings.worker_config import from_project
 
     # what Kafka's address is makes no difference here
     config, warnings = from_project(project, "localhost:9092")
@@ -177,7 +177,7 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
     from connect_reconciler.cli.running.foreground import keep_kafka_alive, run_until_stopped
     from connect_reconciler.cli.running.process import announce, claimed
     from connect_reconciler.cli.session import sensitive_by_specs
-    from connect_runtime.worker_config import from_project
+    from connect_runtime.settings.worker_config import from_project
 
     with ExitStack() as stack:
         stack.enter_context(claimed(project))
@@ -227,7 +227,7 @@ def distributed(
     _use_log_format(log_lines)
     ensure_runtime_installed()
     from connect_reconciler.cli.running.foreground import run_until_stopped
-    from connect_runtime.worker_config import from_properties
+    from connect_runtime.settings.worker_config import from_properties
 
     _check_one_master(slots, master)
     call = invocation(context)
@@ -264,9 +264,9 @@ def standalone(
     _use_log_format(log_lines)
     ensure_runtime_installed()
     from connect_reconciler.cli.running.foreground import run_until_stopped
-    from connect_runtime.plugin_modules import allow_modules
+    from connect_runtime.plugins.modules import allow_modules
+    from connect_runtime.settings.worker_config import from_properties
     from connect_runtime.standalone.connectors import check_connectors
-    from connect_runtime.worker_config import from_properties
     from connect_specs.connector_files import read_connector_files
 
     call = invocation(context)

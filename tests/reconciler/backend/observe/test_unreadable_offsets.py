@@ -14,7 +14,7 @@ from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
-from connect_runtime.connector_clients import ConnectorClients
+from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_specs.desired import Desired, RestTarget
 from connect_specs.diagnostics import Diagnostic, Unreachable
 from connect_specs.states import TargetState

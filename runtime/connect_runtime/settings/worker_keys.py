@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from connect_runtime import topic_tracking
 from connect_runtime.api import (
     ConfigDef,
     ConfigError,
@@ -20,11 +19,12 @@ from connect_runtime.api import (
     OneOf,
     Range,
 )
-from connect_runtime.client_overrides import ALLOWLIST_KEY, POLICY_KEY, policy_of
-from connect_runtime.plugin_modules import PLUGIN_MODULES, is_module_name
+from connect_runtime.plugins.modules import PLUGIN_MODULES, is_module_name
 from connect_runtime.rest import tls
 from connect_runtime.rest.settings import define_rest_keys
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS
+from connect_runtime.settings import topic_tracking
+from connect_runtime.settings.client_overrides import ALLOWLIST_KEY, POLICY_KEY, policy_of
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
 from connect_specs.fields import typo_of
 from connect_specs.names import is_topic_name

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_runtime.client_overrides import (
+from connect_runtime.settings.client_overrides import (
     ADMIN,
     CONSUMER,
     DEAD_LETTERS_KEY,

@@ -16,7 +16,6 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Final, Literal, TypeAlias
 
-from connect_runtime import built_in_plugins
 from connect_runtime.api import (
     ConfigError,
     Connector,
@@ -31,7 +30,8 @@ from connect_runtime.api import (
     Transformation,
 )
 from connect_runtime.connectors.built_in import version_of
-from connect_runtime.plugin_modules import (
+from connect_runtime.plugins import built_in
+from connect_runtime.plugins.modules import (
     is_allowed,
     refuse_unlisted,
     split_name,
@@ -73,21 +73,17 @@ class _Group:
     built_in: Mapping[str, str]
 
 
-_CONVERTERS: Final = _Group(
-    "converter", Converter, "connect.converters", built_in_plugins.CONVERTERS
-)
+_CONVERTERS: Final = _Group("converter", Converter, "connect.converters", built_in.CONVERTERS)
 _HEADER_CONVERTERS: Final = _Group(
     "header_converter",
     HeaderConverter,
     "connect.header_converters",
-    built_in_plugins.HEADER_CONVERTERS,
+    built_in.HEADER_CONVERTERS,
 )
 _TRANSFORMATIONS: Final = _Group(
-    "transformation", Transformation, "connect.transforms", built_in_plugins.TRANSFORMATIONS
+    "transformation", Transformation, "connect.transforms", built_in.TRANSFORMATIONS
 )
-_PREDICATES: Final = _Group(
-    "predicate", Predicate, "connect.predicates", built_in_plugins.PREDICATES
-)
+_PREDICATES: Final = _Group("predicate", Predicate, "connect.predicates", built_in.PREDICATES)
 _GROUPS: Final = (_CONVERTERS, _HEADER_CONVERTERS, _TRANSFORMATIONS, _PREDICATES)
 
 
@@ -121,7 +117,7 @@ class Plugin:
 @cache
 def connectors() -> tuple[Plugin, ...]:
     """Returns all installed connectors: sinks, then sources, each sorted by name."""
-    found = _installed(built_in_plugins.CONNECTORS, "connect.connectors", _connector_kind)
+    found = _installed(built_in.CONNECTORS, "connect.connectors", _connector_kind)
     return tuple(sorted(found, key=lambda p: (p.kind, p.class_name)))
 
 
@@ -148,7 +144,7 @@ def predicates() -> tuple[Plugin, ...]:
 @cache
 def connector(name: str) -> Plugin:
     """Returns the connector for `connector.class=name`. Raises `ConnectorError`."""
-    found = _built_in(name, built_in_plugins.CONNECTORS, _connector_kind)
+    found = _built_in(name, built_in.CONNECTORS, _connector_kind)
     found = found or _match(name, connectors()) or _named(name, Connector, _connector_kind)
     if not found:
         refuse_unlisted(name)
@@ -214,7 +210,7 @@ def class_name_of(plugin: object) -> str:
 @cache
 def task(name: str) -> type[SourceTask] | type[SinkTask]:
     """Returns the class for a task config's `task.class`. Raises `ConnectorError`."""
-    path = built_in_plugins.TASKS.get(name, name)
+    path = built_in.TASKS.get(name, name)
     refuse_unlisted(path)
     if not is_allowed(split_name(path)[0]):
         raise ConnectorError(f"Class {name} could not be found")
@@ -232,7 +228,7 @@ def task_class_name(cls: type[SourceTask] | type[SinkTask]) -> str:
     """Returns the `task.class` to store for a task class, by which `task` finds it again. Raises
     `ConnectorError` if its module may not be imported."""
     path = f"{cls.__module__}:{cls.__qualname__}"
-    java = next((java for java, ours in built_in_plugins.TASKS.items() if ours == path), None)
+    java = next((java for java, ours in built_in.TASKS.items() if ours == path), None)
     if java is None:
         refuse_unlisted(path)
     return java or _path(cls)
@@ -240,7 +236,7 @@ def task_class_name(cls: type[SourceTask] | type[SinkTask]) -> str:
 
 def load_built_in() -> None:
     """Imports every built-in class, so that forked processes need not. Runs no third-party code."""
-    groups = (built_in_plugins.CONNECTORS, built_in_plugins.TASKS, *(g.built_in for g in _GROUPS))
+    groups = (built_in.CONNECTORS, built_in.TASKS, *(g.built_in for g in _GROUPS))
     for paths in groups:
         for path in paths.values():
             _load(path)

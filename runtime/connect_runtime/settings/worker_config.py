@@ -15,12 +15,11 @@ from typing import Any, Final
 from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.config_providers.resolved import Resolved
-from connect_runtime.default_slots import default_slots
-from connect_runtime.memory_limit import memory_limit
 from connect_runtime.rest.listeners import Listener, advertised, parse_listeners
 from connect_runtime.rest.settings import DEFAULT_LISTENER, RestSettings, rest_settings
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS
-from connect_runtime.worker_keys import (
+from connect_runtime.settings.default_slots import default_slots, memory_limit
+from connect_runtime.settings.worker_keys import (
     JSON_CONVERTER,
     OFFSET_FILE,
     SUPPORTED,

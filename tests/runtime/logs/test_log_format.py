@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from connect_runtime import log_format
-from connect_runtime.log_format import JsonLines, TextLines, process_is_about
+from connect_runtime.logs import log_format
+from connect_runtime.logs.log_format import JsonLines, TextLines, process_is_about
 
 
 @pytest.fixture(autouse=True)

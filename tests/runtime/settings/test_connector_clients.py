@@ -7,8 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from connect_runtime.api import ConfigError
-from connect_runtime.client_overrides import Kind, forbidden_overrides, policy_of
-from connect_runtime.connector_clients import ConnectorClients, NewOffsetsTopic, OffsetsPlace
+from connect_runtime.settings.client_overrides import Kind, forbidden_overrides, policy_of
+from connect_runtime.settings.connector_clients import (
+    ConnectorClients,
+    NewOffsetsTopic,
+    OffsetsPlace,
+)
 
 WORKER = {
     "bootstrap.servers": "a:9092,b:9092",

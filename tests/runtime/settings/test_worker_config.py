@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.worker_config import (
+from connect_runtime.settings.worker_config import (
     SMALL_SEGMENTS,
     TopicSettings,
     from_project,

@@ -1,0 +1,1 @@
+"""How processes of a runtime log, and at which levels."""

@@ -1,0 +1,1 @@
+"""Finds plugins: built-in ones, and those that packages register or configs name."""

@@ -1,0 +1,1 @@
+"""What properties of a worker and of its connectors mean."""
