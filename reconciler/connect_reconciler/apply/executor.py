@@ -28,13 +28,7 @@ from connect_reconciler.apply.report import (
 from connect_reconciler.backend.port import Found, OutcomeUnknown
 from connect_reconciler.ledger.action_records import Context, records_after, records_before
 from connect_reconciler.ledger.journal import Step, StepEnd, offsets_records, snapshot_records
-from connect_reconciler.model.actions import (
-    Action,
-    ConfigAction,
-    Delete,
-    Restart,
-    subject,
-)
+from connect_reconciler.model.actions import Action, ConfigAction, Delete, Restart, subject
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan

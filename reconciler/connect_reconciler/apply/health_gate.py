@@ -18,11 +18,7 @@ from connect_reconciler.apply.health import (
     watch,
     watch_lag,
 )
-from connect_reconciler.apply.report import (
-    ConnectorReport,
-    Health,
-    Waiting,
-)
+from connect_reconciler.apply.report import ConnectorReport, Health, Waiting
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorStatus
 from connect_specs.diagnostics import ConnectError

@@ -18,13 +18,7 @@ from connect_reconciler.ledger.records import (
 )
 from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import Value, recorded
-from connect_reconciler.model.ledger import (
-    AppliedPin,
-    LedgerState,
-    Owned,
-    Renaming,
-    pin_of_rename,
-)
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming, pin_of_rename
 from connect_reconciler.plan.predict import (
     pins_once_carried,
     pins_once_created,

@@ -12,13 +12,7 @@ import orjson
 from connect_reconciler.ledger.records import FORMAT, rename_from_json, rename_to_json, target, text
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.config_values import LEDGER_KEY
-from connect_reconciler.model.ledger import (
-    AppliedPin,
-    LedgerState,
-    Owned,
-    Renaming,
-    renaming_of,
-)
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming, renaming_of
 from connect_runtime.rest import wire
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic

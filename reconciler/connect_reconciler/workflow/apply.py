@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 
 from connect_reconciler.apply.edges import Edges, Limits, Settings, edges_over
 from connect_reconciler.apply.preconditions import ensure_fresh, rights_to_move
-from connect_reconciler.apply.report import (
-    ApplyReport,
-    Outcome,
-)
+from connect_reconciler.apply.report import ApplyReport, Outcome
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.lease import Lease, LeaseRefused, who

@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from connect_reconciler.apply.report import (
-        ApplyReport,
-        Progress,
-    )
+    from connect_reconciler.apply.report import ApplyReport, Progress
     from connect_reconciler.model.plan import Plan
 
 

@@ -41,11 +41,7 @@ from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import Kind, Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime.storage import config_topic, offsets_topic, status_topic
-from connect_runtime.storage.snapshots import (
-    ConfigSnapshot,
-    OffsetSnapshot,
-    StatusSnapshot,
-)
+from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot, StatusSnapshot
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.names import ClusterTopics

@@ -47,10 +47,7 @@ from connect_specs.diagnostics_text import render_diagnostics
 from connect_specs.printable import one_line
 
 if TYPE_CHECKING:
-    from connect_reconciler.apply.report import (
-        ApplyReport,
-        Progress,
-    )
+    from connect_reconciler.apply.report import ApplyReport, Progress
     from connect_reconciler.backend.backend import Backend
     from connect_reconciler.backend.lease import Lease
     from connect_reconciler.model.plan import Plan

@@ -11,14 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from connect_reconciler.model.actions import Action
-from connect_reconciler.plan.checks import (
-    groups,
-    ownership,
-    pins,
-    renames,
-    unfinished,
-    unsupported,
-)
+from connect_reconciler.plan.checks import groups, ownership, pins, renames, unfinished, unsupported
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_specs.diagnostics import Diagnostic
