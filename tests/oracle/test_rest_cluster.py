@@ -188,7 +188,7 @@ def test_statuses_over_rest(worker: list[Oracle], topic: str, tmp_path: Path) ->
     assert status.tasks[TaskId(topic, 0)].state is State.FAILED
     assert str(missing) in (status.tasks[TaskId(topic, 0)].trace or "")
     report = examine(open_backend(project.project, {}))
-    assert [each.diagnostic.code for each in report.findings] == ["doctor.failed"]
+    assert [each.code for each in report.findings] == ["doctor.failed"]
     project.specs = {}
     project.settle()
 
@@ -320,10 +320,10 @@ def test_the_doctor(
     asks.incremental_alter_configs([resource])[resource].result(10)
     try:
         report = examine(open_backend(project.project, client))
-        found = [(each.level, each.diagnostic.code) for each in report.findings]
+        found = [(each.severity, each.code) for each in report.findings]
         assert found == [("error", "doctor.not-compacted"), ("warning", "doctor.orphan-status")]
         mixed = examine(open_backend(replace(project.project, target=None), client))
-        assert "cluster.of-apache" in [each.diagnostic.code for each in mixed.findings]
+        assert "cluster.of-apache" in [each.code for each in mixed.findings]
     finally:
         entry.value = "compact"
         asks.incremental_alter_configs([resource])[resource].result(10)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from connect_reconciler.backend.rest.shapes import target_of
 from connect_reconciler.model.live import NEWEST_TRIED, OLDEST, parse, too_old
@@ -22,18 +21,9 @@ from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.partitions import PartitionKey, partition_key
 
-Level: TypeAlias = Literal["error", "warning"]
 _RESTART = "restart the worker that answered, or ask another one"
 _ONE_PARTITION = ("config", "assignments", "ledger")
 _CONNECTS = ("config", "offsets", "status")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong, or that may become so."""
-
-    level: Level
-    diagnostic: Diagnostic
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,25 +96,25 @@ def _place(record: LogRecord) -> str:
     return f"{record.topic}-{record.partition}, offset {record.offset}"
 
 
-def compare(topics: TopicsSide, rest: RestSide) -> Iterator[Finding]:
+def compare(topics: TopicsSide, rest: RestSide) -> Iterator[Diagnostic]:
     """All differences, connector by connector."""
     if rest.cluster_id and rest.cluster_id != topics.cluster_id:
         what = f"the workers use the Kafka cluster {rest.cluster_id}, not {topics.cluster_id}"
         hint = "check cluster.kafka and cluster.target: they are of two clusters"
-        yield _error("doctor.other-kafka", what, "", hint)
+        yield Diagnostic("doctor.other-kafka", what, hint=hint)
         return
     in_topics, in_rest = topics.config.connectors, rest.infos
     if in_rest and not in_topics:
         what = f"the config topic is empty, and the REST API tells of {len(in_rest)} connectors"
         hint = "check cluster.group.id and cluster.topics: the workers use other topics"
-        yield _error("doctor.other-topics", what, "", hint)
+        yield Diagnostic("doctor.other-topics", what, hint=hint)
         return
     for name in sorted(in_topics.keys() - in_rest.keys()):
         what = f"connector {name} is in the config topic, and the REST API does not know it"
-        yield _error("doctor.only-in-topic", what, topics.places.config(name), _RESTART)
+        yield Diagnostic("doctor.only-in-topic", what, topics.places.config(name), hint=_RESTART)
     for name in sorted(in_rest.keys() - in_topics.keys()):
         what = f"the REST API tells of connector {name}, and the config topic does not hold it"
-        yield _error("doctor.only-in-rest", what, name, _RESTART)
+        yield Diagnostic("doctor.only-in-rest", what, name, hint=_RESTART)
     for name in sorted(in_topics.keys() & in_rest.keys()):
         yield from _config(name, topics, rest)
         yield from _target(name, topics, rest)
@@ -132,7 +122,7 @@ def compare(topics: TopicsSide, rest: RestSide) -> Iterator[Finding]:
         yield from _offsets(name, topics, rest)
 
 
-def _config(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Finding]:
+def _config(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Diagnostic]:
     stored = {**topics.config.connectors[name].config, "name": name}
     told = {**rest.infos[name].config, "name": name}
     masked = masked_keys(told)
@@ -143,23 +133,25 @@ def _config(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Finding]:
     ]
     if keys:
         what = f"the config of {name} is another one over REST: {', '.join(keys)}"
-        yield _error("doctor.config", what, topics.places.config(name), _RESTART)
+        yield Diagnostic("doctor.config", what, topics.places.config(name), hint=_RESTART)
 
 
-def _target(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Finding]:
+def _target(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Diagnostic]:
     stored, told = topics.config.connectors[name].target, target_of(rest.statuses.get(name))
     if told is not None and told is not stored:
         what = f"{name} was asked to be {stored.value}, and is {told.value} over REST"
-        yield _error("doctor.target", what, topics.places.target(name), _RESTART)
+        yield Diagnostic("doctor.target", what, topics.places.target(name), hint=_RESTART)
 
 
-def _status(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Finding]:
+def _status(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Diagnostic]:
     told = rest.statuses.get(name)
     stored = topics.status.connectors.get(name)
     if told is None or stored is None:
         if (told is None) is not (stored is None):
             where = "over REST" if stored is None else "in the status topic"
-            yield _error("doctor.status", f"{name} has a status {where} only", name, _RESTART)
+            yield Diagnostic(
+                "doctor.status", f"{name} has a status {where} only", name, hint=_RESTART
+            )
         return
     parts = [("the connector", stored.state, told.connector.state)]
     parts += [
@@ -170,26 +162,28 @@ def _status(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Finding]:
     for who, in_topic, over_rest in parts:
         if in_topic is not over_rest:
             what = f"{name}: {who} is {in_topic.value} in the status topic, {over_rest.value} over"
-            yield _error("doctor.status", f"{what} REST", name, _RESTART)
+            yield Diagnostic("doctor.status", f"{what} REST", name, hint=_RESTART)
 
 
-def _offsets(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Finding]:
+def _offsets(name: str, topics: TopicsSide, rest: RestSide) -> Iterator[Diagnostic]:
     if name not in topics.offsets or name not in rest.offsets:
         return
     stored, told = topics.offsets[name], rest.offsets[name]
     for partition in sorted(stored.differences(told)):
         what = f"an offset of {name} is another one over REST: {partition}"
-        yield _error("doctor.offset", what, topics.places.offset(name, partition), _RESTART)
+        yield Diagnostic(
+            "doctor.offset", what, topics.places.offset(name, partition), hint=_RESTART
+        )
 
 
-def unreadable(topics: TopicsSide) -> Iterator[Finding]:
+def unreadable(topics: TopicsSide) -> Iterator[Diagnostic]:
     """Offsets that could not be looked at, such as those on other Kafka clusters."""
     for name, why in sorted(topics.unknown.items()):
         what = f"the offsets of {name} could not be read"
-        yield Finding("warning", Diagnostic("doctor.offsets-unknown", what, name, why))
+        yield Diagnostic("doctor.offsets-unknown", what, name, why, severity="warning")
 
 
-def left_over(topics: TopicsSide) -> Iterator[Finding]:
+def left_over(topics: TopicsSide) -> Iterator[Diagnostic]:
     """Statuses of connectors and tasks that are no more, and configs that are half written."""
     known = topics.config.connectors
     gone = {name for name in topics.status.connectors if name not in known}
@@ -197,15 +191,15 @@ def left_over(topics: TopicsSide) -> Iterator[Finding]:
     for name in sorted(gone):
         what = f"the status topic tells of connector {name}, which does not exist"
         hint = "a rebalance removes it; it does no harm"
-        yield Finding("warning", Diagnostic("doctor.orphan-status", what, name, hint=hint))
+        yield Diagnostic("doctor.orphan-status", what, name, hint=hint, severity="warning")
     for name, state in sorted(known.items()):
         if state.inconsistent:
             what = f"the task configs of {name} were committed, and are not all there"
             hint = "restart the connector: its worker then writes them again"
-            yield _error("doctor.inconsistent", what, topics.places.config(name), hint)
+            yield Diagnostic("doctor.inconsistent", what, topics.places.config(name), hint=hint)
 
 
-def failed(rest: RestSide) -> Iterator[Finding]:
+def failed(rest: RestSide) -> Iterator[Diagnostic]:
     """What the cluster itself says does not run."""
     for name, status in sorted(rest.statuses.items()):
         tasks = [str(n) for n, each in sorted(status.tasks.items()) if each.state is State.FAILED]
@@ -214,18 +208,14 @@ def failed(rest: RestSide) -> Iterator[Finding]:
         if found:
             what = f"{' and '.join(found)} failed"
             hint = "`connect status` shows why, `connect restart --failed` restarts what failed"
-            yield Finding("warning", Diagnostic("doctor.failed", what, name, hint=hint))
+            yield Diagnostic("doctor.failed", what, name, hint=hint, severity="warning")
 
 
-def _error(code: str, what: str, where: str, hint: str) -> Finding:
-    return Finding("error", Diagnostic(code, what, where or None, hint=hint))
-
-
-def check_topics(project: Project, side: TopicsSide) -> Iterator[Finding]:
+def check_topics(project: Project, side: TopicsSide) -> Iterator[Diagnostic]:
     """Each topic that the cluster has, and Connect's own that it lacks."""
     if project.uses_runtime and not side.topics:
         what = "the cluster has no topics yet: the first apply or `connect up` makes them"
-        yield Finding("warning", Diagnostic("doctor.new-cluster", what, project.group_id))
+        yield Diagnostic("doctor.new-cluster", what, project.group_id, severity="warning")
         return
     for kind in ("config", "offsets", "status", "assignments", "ledger"):
         name = getattr(project.topics, kind)
@@ -235,37 +225,37 @@ def check_topics(project: Project, side: TopicsSide) -> Iterator[Finding]:
         elif kind in _CONNECTS:
             what = f"there is no {kind} topic of that name"
             hint = "check cluster.group.id and cluster.topics, or start the cluster once"
-            yield Finding("error", Diagnostic("doctor.no-topic", what, name, hint=hint))
+            yield Diagnostic("doctor.no-topic", what, name, hint=hint)
 
 
-def _topic(kind: str, facts: TopicFacts, brokers: int) -> Iterator[Finding]:
+def _topic(kind: str, facts: TopicFacts, brokers: int) -> Iterator[Diagnostic]:
     if facts.policy not in (None, "compact"):
         what = f"the {kind} topic has cleanup.policy={facts.policy}: old records are deleted"
         hint = "set cleanup.policy=compact on it"
-        yield Finding("error", Diagnostic("doctor.not-compacted", what, facts.name, hint=hint))
+        yield Diagnostic("doctor.not-compacted", what, facts.name, hint=hint)
     if kind in _ONE_PARTITION and facts.partitions != 1:
         what = f"the {kind} topic has {facts.partitions} partitions, and must have one"
         hint = "its order is the truth: it must be made anew with one partition"
-        yield Finding("error", Diagnostic("doctor.partitions", what, facts.name, hint=hint))
+        yield Diagnostic("doctor.partitions", what, facts.name, hint=hint)
     if brokers > 1 and facts.replication < min(3, brokers):
         copies = "one copy" if facts.replication == 1 else f"{facts.replication} copies"
         what = f"the {kind} topic has {copies} on {brokers} brokers"
         hint = f"raise its replication to {min(3, brokers)}"
-        yield Finding("warning", Diagnostic("doctor.replication", what, facts.name, hint=hint))
+        yield Diagnostic("doctor.replication", what, facts.name, hint=hint, severity="warning")
 
 
-def check_version(version: str, where: str) -> Iterator[Finding]:
+def check_version(version: str, where: str) -> Iterator[Diagnostic]:
     """Whether this version of Connect is one that plans are made for."""
     found = parse(version)
     oldest, newest = ".".join(map(str, OLDEST)), ".".join(map(str, NEWEST_TRIED))
     if too_old(version):
         what = f"the cluster runs Connect {version}, which cannot alter offsets"
         hint = f"versions from {oldest} on are supported"
-        yield Finding("error", Diagnostic("doctor.old-connect", what, where, hint=hint))
+        yield Diagnostic("doctor.old-connect", what, where, hint=hint)
     elif found is None:
         what = f"the cluster says that its version is {version or 'nothing'}"
         hint = "it is taken for a new one"
-        yield Finding("warning", Diagnostic("doctor.version", what, where, hint=hint))
+        yield Diagnostic("doctor.version", what, where, hint=hint, severity="warning")
     elif found > NEWEST_TRIED:
         what = f"the cluster runs Connect {version}; the newest tried is {newest}"
-        yield Finding("warning", Diagnostic("doctor.version", what, where))
+        yield Diagnostic("doctor.version", what, where, severity="warning")

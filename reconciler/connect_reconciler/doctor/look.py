@@ -23,7 +23,6 @@ from connect_reconciler.backend.observe.same_cluster import kafka_side, problem_
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.doctor.checks import (
-    Finding,
     Places,
     RestSide,
     TopicFacts,
@@ -58,12 +57,12 @@ _LOOKS = 3
 class Report:
     """What was found. `looked_at` says at what, in words."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Diagnostic, ...]
     looked_at: tuple[str, ...]
 
     @property
     def healthy(self) -> bool:
-        return not any(finding.level == "error" for finding in self.findings)
+        return not any(finding.severity == "error" for finding in self.findings)
 
 
 def examine(backend: Backend, sleep: Callable[[float], None] = time.sleep) -> Report:
@@ -74,7 +73,7 @@ def examine(backend: Backend, sleep: Callable[[float], None] = time.sleep) -> Re
     project, client = backend.project, backend.kafka
     if project.uses_runtime:
         backend.ensure_kafka()
-    findings: list[Finding] = []
+    findings: list[Diagnostic] = []
     looked_at: list[str] = []
     if client:
         findings += _or_error(lambda: group_mixing(project, client))
@@ -95,15 +94,15 @@ def examine(backend: Backend, sleep: Callable[[float], None] = time.sleep) -> Re
     return Report(tuple(findings), tuple(looked_at))
 
 
-def _or_error(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+def _or_error(check: Callable[[], Iterator[Diagnostic]]) -> list[Diagnostic]:
     """What cannot be looked at is a finding, too."""
     try:
         return list(check())
     except ConnectError as error:
-        return [Finding("error", diagnostic) for diagnostic in error.diagnostics]
+        return list(error.diagnostics)
 
 
-def _topics_alone(backend: Backend, looked_at: list[str]) -> Iterator[Finding]:
+def _topics_alone(backend: Backend, looked_at: list[str]) -> Iterator[Diagnostic]:
     topics = _topics_side(backend)
     _tell_topics(topics, looked_at)
     yield from check_topics(backend.project, topics)
@@ -111,15 +110,15 @@ def _topics_alone(backend: Backend, looked_at: list[str]) -> Iterator[Finding]:
     yield from unreadable(topics)
 
 
-def _rest_alone(backend: Backend, rest: RestClient, looked_at: list[str]) -> Iterator[Finding]:
+def _rest_alone(backend: Backend, rest: RestClient, looked_at: list[str]) -> Iterator[Diagnostic]:
     side = _rest_side(rest)
     _tell_rest(side, looked_at)
     yield from check_version(side.version, backend.address)
     yield from failed(side)
-    found: list[Finding] = []
+    found: list[Diagnostic] = []
 
     def unreadable(error: LedgerUnreadable, name: str) -> None:
-        found.extend(Finding("error", each) for each in error.diagnostics)
+        found.extend(error.diagnostics)
 
     load_ledger({name: info.config for name, info in side.infos.items()}, unreadable)
     yield from found
@@ -127,7 +126,7 @@ def _rest_alone(backend: Backend, rest: RestClient, looked_at: list[str]) -> Ite
 
 def _both(
     backend: Backend, rest: RestClient, looked_at: list[str], sleep: Callable[[float], None]
-) -> Iterator[Finding]:
+) -> Iterator[Diagnostic]:
     project = backend.project
     topics, side = _topics_side(backend), _rest_side(rest)
     _tell_topics(topics, looked_at)
@@ -140,13 +139,13 @@ def _both(
             break
         sleep(_AGAIN_S)
         topics, side = _topics_side(backend), _rest_side(rest)
-        again = {finding.diagnostic.what for finding in compare(topics, side)}
-        differences = tuple(each for each in differences if each.diagnostic.what in again)
+        again = {finding.what for finding in compare(topics, side)}
+        differences = tuple(each for each in differences if each.what in again)
     if differences and not project.uses_runtime:
         kafka, told = kafka_side(project, backend.kafka), rest_side(rest)
         # Nothing else that differs is worth a look then
         if problem := problem_of(signs(kafka, told), kafka, told, (), project):
-            yield Finding("error", problem)
+            yield problem
             return
     yield from differences
     yield from left_over(topics)
@@ -207,13 +206,13 @@ def _offsets(rest: RestClient, name: str) -> tuple[OffsetEntry, ...] | None:
         return None
 
 
-def _unfinished(backend: Backend) -> Iterator[Finding]:
+def _unfinished(backend: Backend) -> Iterator[Diagnostic]:
     for journal in backend.ledger().applies.values():
         if journal.ending is None:
             what = f"apply {journal.id} of {journal.by} has not ended, or ended early"
             hint = "if it is not running, run apply again: it goes on from there"
             where = backend.project.topics.ledger
-            yield Finding("warning", Diagnostic("doctor.unfinished", what, where, hint=hint))
+            yield Diagnostic("doctor.unfinished", what, where, hint=hint, severity="warning")
 
 
 def _tell_topics(side: TopicsSide, looked_at: list[str]) -> None:
@@ -260,7 +259,7 @@ def topic_facts(client: Mapping[str, str], topics: ClusterTopics) -> dict[str, T
     return found
 
 
-def group_mixing(project: Project, client: Mapping[str, str]) -> Iterator[Finding]:
+def group_mixing(project: Project, client: Mapping[str, str]) -> Iterator[Diagnostic]:
     """Whether workers of the other kind use the group: ours and Apache's refuse each other."""
     group = project.group_id
     try:
@@ -270,13 +269,13 @@ def group_mixing(project: Project, client: Mapping[str, str]) -> Iterator[Findin
         if found.code != _OF_APACHE:
             raise
         if project.uses_runtime:
-            yield Finding("error", found)
+            yield found
         return
     if not project.uses_runtime and leader is not None:
         what = f"a runtime of ours leads the group, at {leader.identity}"
         hint = "stop it, or write target: runtime"
-        yield Finding("error", Diagnostic("doctor.mixed-group", what, group, hint=hint))
+        yield Diagnostic("doctor.mixed-group", what, group, hint=hint)
     elif not project.uses_runtime:
         what = "no worker of Apache's is in the group"
         hint = "start the workers, or check cluster.group.id"
-        yield Finding("warning", Diagnostic("doctor.no-workers", what, group, hint=hint))
+        yield Diagnostic("doctor.no-workers", what, group, hint=hint, severity="warning")

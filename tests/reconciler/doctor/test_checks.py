@@ -68,7 +68,7 @@ def status(connector: State, *tasks: State) -> dict[str, ConnectorStatus]:
 
 
 def codes(topics: TopicsSide, rest: RestSide) -> list[str]:
-    return [finding.diagnostic.code for finding in compare(topics, rest)]
+    return [finding.code for finding in compare(topics, rest)]
 
 
 def test_two_sides_that_agree() -> None:
@@ -111,14 +111,14 @@ def test_a_task_that_is_another_one() -> None:
     assert codes(topics, rest) == ["doctor.status"]
     assert codes(topics, replace(REST, statuses=status(State.RUNNING, State.RUNNING))) == []
     (finding,) = failed(rest)
-    assert (finding.level, finding.diagnostic.code) == ("warning", "doctor.failed")
-    assert finding.diagnostic.what == "task 0 failed"
+    assert (finding.severity, finding.code) == ("warning", "doctor.failed")
+    assert finding.what == "task 0 failed"
 
 
 def test_a_difference_names_its_record_and_no_value() -> None:
     (finding,) = compare(TOPICS, replace(REST, infos=info(**{"db.password": "other"})))
-    assert finding.diagnostic.where == "configs-0, offset 17"
-    assert "db.password" in finding.diagnostic.what
+    assert finding.where == "configs-0, offset 17"
+    assert "db.password" in finding.what
     assert "hunter2" not in repr(finding) and "other'" not in repr(finding)
 
 
@@ -126,7 +126,7 @@ def test_statuses_that_are_left_over() -> None:
     state = ConnectorState("a", CONFIG, inconsistent=True)
     tasks = {TaskId("gone", 0): Status(State.RUNNING, "w", 1)}
     side = replace(TOPICS, config=ConfigSnapshot({"a": state}), status=StatusSnapshot(tasks=tasks))
-    assert [(each.level, each.diagnostic.code) for each in left_over(side)] == [
+    assert [(each.severity, each.code) for each in left_over(side)] == [
         ("warning", "doctor.orphan-status"),
         ("error", "doctor.inconsistent"),
     ]
@@ -134,9 +134,11 @@ def test_statuses_that_are_left_over() -> None:
 
 def test_offsets_that_could_not_be_read_are_a_warning_with_the_reason() -> None:
     (finding,) = unreadable(replace(TOPICS, unknown={"b": "Connection refused"}))
-    said = finding.diagnostic
-    assert (finding.level, said.code) == ("warning", "doctor.offsets-unknown")
-    assert (said.what, said.why) == ("the offsets of b could not be read", "Connection refused")
+    assert (finding.severity, finding.code) == ("warning", "doctor.offsets-unknown")
+    assert (finding.what, finding.why) == (
+        "the offsets of b could not be read",
+        "Connection refused",
+    )
     assert list(unreadable(TOPICS)) == []
 
 
@@ -173,12 +175,12 @@ def facts(kind: str, **changes: object) -> Callable[[], TopicsSide]:
     ],
 )
 def test_topics_as_they_must_be(side: Callable[[], TopicsSide], found: list[str]) -> None:
-    assert [each.diagnostic.code for each in check_topics(PROJECT, side())] == found
+    assert [each.code for each in check_topics(PROJECT, side())] == found
 
 
 def test_a_cluster_of_apaches_has_topics() -> None:
     project = replace(PROJECT, target=RestTarget("http://connect:8083"))
-    found = [each.diagnostic.code for each in check_topics(project, replace(TOPICS, topics={}))]
+    found = [each.code for each in check_topics(project, replace(TOPICS, topics={}))]
     assert found == ["doctor.no-topic"] * 3
 
 
@@ -193,4 +195,4 @@ def test_a_cluster_of_apaches_has_topics() -> None:
     ],
 )
 def test_versions(version: str, found: list[tuple[str, str]]) -> None:
-    assert [(each.level, each.diagnostic.code) for each in check_version(version, "g")] == found
+    assert [(each.severity, each.code) for each in check_version(version, "g")] == found

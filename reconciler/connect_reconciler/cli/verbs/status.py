@@ -294,16 +294,14 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> int:
 def _text(report: Report) -> str:
     from connect_specs.diagnostics_text import render_diagnostics
 
-    errors = sum(finding.level == "error" for finding in report.findings)
+    errors = sum(finding.severity == "error" for finding in report.findings)
     warnings = len(report.findings) - errors
     counts = [
         counted(count, what) for count, what in ((errors, "error"), (warnings, "warning")) if count
     ]
     lines = [f"Doctor: {', '.join(counts) or 'nothing is wrong'}"]
     lines += [f"  looked at {each}" for each in report.looked_at]
-    found = "".join(
-        render_diagnostics([finding.diagnostic], finding.level) for finding in report.findings
-    )
+    found = "".join(render_diagnostics([each], each.severity) for each in report.findings)
     return "\n".join(lines) + "\n" + found
 
 
@@ -314,8 +312,8 @@ def _json(report: Report) -> dict[str, object]:
         "healthy": report.healthy,
         "looked_at": list(report.looked_at),
         "findings": [
-            {"level": finding.level, **each}
-            for finding in report.findings
-            for each in to_json([finding.diagnostic])
+            {"level": found.severity, **each}
+            for found in report.findings
+            for each in to_json([found])
         ],
     }
