@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -82,7 +83,8 @@ def cluster(site: Site) -> Cluster:
 def test_what_is_not_there(cluster: Cluster) -> None:
     assert cluster.config("a") is None
     assert cluster.status("a") is None
-    for ask in (cluster.stop, cluster.pause, cluster.resume, cluster.delete, cluster.offsets):
+    to_states = (partial(cluster.set_target, target=state) for state in TargetState)
+    for ask in (*to_states, cluster.delete, cluster.offsets):
         with pytest.raises(RequestError) as refused:
             ask("a")
         assert refused.value.status == 404
@@ -134,8 +136,8 @@ def test_a_config_is_replaced_as_a_whole(cluster: Cluster) -> None:
 def test_target_states_follow(cluster: Cluster, site: Site) -> None:
     """Running, paused and stopped: what is asked for is what is recorded."""
     cluster.create("a", SOURCE, RUNNING)
-    for ask, state in ((cluster.pause, PAUSED), (cluster.stop, STOPPED), (cluster.resume, RUNNING)):
-        ask("a")
+    for state in (PAUSED, STOPPED, RUNNING):
+        cluster.set_target("a", state)
         assert site.target("a") is state
 
 

@@ -168,14 +168,14 @@ def test_a_rename_where_nothing_can_be_created_stopped(
     for name in (snk.name, src.name):
         wait_until(lambda name=name: project.offsets(name), what="offsets")
 
-    stop = KeyedCluster.stop
+    set_target = KeyedCluster.set_target
 
-    def late(cluster: KeyedCluster, name: str) -> None:
+    def late(cluster: KeyedCluster, name: str, target: TargetState) -> None:
         if name.endswith("2"):
             wait_until(lambda: failed_tasks(cluster, name), what=f"{name} to fail")
-        stop(cluster, name)
+        set_target(cluster, name, target)
 
-    monkeypatch.setattr(KeyedCluster, "stop", late)
+    monkeypatch.setattr(KeyedCluster, "set_target", late)
     project.specs = {}
     project.want(
         replace(sink(f"{topic}-snk2", new, topic), renamed_from=snk.name),

@@ -96,12 +96,17 @@ class DoomedCluster(FakeCluster):
         if name not in _WRITES:
             return found
         doom = super().__getattribute__("doom")
-        return lambda *args: doom.around(lambda: found(*args), f"{name} {args[0]}")
+        return lambda *args: doom.around(lambda: found(*args), told(name, *args))
 
 
 _WRITES = frozenset(
-    "create update_config stop pause resume restart delete alter_offsets reset_offsets".split()
+    "create update_config set_target restart delete alter_offsets reset_offsets".split()
 )
+
+
+def told(verb: str, name: str, *rest: Any) -> str:
+    """A request in short: `delete a`, `stopped a`."""
+    return f"{rest[0] if verb == 'set_target' else verb} {name}"
 
 
 @dataclass(slots=True)

@@ -160,15 +160,13 @@ class FakeCluster:
         tasks = {} if state.target is TargetState.STOPPED else {0: part}
         return ConnectorStatus(name, part, tasks, "unknown")
 
-    def stop(self, name: str) -> None:
-        self._write(requests.stop(self._snapshot(), TOPICS.config, name))
-
-    def pause(self, name: str) -> None:
-        self._target(name, TargetState.PAUSED)
-
-    def resume(self, name: str) -> None:
-        self.on_resume(name)
-        self._target(name, TargetState.RUNNING)
+    def set_target(self, name: str, target: TargetState) -> None:
+        if target is TargetState.RUNNING:
+            self.on_resume(name)
+        if target is TargetState.STOPPED:
+            self._write(requests.stop(self._snapshot(), TOPICS.config, name))
+        else:
+            self._write(requests.target(self._snapshot(), TOPICS.config, name, target))
 
     def restart(self, name: str) -> None:
         self._known(name)
@@ -240,9 +238,6 @@ class FakeCluster:
 
     def _known(self, name: str) -> ConnectorState:
         return requests.known(self._snapshot(), name, "Connector {} not found")
-
-    def _target(self, name: str, state: TargetState) -> None:
-        self._write(requests.target(self._snapshot(), TOPICS.config, name, state))
 
     def _write(self, records: Sequence[NewRecord]) -> None:
         if records:

@@ -72,7 +72,7 @@ class ClusterActions:
                 has = self._has(name, config, frozenset(change.key for change in changes))
                 self._ask(lambda: cluster.update_config(name, config), has)
             case Stop() | StopOld():
-                self._ask(lambda: cluster.stop(name), self._is(name, TargetState.STOPPED))
+                self._set_target(name, TargetState.STOPPED)
                 self._wait_for_tasks(name, still_running)
             case AlterOffsets(moves=moves):
                 self._alter(name, [move.entry for move in moves])
@@ -81,9 +81,9 @@ class ClusterActions:
             case CarryOffsets(old=old):
                 return replace(action, moves=self._carry(old, name))
             case Pause():
-                self._ask(lambda: cluster.pause(name), self._is(name, TargetState.PAUSED))
+                self._set_target(name, TargetState.PAUSED)
             case Resume():
-                self._ask(lambda: cluster.resume(name), self._is(name, TargetState.RUNNING))
+                self._set_target(name, TargetState.RUNNING)
             case Restart():
                 # Nothing shows whether a restart took place
                 self._ask(lambda: cluster.restart(name), lambda: False)
@@ -135,7 +135,7 @@ class ClusterActions:
             return
         try:
             if found.target is not TargetState.STOPPED:
-                self._ask(lambda: self.cluster.stop(name), self._is(name, TargetState.STOPPED))
+                self._set_target(name, TargetState.STOPPED)
         except RequestError as error:
             if error.status not in _NO_STOP:
                 raise
@@ -155,7 +155,7 @@ class ClusterActions:
             if found and clock.now() >= due:
                 due = clock.now() + every_s
                 with suppress(RequestError, OutcomeUnknown):
-                    self.cluster.stop(name)
+                    self.cluster.set_target(name, TargetState.STOPPED)
             return found
 
         self._wait_until_ended(name, left, "its tasks end", "asked to stop")
@@ -238,6 +238,9 @@ class ClusterActions:
             return same_spec(found.config, config)
 
         return has
+
+    def _set_target(self, name: str, target: TargetState) -> None:
+        self._ask(lambda: self.cluster.set_target(name, target), self._is(name, target))
 
     def _is(self, name: str, target: TargetState) -> Callable[[], bool]:
         def is_there() -> bool:

@@ -167,20 +167,10 @@ class ConfirmedCluster(UnkeyedCluster):
         super().update_config(name, config)
         self._confirm(name, before, lambda now: _has(now, config))
 
-    def stop(self, name: str) -> None:
+    def set_target(self, name: str, target: TargetState) -> None:
         before = self._read_back(name)
-        super().stop(name)
-        self._confirm(name, before, lambda now: _is(now, TargetState.STOPPED))
-
-    def pause(self, name: str) -> None:
-        before = self._read_back(name)
-        super().pause(name)
-        self._confirm(name, before, lambda now: _is(now, TargetState.PAUSED))
-
-    def resume(self, name: str) -> None:
-        before = self._read_back(name)
-        super().resume(name)
-        self._confirm(name, before, lambda now: _is(now, TargetState.RUNNING))
+        super().set_target(name, target)
+        self._confirm(name, before, lambda now: _is(now, target))
 
     def delete(self, name: str) -> None:
         before = self._read_back(name)

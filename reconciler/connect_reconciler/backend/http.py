@@ -21,6 +21,11 @@ from connect_specs.states import TargetState
 
 _STOP_S = 60.0
 _CREATED = 201
+_VERBS: Mapping[TargetState, str] = {
+    TargetState.RUNNING: "resume",
+    TargetState.PAUSED: "pause",
+    TargetState.STOPPED: "stop",
+}
 # Every worker has this converter, and before 3.7 none reads its settings until a task starts
 _CANNOT_RUN: Mapping[str, str] = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -73,12 +78,12 @@ class HttpCluster:
         """On versions that only create what runs: with no task that could, until it is stopped."""
         idle = {**config, **_CANNOT_RUN}
         self._post(name, {"name": name, "config": idle}, idle)
-        self.stop(name)
+        self.set_target(name, TargetState.STOPPED)
         # What comes next may be its offsets, which tasks that still end would overwrite
         self._client.wait_for(lambda: _has_stopped(self.status(name)), _STOP_S)
         self.update_config(name, config)
         if state is TargetState.PAUSED:
-            self.pause(name)
+            self.set_target(name, state)
 
     def _post(self, name: str, body: Mapping[str, object], config: Mapping[str, str]) -> None:
         # The same status says that the name is taken and that the cluster rebalances.
@@ -147,14 +152,8 @@ class HttpCluster:
     def status(self, name: str) -> ConnectorStatus | None:
         return self._client.read(connector_path(name, "status"), shapes.status)
 
-    def stop(self, name: str) -> None:
-        self._change("PUT", name, "stop")
-
-    def pause(self, name: str) -> None:
-        self._change("PUT", name, "pause")
-
-    def resume(self, name: str) -> None:
-        self._change("PUT", name, "resume")
+    def set_target(self, name: str, target: TargetState) -> None:
+        self._change("PUT", name, _VERBS[target])
 
     def restart(self, name: str) -> None:
         self._change("POST", name, "restart?includeTasks=true&onlyFailed=true")

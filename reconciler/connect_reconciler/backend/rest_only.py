@@ -235,17 +235,9 @@ class KeyedCluster(HttpCluster):
         super().update_config(name, self._keyed(name, config))
         self._read_back.wrote(name, config)
 
-    def stop(self, name: str) -> None:
-        super().stop(name)
-        self._read_back.asked(name, TargetState.STOPPED)
-
-    def pause(self, name: str) -> None:
-        super().pause(name)
-        self._read_back.asked(name, TargetState.PAUSED)
-
-    def resume(self, name: str) -> None:
-        super().resume(name)
-        self._read_back.asked(name, TargetState.RUNNING)
+    def set_target(self, name: str, target: TargetState) -> None:
+        super().set_target(name, target)
+        self._read_back.asked(name, target)
 
     def delete(self, name: str) -> None:
         super().delete(name)

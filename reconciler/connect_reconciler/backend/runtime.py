@@ -219,14 +219,14 @@ class InProcessCluster:
     def status(self, name: str) -> ConnectorStatus | None:
         return _found(lambda: self._verbs.status(name))
 
-    def stop(self, name: str) -> None:
-        self._verbs.stop(name)
-
-    def pause(self, name: str) -> None:
-        self._verbs.pause(name)
-
-    def resume(self, name: str) -> None:
-        self._verbs.resume(name)
+    def set_target(self, name: str, target: TargetState) -> None:
+        match target:
+            case TargetState.RUNNING:
+                self._verbs.resume(name)
+            case TargetState.PAUSED:
+                self._verbs.pause(name)
+            case TargetState.STOPPED:
+                self._verbs.stop(name)
 
     def restart(self, name: str) -> None:
         self._verbs.restart(name, include_tasks=True, only_failed=True)

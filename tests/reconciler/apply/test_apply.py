@@ -109,7 +109,7 @@ def test_progress_follows_the_journal(world: Applying, cluster: FakeCluster) -> 
     [
         lambda cluster: cluster.update_config("a", {**SINK, "name": "a", "tasks.max": "9"}),
         lambda cluster: cluster.delete("a"),
-        lambda cluster: cluster.stop("a"),
+        lambda cluster: cluster.set_target("a", TargetState.STOPPED),
     ],
 )
 def test_a_stale_plan_touches_nothing(
@@ -333,7 +333,7 @@ def test_a_hold_that_was_overtaken_is_taken_back(world: Applying, cluster: FakeC
     world.kafka.logs.writer("setup").write([owned_record(TOPICS.ledger, "a", held)])
     world.apply(desired_of(spec("a"), spec("b")), cluster=cluster)
     assert world.ledger().connectors["a"].restore_to is None
-    cluster.stop("a")
+    cluster.set_target("a", TargetState.STOPPED)
     assert world.plan(desired_of(spec("a"), spec("b"))).actions == ()
 
 
@@ -519,13 +519,13 @@ def test_ctrl_c_lets_a_stop_in_progress_finish(world: Applying) -> None:
     ends = [status(State.RUNNING, State.RUNNING)] * 9 + [status(State.STOPPED)]
     cluster.statuses["a"] = ends
     told: list[bool] = []
-    stop = cluster.stop
+    set_target = cluster.set_target
 
-    def stopped(name: str) -> None:
-        stop(name)
+    def stopped(name: str, target: TargetState) -> None:
+        set_target(name, target)
         told.append(True)
 
-    cluster.stop = stopped  # type: ignore[method-assign]
+    cluster.set_target = stopped  # type: ignore[method-assign]
     desired = desired_of(spec("a", pin=PIN))
     report = world.apply(desired, cluster=cluster, stop=lambda: bool(told))
     outcomes = [each.outcome for each in report.connectors[0].results]
@@ -556,13 +556,13 @@ def test_a_lost_lease_ends_a_wait_in_an_action(world: Applying) -> None:
     cluster = runs(world)
     own(world, cluster, "a")
     cluster.statuses["a"] = [status(State.RUNNING, State.RUNNING)]
-    stop = cluster.stop
+    set_target = cluster.set_target
 
-    def stopped(name: str) -> None:
-        stop(name)
+    def stopped(name: str, target: TargetState) -> None:
+        set_target(name, target)
         world.lease.gone = True
 
-    cluster.stop = stopped  # type: ignore[method-assign]
+    cluster.set_target = stopped  # type: ignore[method-assign]
     report = world.apply(desired_of(spec("a", pin=PIN)), cluster=cluster)
     outcomes = [each.outcome for each in report.connectors[0].results]
     assert outcomes == [Outcome.FAILED, Outcome.SKIPPED, Outcome.SKIPPED]

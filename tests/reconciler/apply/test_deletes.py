@@ -41,8 +41,8 @@ class Recorded(FakeCluster):
         self.asked.append(f"status: {told and told.connector.state.value}{tasks}")
         return told
 
-    def stop(self, name: str) -> None:
-        self._follows_late(name, "stop", lambda: FakeCluster.stop(self, name))
+    def set_target(self, name: str, target: TargetState) -> None:
+        self._follows_late(name, target, lambda: FakeCluster.set_target(self, name, target))
 
     def delete(self, name: str) -> None:
         self._follows_late(name, "delete", lambda: FakeCluster.delete(self, name))
@@ -60,7 +60,7 @@ def test_a_delete_stops_and_waits_on_both_sides() -> None:
     assert world.apply(desired, cluster=cluster).exit_code == 0
     running, stopped = ["status: RUNNING 1"] * 2, ["status: STOPPED 0"]
     assert cluster.asked == [
-        *("stop", *running, *stopped),
+        *("stopped", *running, *stopped),
         *("delete", *stopped * 2, "status: None"),
     ]
     waits = [event.what for event in world.events if isinstance(event, Waiting)]
@@ -88,8 +88,8 @@ def test_a_status_that_nobody_corrects_is_asked_for_again() -> None:
     class GivesUp(FakeCluster):
         stops = 0
 
-        def stop(self, name: str) -> None:
-            super().stop(name)
+        def set_target(self, name: str, target: TargetState) -> None:
+            super().set_target(name, target)
             self.stops += 1
 
         def status(self, name: str) -> ConnectorStatus | None:
@@ -124,10 +124,10 @@ def test_a_connect_that_knows_no_stop_deletes_at_once(status: int) -> None:
     world, desired = build([OWNED])
     cluster = FakeCluster(world.kafka, runs_tasks=True)
 
-    def unknown(name: str) -> None:
+    def unknown(name: str, target: TargetState) -> None:
         raise refused("HTTP 404 Not Found", status)
 
-    cluster.stop = unknown  # type: ignore[method-assign]
+    cluster.set_target = unknown  # type: ignore[method-assign]
     assert world.apply(desired, cluster=cluster).exit_code == 0
     check_end(world, desired, [OWNED])
 

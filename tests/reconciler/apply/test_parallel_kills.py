@@ -35,10 +35,10 @@ ends = st.lists(end, min_size=len(NAMES), max_size=len(NAMES))
 VERBS: Mapping[str, str] = {
     "create": "create",
     "change config": "update_config",
-    "stop": "stop",
-    "stop old": "stop",
-    "pause": "pause",
-    "resume": "resume",
+    "stop": "stopped",
+    "stop old": "stopped",
+    "pause": "paused",
+    "resume": "running",
     "delete": "delete",
     "delete old": "delete",
 }

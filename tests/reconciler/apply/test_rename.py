@@ -90,9 +90,9 @@ def build(case: Case) -> tuple[Applying, Desired]:
     if case.before:
         cluster.alter_offsets("old", case.before)
     if case.target is RUNNING:
-        cluster.resume("old")
+        cluster.set_target("old", TargetState.RUNNING)
     elif case.target is PAUSED:
-        cluster.pause("old")
+        cluster.set_target("old", TargetState.PAUSED)
     if case.owned:
         record = owned_record(TOPICS.ledger, "old", Owned("orders", config, None))
         world.kafka.logs.writer("setup").write([record])

@@ -82,7 +82,7 @@ def test_a_state_of_others_stays(world: Applying) -> None:
     old = {**SINK, "file": "x"}
     apply(world, desired_of(leaving(spec("a", old), "state")))
     second = apply(world, desired_of(leaving(spec("a", {**old, "file": "y"}), "state")))
-    FakeCluster(world.kafka).stop("a")
+    FakeCluster(world.kafka).set_target("a", TargetState.STOPPED)
     _, plan = back(world, second, desired_of(spec("a", old)))
     assert names(plan) == ["UpdateConfig a"]
     assert plan.warnings[0].what.endswith("of a as they are now: the state")
@@ -95,7 +95,7 @@ def test_what_was_deleted_is_created_as_it_was(world: Applying) -> None:
     made = leaving(spec("a", {**SINK, "tasks.max": "1"}), "config.tasks.max", "state")
     apply(world, desired_of(made))
     by_others(world, "a", **{"tasks.max": "8"})
-    FakeCluster(world.kafka).stop("a")
+    FakeCluster(world.kafka).set_target("a", TargetState.STOPPED)
     deleted = apply(world, desired_of())
     roll_back(world, deleted, desired_of(made))
     assert config(world, "a")["tasks.max"] == "8"

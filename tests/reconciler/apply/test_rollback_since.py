@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_specs.desired import Desired, Pin
+from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
 from support.fake_cluster import FakeCluster
@@ -64,7 +65,7 @@ def test_manual_changes_are_listed_key_by_key(world: Applying) -> None:
     second = apply(world, files)
     cluster = FakeCluster(world.kafka)
     cluster.update_config("a", {**SINK, "x": "2", "name": "a", "z": "1"})
-    cluster.stop("a")
+    cluster.set_target("a", TargetState.STOPPED)
     cluster.delete("gone")
     assert told(world, second, files) == [
         "a was changed manually since; that is undone too: x, z; running → stopped",

@@ -20,7 +20,7 @@ from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster, refused
 
 SINK = {"connector.class": "FileStreamSink", "topics": "t"}
 PIN = Pin("p", (OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7}),))
-_WRITES = ("create", "update_config", "stop", "pause", "resume", "delete", "alter_offsets")
+_WRITES = ("create", "update_config", "set_target", "delete", "alter_offsets")
 
 
 def spec(name: str, state: TargetState | None = None, **more: str) -> DesiredConnector:
@@ -44,11 +44,12 @@ class Watched(FakeCluster):
             return found
 
         def asked(name: str, *rest: object) -> object:
-            self.told.append(("begin", verb, name))
-            self.meet(verb, name)
+            what = str(rest[0]) if verb == "set_target" else verb
+            self.told.append(("begin", what, name))
+            self.meet(what, name)
             with self._one:
                 answer = found(name, *rest)
-            self.told.append(("end", verb, name))
+            self.told.append(("end", what, name))
             return answer
 
         return asked
@@ -115,7 +116,7 @@ def test_ranks_are_barriers_and_peers_are_under_way_together(world: Applying) ->
         of_one = [(when, verb) for when, verb, who in cluster.told if who == name]
         assert [when for when, _ in of_one] == ["begin", "end"] * (len(of_one) // 2)
     verbs = [verb for when, verb, who in cluster.told if who == "pinned0" and when == "begin"]
-    assert verbs == ["stop", "alter_offsets", "resume"]
+    assert verbs == ["stopped", "alter_offsets", "running"]
     assert [each.name for each in report.connectors] == sorted(
         [*WANTED.connectors, *(f"gone{n}" for n in range(3))], key=lambda name: (rank(name), name)
     )
@@ -163,7 +164,7 @@ def test_a_ledger_that_is_taken_over_ends_all_that_is_under_way(world: Applying)
     assert {name for verb, name in begun if verb == "alter_offsets"} == {
         f"pinned{n}" for n in range(3)
     }
-    assert not [name for verb, name in begun if verb in ("resume", "create")]
+    assert not [name for verb, name in begun if verb in ("running", "create")]
     world.apply(WANTED)
     assert world.plan(WANTED).actions == ()
 

@@ -52,9 +52,21 @@ Change = Callable[[ConfirmedCluster], None]
 CHANGES: dict[str, tuple[Found | None, Change, Found | None]] = {
     "create": (None, lambda to: to.create("a", NEW, PAUSED), Found(NEW, PAUSED)),
     "update": (Found(OLD, RUNNING), lambda to: to.update_config("a", NEW), Found(NEW, RUNNING)),
-    "stop": (Found(OLD, RUNNING), lambda to: to.stop("a"), Found(OLD, STOPPED)),
-    "pause": (Found(OLD, RUNNING), lambda to: to.pause("a"), Found(OLD, PAUSED)),
-    "resume": (Found(OLD, PAUSED), lambda to: to.resume("a"), Found(OLD, RUNNING)),
+    "stop": (
+        Found(OLD, RUNNING),
+        lambda to: to.set_target("a", TargetState.STOPPED),
+        Found(OLD, STOPPED),
+    ),
+    "pause": (
+        Found(OLD, RUNNING),
+        lambda to: to.set_target("a", TargetState.PAUSED),
+        Found(OLD, PAUSED),
+    ),
+    "resume": (
+        Found(OLD, PAUSED),
+        lambda to: to.set_target("a", TargetState.RUNNING),
+        Found(OLD, RUNNING),
+    ),
     "delete": (Found(OLD, RUNNING), lambda to: to.delete("a"), None),
 }
 each_change = pytest.mark.parametrize(

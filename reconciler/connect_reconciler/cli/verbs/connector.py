@@ -19,6 +19,7 @@ from connect_reconciler.cli.options import AsJson, Force, Yes
 from connect_reconciler.cli.output import confirmed, progress, result, result_json, table
 from connect_reconciler.cli.session import connector_names, invocation
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid
+from connect_specs.states import TargetState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,27 +42,21 @@ _STDIN = "-"
 
 def stop(context: typer.Context, name: Name, force: Force = False, as_json: AsJson = False) -> None:
     """Stop a connector and wait until its tasks have ended; its offsets can then be altered."""
-
-    def act(cluster: Cluster) -> None:
-        cluster.stop(name)
-        if cluster.runs_tasks:
-            _wait_until_stopped(cluster, name)
-
-    act_on(context, name, "stopped", act, force=force, as_json=as_json)
+    _go_to(context, name, TargetState.STOPPED, force=force, as_json=as_json)
 
 
 def pause(
     context: typer.Context, name: Name, force: Force = False, as_json: AsJson = False
 ) -> None:
     """Pause a connector: its tasks stay but process nothing until it is resumed."""
-    act_on(context, name, "paused", lambda c: c.pause(name), force=force, as_json=as_json)
+    _go_to(context, name, TargetState.PAUSED, force=force, as_json=as_json)
 
 
 def resume(
     context: typer.Context, name: Name, force: Force = False, as_json: AsJson = False
 ) -> None:
     """Resume a paused or stopped connector."""
-    act_on(context, name, "running", lambda c: c.resume(name), force=force, as_json=as_json)
+    _go_to(context, name, TargetState.RUNNING, force=force, as_json=as_json)
 
 
 def delete(
@@ -117,6 +112,17 @@ def _confirmed(found: Known, backend: Backend) -> bool:
     progress("    → its offsets stay: a new connector with this name continues from them")
     progress("    → no file is changed: if a spec names it, the next apply creates it again")
     return confirmed(f"Delete {found.name}?")
+
+
+def _go_to(
+    context: typer.Context, name: str, target: TargetState, *, force: bool, as_json: bool
+) -> None:
+    def act(cluster: Cluster) -> None:
+        cluster.set_target(name, target)
+        if target is TargetState.STOPPED and cluster.runs_tasks:
+            _wait_until_stopped(cluster, name)
+
+    act_on(context, name, target.value, act, force=force, as_json=as_json)
 
 
 def act_on(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 
 import httpx
 import pytest
@@ -97,14 +98,14 @@ Over = Callable[..., tuple[HttpCluster, Scripted]]
 def test_a_rebalance_is_waited_out(ask: Over) -> None:
     """The trap: 409 or 500 while workers rebalance is an error. Here it is a retry."""
     cluster, transport = ask(told(409, REBALANCE), told(500, EXPECTED), httpx.Response(204))
-    cluster.stop("a")
+    cluster.set_target("a", TargetState.STOPPED)
     assert [request.method for request in transport.requests] == ["PUT"] * 3
 
 
 def test_a_rebalance_without_end_is_an_error(ask: Over, clock: Clock) -> None:
     cluster, _ = ask(told(409, REBALANCE))
     with pytest.raises(RequestError, match="rebalance") as refused:
-        cluster.stop("a")
+        cluster.set_target("a", TargetState.STOPPED)
     assert refused.value.status == 409
     assert 25 < clock.now <= 30
 
@@ -127,7 +128,7 @@ def test_a_leader_that_could_not_write_is_asked_again(ask: Over) -> None:
         " be safely retried"
     )
     cluster, transport = ask(told(500, text), httpx.Response(204))
-    cluster.pause("a")
+    cluster.set_target("a", TargetState.PAUSED)
     assert len(transport.requests) == 2
 
 
@@ -168,7 +169,7 @@ def test_a_leader_that_does_not_answer_may_have_done_it(ask: Over) -> None:
     text = "IO Error trying to forward REST request: java.util.concurrent.TimeoutException"
     cluster, transport = ask(told(500, text))
     with pytest.raises(OutcomeUnknown):
-        cluster.stop("a")
+        cluster.set_target("a", TargetState.STOPPED)
     assert len(transport.requests) == 1
 
 
@@ -181,10 +182,10 @@ def test_a_worker_that_does_not_know_yet_what_was_created_is_asked_again(
     none = httpx.Response(200, json={"offsets": []})
     cluster, transport = ask(created, unknown, unknown, done, unknown, none, unknown)
     cluster.create("a", {"name": "a"}, TargetState.RUNNING)
-    cluster.stop("a")
+    cluster.set_target("a", TargetState.STOPPED)
     assert cluster.offsets("a") == ()
     with pytest.raises(RequestError, match="Unknown"):
-        cluster.resume("a")
+        cluster.set_target("a", TargetState.RUNNING)
     assert 10 > clock.now > 5
     assert [request.url.path for request in transport.requests[1:4]] == ["/connectors/a/stop"] * 3
 
@@ -194,7 +195,7 @@ def test_what_was_not_created_here_and_is_not_there_is_not_waited_for(
 ) -> None:
     cluster, transport = ask(told(404, "Unknown connector a"))
     with pytest.raises(RequestError, match="Unknown"):
-        cluster.stop("a")
+        cluster.set_target("a", TargetState.STOPPED)
     assert (len(transport.requests), clock.now) == (1, 0)
 
 
@@ -266,7 +267,7 @@ def test_a_refusal_says_why(ask: Over) -> None:
 def test_a_worker_that_is_busy_is_asked_again(ask: Over) -> None:
     busy = httpx.Response(503, json={"message": "too many"}, headers={"Retry-After": "1"})
     cluster, transport = ask(busy, httpx.Response(204))
-    cluster.pause("a")
+    cluster.set_target("a", TargetState.PAUSED)
     assert len(transport.requests) == 2
 
 
@@ -307,7 +308,7 @@ def test_what_was_turned_away_is_asked_again(ask: Over, clock: Clock, status: in
     """The trap: one 503 of a load balancer ends an apply."""
     away = httpx.Response(status, text="later")
     cluster, transport = ask(away, away, httpx.Response(204))
-    cluster.stop("a")
+    cluster.set_target("a", TargetState.STOPPED)
     assert asked(transport) == ["PUT /connectors/a/stop"] * 3
     assert clock.now < 1
     cluster, transport = ask(away, httpx.Response(200, json={"name": "a"}))
@@ -367,7 +368,7 @@ def test_a_mask_does_not_tell_that_a_config_was_written(ask: Over) -> None:
 def test_who_goes_on_turning_away_is_left_when_the_time_is_over(ask: Over, clock: Clock) -> None:
     cluster, _ = ask(AWAY)
     with pytest.raises(OutcomeUnknown) as unknown:
-        cluster.stop("a")
+        cluster.set_target("a", TargetState.STOPPED)
     assert 8 < clock.now <= 10
     (problem,) = unknown.value.diagnostics
     why = "PUT http://connect:8083/connectors/a/stop answered 503 Service Unavailable: "
@@ -376,7 +377,7 @@ def test_who_goes_on_turning_away_is_left_when_the_time_is_over(ask: Over, clock
         cluster.config("a")
     cluster, _ = ask(httpx.Response(429, text="slow down"))
     with pytest.raises(Unreachable) as refused:
-        cluster.stop("a")
+        cluster.set_target("a", TargetState.STOPPED)
     assert "--parallelism" in refused.value.diagnostics[0].hint
 
 
@@ -385,11 +386,11 @@ def test_a_worker_that_is_starting_is_waited_for(ask: Over, clock: Clock) -> Non
     jetty = {"servlet": "-", "message": "Not Found", "url": "/connectors/a", "status": "404"}
     starting = httpx.Response(404, json=jetty)
     cluster, transport = ask(starting, starting, httpx.Response(204), starting, told(404, "gone"))
-    cluster.stop("a")
+    cluster.set_target("a", TargetState.STOPPED)
     assert cluster.config("a") is None
     assert len(transport.requests) == 5
     cluster, _ = ask(starting)
-    for request in (cluster.config, cluster.stop):
+    for request in (cluster.config, partial(cluster.set_target, target=TargetState.STOPPED)):
         with pytest.raises(NotConnect, match="not a Connect cluster"):
             request("a")
     assert clock.now > 15
@@ -400,13 +401,13 @@ def test_retry_after_is_waited_for(ask: Over, clock: Clock) -> None:
         begun = clock.now
         away = httpx.Response(503, headers={"Retry-After": text})
         cluster, _ = ask(away, httpx.Response(204))
-        cluster.pause("a")
+        cluster.set_target("a", TargetState.PAUSED)
         assert 3 < clock.now - begun <= 5
     # longer than anyone waits: it is not asked once more
     cluster, transport = ask(httpx.Response(429, headers={"Retry-After": "3600"}))
     begun = clock.now
     with pytest.raises(Unreachable):
-        cluster.pause("a")
+        cluster.set_target("a", TargetState.PAUSED)
     assert (len(transport.requests), clock.now) == (1, begun)
 
 
@@ -444,9 +445,9 @@ def test_a_success_that_is_not_connects_is_none(ask: Over) -> None:
         lambda: cluster.create("a", {}, TargetState.RUNNING),
         lambda: cluster.update_config("a", {}),
         lambda: cluster.patch_config("a", {}),
-        lambda: cluster.stop("a"),
-        lambda: cluster.pause("a"),
-        lambda: cluster.resume("a"),
+        lambda: cluster.set_target("a", TargetState.STOPPED),
+        lambda: cluster.set_target("a", TargetState.PAUSED),
+        lambda: cluster.set_target("a", TargetState.RUNNING),
         lambda: cluster.restart("a"),
         lambda: cluster.delete("a"),
         lambda: cluster.alter_offsets("a", ()),
