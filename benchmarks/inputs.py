@@ -63,6 +63,8 @@ LINES: Final = Input("lines", 2_000_000, _lines(100))
 FEWER_LINES: Final = Input("fewer-lines", 500_000, _lines(100))
 LINES_1K: Final = Input("lines-1k", 200_000, _lines(1_000))
 LINES_10K: Final = Input("lines-10k", 30_000, _lines(10_000))
+# as many that the task's start is a small part of what a sink does
+MORE_LINES_10K: Final = Input("more-lines-10k", 150_000, _lines(10_000))
 CUSTOMERS: Final = Input("customers", 800_000, _customer)
 CUSTOMERS_WITH_SCHEMAS: Final = Input("customers-with-schemas", 300_000, _with_schema)
 # of a hundred records: one that is no JSON, ten that are tombstones

@@ -77,7 +77,7 @@ WORKLOADS: Final = (
     Workload("source-1k", "source, strings of 1 kB", "source", inputs.LINES_1K, {}),
     Workload("sink-1k", "sink, strings of 1 kB", "sink", inputs.LINES_1K, {}),
     Workload("source-10k", "source, strings of 10 kB", "source", inputs.LINES_10K, {}),
-    Workload("sink-10k", "sink, strings of 10 kB", "sink", inputs.LINES_10K, {}),
+    Workload("sink-10k", "sink, strings of 10 kB", "sink", inputs.MORE_LINES_10K, {}),
     Workload(
         "source-json",
         "source, HoistField, JSON with schemas",

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from connect_runtime.api.java_numbers import to_float
+from connect_runtime.api.java_utf8 import java_utf8
 
 if TYPE_CHECKING:
     from connect_runtime.api.schema import Schema
@@ -36,7 +37,7 @@ def java_text(value: Any, schema: Schema | None = None) -> str:
         items = None if schema is None else schema.items
         return "[" + ", ".join(java_text(each, items) for each in value) + "]"
     if isinstance(value, bytes | bytearray):
-        return value.decode("utf-8", "replace")
+        return java_utf8(bytes(value))
     return str(value)
 
 

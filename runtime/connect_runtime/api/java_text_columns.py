@@ -10,6 +10,7 @@ import orjson
 
 from connect_runtime.api.field_columns import MapColumn, StructColumn
 from connect_runtime.api.java_text import java_double, java_text
+from connect_runtime.api.java_utf8 import Utf8Column, java_utf8_column
 from connect_runtime.api.schema import Schema, Struct, Type
 from connect_runtime.api.text_rows import Part, rows
 
@@ -28,11 +29,15 @@ def _parts(values: Sequence[Any], schema: Schema | None) -> list[Part[str]]:
         return _parts_of_maps(values.fields, schema)
     if isinstance(values, StructColumn):
         return _parts_of_structs(values)
+    if isinstance(values, Utf8Column):
+        return [values]
     types = set(map(type, values))
     if len(types) == 1:
         (kind,) = types
         if kind is str:
             return [values]
+        if kind is bytes:
+            return [java_utf8_column(values)]
         if kind is dict and values[0] and _alike(values):
             columns = zip(*map(dict.values, values), strict=True)
             return _parts_of_maps(dict(zip(values[0], columns, strict=True)), schema)

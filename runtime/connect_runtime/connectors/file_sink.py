@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import AnyStr, BinaryIO, Final
 
 from connect_runtime.api import (
     ConfigDef,
@@ -26,6 +26,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.java_text import java_text
 from connect_runtime.api.java_text_columns import java_texts
+from connect_runtime.api.java_utf8 import Utf8Column
 from connect_runtime.connectors.built_in import VERSION
 
 CONFIG = ConfigDef().define(
@@ -36,8 +37,8 @@ CONFIG = ConfigDef().define(
     doc="Destination filename. If not specified, the standard output will be used",
 )
 
-# Lines are written in blocks of about so many characters: larger ones leave the processor's cache.
-_BLOCK_CHARS: Final = 1 << 18
+# Lines are written in blocks of about so many bytes: larger ones leave the processor's cache.
+_BLOCK: Final = 1 << 18
 
 
 class FileStreamSinkConnector(SinkConnector):
@@ -99,10 +100,12 @@ class FileStreamSinkTask(SinkTask):
         if not len(records):
             return
         texts = _texts(records)
-        together = max(1, _BLOCK_CHARS // (len(texts[0]) + 1))
-        for begin in range(0, len(texts), together):
-            lines = "\n".join((*texts[begin : begin + together], ""))
-            self._write(lines.encode("utf-8", "replace"))
+        if isinstance(texts, Utf8Column):
+            for lines in _blocks(texts.utf8, b"\n"):
+                self._write(lines)
+        else:
+            for text in _blocks(texts, "\n"):
+                self._write(text.encode("utf-8", "replace"))
 
     def _write(self, data: bytes) -> None:
         if self._file is None:
@@ -127,6 +130,13 @@ def _texts(records: SinkBatch) -> Sequence[str]:
     if schemas.count(schemas[0]) == len(schemas):
         return java_texts(values, schemas[0])
     return list(map(java_text, values, schemas))
+
+
+def _blocks(lines: Sequence[AnyStr], end: AnyStr) -> Iterator[AnyStr]:
+    """Yields these lines, each with its end, so many at once that they are about a block."""
+    together = max(1, _BLOCK // (len(lines[0]) + 1))
+    for begin in range(0, len(lines), together):
+        yield end.join(lines[begin : begin + together]) + end
 
 
 def _end_torn_line(file: BinaryIO) -> None:

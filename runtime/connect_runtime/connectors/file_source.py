@@ -36,6 +36,7 @@ from connect_runtime.api import (
     SourcePartition,
     SourceTask,
 )
+from connect_runtime.api.java_utf8 import java_utf8
 from connect_runtime.connectors.built_in import VERSION
 
 CONFIG = (
@@ -308,13 +309,13 @@ class Lines:
         head, end, rest = data.rpartition(b"\n")
         self._keep(rest)
         # decoding at once is far cheaper than line by line, and cannot join or lose a line end
-        self._complete = head.decode("utf-8", "replace").split("\n") if end else []
+        self._complete = java_utf8(head).split("\n") if end else []
         self._sizes = None if head.isascii() else [len(x) + 1 for x in head.split(b"\n")]
 
     def _split_returns(self, data: bytes) -> None:
         self._complete, self._sizes, start = [], [], 0
         for end in _LINE_END.finditer(data):
-            self._complete.append(data[start : end.start()].decode("utf-8", "replace"))
+            self._complete.append(java_utf8(data[start : end.start()]))
             self._sizes.append(end.end() - start)
             start = end.end()
         self._keep(data[start:])
@@ -331,7 +332,7 @@ class Lines:
         complete."""
         after = Lines()
         if self.unfinished:
-            text = b"".join(self._pieces).removesuffix(b"\r").decode("utf-8", "replace")
+            text = java_utf8(b"".join(self._pieces).removesuffix(b"\r"))
             after._complete, after._sizes = [text], [0]
         return after
 

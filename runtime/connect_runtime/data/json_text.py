@@ -28,7 +28,8 @@ Encode: TypeAlias = Callable[[Any], str]
 _MAY_DIFFER: Final = re.compile(rb"[0-9]\.[0-9]|[0-9]e|null|\\u00|-[0-9a-f]{4}-")
 # Connect has no dates without a schema
 _NO_DATES: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
-_HEX: Final = re.compile(r"\\u00[0-9a-f]{2}")
+# what was a backslash in the text is two, and may have these characters after it
+_ESCAPED: Final = re.compile(r"\\\\|\\u00[0-9a-f]{2}")
 INTEGERS: Final = {
     Type.INT8: range(-(1 << 7), 1 << 7),
     Type.INT16: range(-(1 << 15), 1 << 15),
@@ -232,7 +233,7 @@ def json_string(value: Any) -> str:
         raise DataError(f"Not a string that JSON can hold: {error}") from error
     if "\\u00" in text:
         # Jackson writes hexadecimal digits in upper case
-        text = _HEX.sub(lambda found: "\\u" + found[0][2:].upper(), text)
+        text = _ESCAPED.sub(lambda found: found[0][:2] + found[0][2:].upper(), text)
     return text
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connect_runtime.api import BYTES, ConfigDef, HeaderConverter, Schema
+from connect_runtime.api.java_utf8 import java_utf8
 from connect_runtime.connectors.built_in import VERSION
 from connect_runtime.data.literal_text import literal_text
 from connect_runtime.data.literals import parse_literal
@@ -32,7 +33,7 @@ class SimpleHeaderConverter(HeaderConverter):
         if data is None:
             return None, None
         try:
-            return parse_literal(data.decode("utf-8", "replace"))
+            return parse_literal(java_utf8(data))
         except RecursionError:  # lists within lists, as deep as in Java
             return BYTES, data
 

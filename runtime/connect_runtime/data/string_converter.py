@@ -24,6 +24,7 @@ from connect_runtime.api import (
     Write,
 )
 from connect_runtime.api.java_text_columns import java_texts
+from connect_runtime.api.java_utf8 import java_utf8_column
 from connect_runtime.data.any_part import AnyPartConverter
 from connect_runtime.data.converter_type import with_converter_type
 
@@ -80,6 +81,8 @@ class StringConverter(AnyPartConverter):
 
     def reader(self) -> Read:
         encoding = self._encoding
+        if encoding == "utf-8":
+            return _read_utf8
 
         def read(
             topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
@@ -91,6 +94,12 @@ class StringConverter(AnyPartConverter):
             return Column(values, OPTIONAL_STRING)
 
         return read
+
+
+def _read_utf8(
+    topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
+) -> Column:
+    return Column(java_utf8_column(column), OPTIONAL_STRING)
 
 
 def _encode(text: str, encoding: str) -> bytes:

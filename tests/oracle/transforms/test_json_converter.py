@@ -355,7 +355,7 @@ VALUES: Sequence[tuple[Schema | None, Sequence[Any]]] = (
     *((schema, [1, -1, 127, True, "x", 1.5, None]) for schema in (INT8, INT16, INT32, INT64)),
     (FLOAT32, [0.5, 0.1, 1e30, float("nan"), float("inf"), "x"]),
     (FLOAT64, [0.5, 0.1, 1e21, 1e-5, float("nan"), float("-inf"), "x"]),
-    (STRING, ["", "x\"\\\u2028\u007f", 1, None]),
+    (STRING, ["", "x\"\\\u2028\u007f", "\\u00ab", "\\\u001f\\\\u001f", 1, None]),
     (BYTES, [b"", b"\x00\xff", "x"]),
     (STRING.as_optional(), [None, "x"]),
     (Schema(Type.STRING, default="d"), [None, "x"]),

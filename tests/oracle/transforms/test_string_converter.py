@@ -1,23 +1,29 @@
-"""StringConverter writes the texts that Connect's writes: Java's `toString` of each value."""
+"""StringConverter writes and reads the texts that Connect's does: Java's `toString` of each value,
+and UTF-8 as Java reads it."""
 
 from __future__ import annotations
 
 import base64
+from itertools import product
 from typing import Any
 
 import pytest
 
 from connect_runtime.api import FLOAT32, FLOAT64, STRING, Schema, Struct
+from connect_runtime.api.java_text import java_text
 from connect_runtime.data.string_converter import StringConverter
 from support.connect_classes import ConnectClasses
 from support.connect_json import schema_json, value_json
-from support.converting import writing
+from support.converting import reading, writing
 
 pytestmark = pytest.mark.oracle
 
 # numbers that Java writes with the same digits before version 19 and since
 FLOATS = (0.1, 3.14, -0.0, 100.0, 1e-5, 1e10, 16777216.0, 1e-45, 3.4028234663852886e38)
 DOUBLES = (0.1, -0.0, 1e-3, 1e7, 123456.789, 1e21, 5e-324)
+# bytes that begin, continue and end characters
+PIECES = b"A\x80\x8f\x90\x9f\xa0\xbf\xc0\xc2\xe0\xe1\xed\xef\xf0\xf4\xf5"
+NAME = "org.apache.kafka.connect.storage.StringConverter"
 IN = Schema.struct({"f": FLOAT32, "d": FLOAT64})
 OUT = Schema.struct({"f": FLOAT32, "s": STRING, "in": IN, "all": Schema.array(FLOAT32)})
 STRUCTS = [
@@ -33,12 +39,25 @@ STRUCTS = [
         (Schema.array(FLOAT32), [[0.1], []]), (Schema.map(STRING, FLOAT32), [{"a": 0.1}, {}]),
     ],
 )  # fmt: skip
-def test_texts(connect_classes: ConnectClasses, schema: Schema | None, values: list[Any]) -> None:
+def test_writing(connect_classes: ConnectClasses, schema: Schema | None, values: list[Any]) -> None:
     given = [{"schema": schema_json(schema), "value": value_json(v, schema)} for v in values]
-    name = "org.apache.kafka.connect.storage.StringConverter"
-    answer = connect_classes.ask({"converter": name, "config": {}, "write": given})
+    answer = connect_classes.ask({"converter": NAME, "config": {}, "write": given})
     converter = StringConverter()
     converter.configure({})
 
     found = writing(converter)(values, schema)
     assert found == [base64.b64decode(each["data"]) for each in answer["results"]]
+
+
+def test_reading_what_is_no_utf8(connect_classes: ConnectClasses) -> None:
+    """Each part of a character is replaced once, as is half of a surrogate pair."""
+    data = [bytes(each) for size in (1, 2, 3) for each in product(PIECES, repeat=size)]
+    data += [each + b"\xbf\x80A" for each in data]
+    read = [base64.b64encode(each).decode() for each in data]
+    answer = connect_classes.ask({"converter": NAME, "config": {}, "read": read})
+    converter = StringConverter()
+    converter.configure({})
+
+    theirs = [each["value"]["v"] for each in answer["results"]]
+    assert list(reading(converter)(data).values) == theirs
+    assert [java_text(each) for each in data] == theirs

@@ -1,18 +1,23 @@
 """FileStreamSink: whole lines, whatever happened to the writer before."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from connect_runtime.api import FLOAT32, FLOAT64, ConnectorError, SinkBatch, TopicPartition
 from connect_runtime.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
+from connect_runtime.data.string_converter import StringConverter
+from support.converting import reading
 
 
 def batch(*values: object) -> SinkBatch:
+    return batch_of(list(values))
+
+
+def batch_of(values: Sequence[object]) -> SinkBatch:
     size = len(values)
-    return SinkBatch(
-        list(values), topics=["t"] * size, partitions=[0] * size, offsets=list(range(size))
-    )
+    return SinkBatch(values, topics=["t"] * size, partitions=[0] * size, offsets=range(size))
 
 
 def written(file: Path, *values: object) -> None:
@@ -37,6 +42,21 @@ def test_long_lines_are_written_in_order(tmp_path: Path) -> None:
     written(file, *lines)
 
     assert file.read_text().split("\n") == [*lines, ""]
+
+
+@pytest.mark.parametrize("end", ["x", "\u00e9", "\ufffd", "\U0001f600"])
+def test_texts_of_the_string_converter_are_written_as_they_were_read(
+    tmp_path: Path, end: str
+) -> None:
+    data = [f"{n}{end}".encode() * size for n in range(10) for size in (0, 50_000, 1)]
+    converter = StringConverter()
+    converter.configure({})
+    task = FileStreamSinkTask()
+    task.start({"file": str(tmp_path / "out.txt")})
+    task.put(batch_of(reading(converter)(data).values))
+    task.stop()
+
+    assert (tmp_path / "out.txt").read_bytes().split(b"\n") == [*data, b""]
 
 
 def test_schemas_tell_how_numbers_are_written(tmp_path: Path) -> None:
