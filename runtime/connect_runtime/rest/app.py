@@ -27,7 +27,7 @@ from connect_runtime.herder.verbs import Verbs
 from connect_runtime.metrics.exposition import CONTENT_TYPE
 from connect_runtime.rest import jetty, openapi, wire
 from connect_runtime.rest.access import guarded
-from connect_runtime.rest.body_limit import read_body
+from connect_runtime.rest.body_limit import HeldBytes, read_body
 from connect_runtime.rest.connectors import Connectors
 from connect_runtime.rest.exchange import Call, Reply, Resource, Text, error_reply
 from connect_runtime.rest.forwarding import Forwarding
@@ -118,8 +118,9 @@ def create_app(
         resources |= admin
     described = openapi.document([*resources, ("GET", openapi.PATH)], API_VERSION)
     resources["GET", openapi.PATH] = lambda call: Reply(200, described)
+    forwarding = Forwarding(settings.login_hosts, tls, settings.max_body_bytes)
     starlette = Starlette(
-        routes=_routes(resources, settings.max_body_bytes, Forwarding(settings.login_hosts, tls)),
+        routes=_routes(resources, settings.max_body_bytes, forwarding),
         exception_handlers={HTTPException: _on_http, Exception: _on_bug},
     )
     app = guarded(jetty.Jetty(starlette, exists), settings, password)
@@ -139,14 +140,14 @@ def _health(verbs: Verbs | None) -> Reply:
 
 def _routes(resources: Routes, max_body_bytes: int, forwarding: Forwarding) -> list[Route]:
     """Returns one route per path, so that a wrong method differs from a wrong path."""
-    lanes = Lanes()
+    lanes, held = Lanes(), HeldBytes(max_body_bytes)
     by_path: dict[str, dict[str, _Laned]] = {}
     for (method, path), resource in resources.items():
         by_path.setdefault(path, {})[method] = (resource, lanes.of(method, path))
     return [
         Route(
             path,
-            _endpoint(path, methods, max_body_bytes, forwarding),
+            _endpoint(path, methods, max_body_bytes, held, forwarding),
             methods=[*methods, "OPTIONS"],
         )
         for path, methods in by_path.items()
@@ -154,7 +155,11 @@ def _routes(resources: Routes, max_body_bytes: int, forwarding: Forwarding) -> l
 
 
 def _endpoint(
-    path: str, methods: Mapping[str, _Laned], max_body_bytes: int, forwarding: Forwarding
+    path: str,
+    methods: Mapping[str, _Laned],
+    max_body_bytes: int,
+    held: HeldBytes,
+    forwarding: Forwarding,
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         if request.method == "OPTIONS":
@@ -163,11 +168,14 @@ def _endpoint(
         if refused is not None:
             return refused
         try:
-            body = await read_body(request, max_body_bytes)
+            with held.share() as grown_to:
+                return await answer(request, await read_body(request, max_body_bytes, grown_to))
         except RequestError as error:
-            return response(error_reply(error.status, error.message))
+            return response(_refused(error))
         except ClientDisconnect:
             return _NOBODY
+
+    async def answer(request: Request, body: bytes) -> Response:
         call = Call(
             path={key: unquote(value) for key, value in request.path_params.items()},
             query=request.query_params.multi_items(),
@@ -179,19 +187,16 @@ def _endpoint(
         )
         resource, lane = methods["GET" if request.method == "HEAD" else request.method]
 
-        async def answer() -> Response:
+        async def asked() -> Response:
             try:
                 found = await lane.run(lambda: _answer(resource, call))
                 if isinstance(found, NotLeader):
                     return await forwarding.send(call, found.leader)
                 return found
-            except Busy as error:
-                again = error_reply(error.status, error.message)
-                return response(Reply(again.status, again.json, {"Retry-After": _BUSY_S}))
             except RequestError as error:
                 return response(_refused(error))
 
-        return await _unless_gone(request, answer)
+        return await _unless_gone(request, asked)
 
     return endpoint
 
@@ -249,8 +254,10 @@ def _answer(resource: Resource, call: Call) -> Response | NotLeader:
 
 
 def _refused(error: RequestError) -> Reply:
-    """Returns Connect's body, and in a header the code that Connect has none for."""
+    """Returns Connect's body, and in headers what Connect says nowhere."""
     found = error_reply(error.status, error.message)
+    if isinstance(error, Busy):
+        return Reply(found.status, found.json, {"Retry-After": _BUSY_S})
     if error.refusal is None:
         return found
     return Reply(found.status, found.json, {REFUSAL_HEADER: error.refusal.value})

@@ -19,13 +19,16 @@ from urllib.parse import quote, urlencode, urlsplit
 import anyio
 import httpx
 import orjson
+from anyio import to_thread
 from starlette.responses import Response
 
 from connect_runtime.herder.errors import LEADER_CHANGED, REFUSAL_HEADER, RequestError
+from connect_runtime.rest.body_limit import HeldBytes
 from connect_runtime.rest.exchange import Call
 from connect_runtime.rest.lanes import Busy
 from connect_runtime.rest.responses import JSON
-from connect_runtime.rest.settings import is_loopback
+from connect_runtime.rest.settings import MAX_BODY_BYTES, is_loopback
+from connect_specs.diagnostics import Invalid
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +40,8 @@ _NO_LEADER: Final = (
 _CONNECT_S: Final = 10.0
 # Longer than a request waits for the leader's herder
 _ANSWER_S: Final = 100.0
-_ANSWER_BYTES: Final = 64 * 1024 * 1024
+# A config that was merged with another, or the traces of many tasks
+_ANSWER_BYTES: Final = 16 * 1024 * 1024
 # The requests that wait for a leader at once; fewer than the connections that REST takes
 _AT_ONCE: Final = 64
 _PASSED_ON: Final = ("authorization", "content-type")
@@ -48,15 +52,18 @@ _AGENT: Final = "kafka-connect"
 
 class Forwarding:
     """Sends requests to the leader. `login_hosts`: the hosts, in lower case, that a login is sent
-    to over https. `tls` returns how https leaders are verified."""
+    to over https. `tls` returns how https leaders are verified, from files that may change."""
 
     def __init__(
         self,
         login_hosts: Collection[str] = (),
         tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        max_body_bytes: int = MAX_BODY_BYTES,
     ) -> None:
         self._login_hosts = login_hosts
         self._tls = tls
+        self._largest = _ANSWER_BYTES + 2 * max_body_bytes
+        self._held = HeldBytes(self._largest)
         self._waiting = 0
 
     async def send(self, call: Call, leader: str | None) -> Response:
@@ -111,30 +118,52 @@ class Forwarding:
         return listed or is_loopback(url.host)
 
     async def _sent(self, request: httpx.Request, base: str) -> Response:
-        tls = self._tls() if request.url.scheme == "https" else False
         # no proxies and no .netrc from the environment
         async with httpx.AsyncClient(
-            verify=tls, trust_env=False, timeout=httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)
+            verify=await self._verified(request),
+            trust_env=False,
+            timeout=httpx.Timeout(_ANSWER_S, connect=_CONNECT_S),
         ) as client:
             answer = await client.send(request, stream=True)
             try:
-                return _passed_back(answer, await _content(answer.aiter_raw()), base)
+                return _passed_back(answer, await self._content(answer.aiter_raw()), base)
             finally:
                 await answer.aclose()
 
-
-async def _content(pieces: AsyncIterator[bytes]) -> bytes:
-    found = bytearray()
-    async for piece in pieces:
-        found += piece
-        if len(found) > _ANSWER_BYTES:
-            raise ValueError(f"the leader's answer is larger than {_ANSWER_BYTES} bytes")
-    if found:
+    async def _verified(self, request: httpx.Request) -> ssl.SSLContext | bool:
+        if request.url.scheme != "https":
+            return False
         try:
-            orjson.loads(found)
-        except orjson.JSONDecodeError:
-            raise ValueError("the leader's answer is not JSON") from None
-    return bytes(found)
+            context = await to_thread.run_sync(self._tls)
+        except Invalid as error:
+            _log.warning("%s", error)
+            text = "the ssl settings of this worker are invalid; its log says why"
+            raise ValueError(text) from None
+        is_named = context.check_hostname or is_loopback(request.url.host)
+        if "authorization" in request.headers and not is_named:
+            raise ValueError(
+                "a login is sent only to a leader whose name its certificate has, and "
+                "ssl.endpoint.identification.algorithm of this worker is empty"
+            )
+        return context
+
+    async def _content(self, pieces: AsyncIterator[bytes]) -> bytes:
+        found = bytearray()
+        with self._held.share() as grown_to:
+            async for piece in pieces:
+                found += piece
+                if len(found) > self._largest:
+                    raise ValueError(f"the leader's answer is larger than {self._largest} bytes")
+                try:
+                    grown_to(len(found))
+                except Busy:
+                    raise ValueError("the leader's answers take too much memory") from None
+            if found:
+                try:
+                    orjson.loads(found)
+                except orjson.JSONDecodeError:
+                    raise ValueError("the leader's answer is not JSON") from None
+            return bytes(found)
 
 
 def _passed_back(answer: httpx.Response, content: bytes, base: str) -> Response:

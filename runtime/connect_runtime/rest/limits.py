@@ -2,14 +2,17 @@
 
 uvicorn closes a connection that is idle after an answer, and bounds a request's head. But it waits
 forever for the rest of a head, for the rest of a body after its answer, and for a client that does
-not read; and it accepts connections until the process can open no more files.
+not read; and it accepts connections until the process can open no more files. asyncio waits 60 s
+for a TLS handshake, before which uvicorn knows of no connection, and 30 s for its end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,6 +26,7 @@ _log = logging.getLogger(__name__)
 _CONNECTIONS: Final = 200
 _HEAD_S: Final = 10.0
 _ANSWER_S: Final = 60.0
+_TLS_END_S: Final = 1.0
 _LOG_EVERY_S: Final = 60.0
 # A body may have this many pieces, and one more for each of so many bytes.
 _PIECES: Final = 2000
@@ -31,16 +35,30 @@ _PIECE_BYTES: Final = 256
 
 @dataclass(slots=True)
 class ConnectionLimits:
-    """`count`: connections at once. `head_s`: from the start of a connection, or the end of an
-    answer, to the end of the next request's head. `answer_s`: for a client to read its answer."""
+    """`count`: connections at once. `head_s`: for a TLS handshake, and from the start of a
+    connection, or the end of an answer, to the end of the next request's head. `answer_s`: for a
+    client to read its answer."""
 
     count: int = _CONNECTIONS
     head_s: float = _HEAD_S
     answer_s: float = _ANSWER_S
     closed: int = field(default=0, init=False)
+    open: set[_BoundedConnection] = field(default_factory=set, init=False, repr=False)
     _logged_at: float | None = field(default=None, init=False)
 
-    def record_eviction(self) -> None:
+    def has_room(self) -> bool:
+        """Makes room for a connection, by closing the one that has idled longest; False if none is
+        idle."""
+        if len(self.open) < self.count:
+            return True
+        idle = [each for each in self.open if each.is_idle()]
+        if not idle:
+            return False
+        min(idle, key=lambda each: each.idle_since).abort()
+        self._record_eviction()
+        return True
+
+    def _record_eviction(self) -> None:
         """Counts a connection that was closed for another; logs that once a minute."""
         self.closed += 1
         now = time.monotonic()
@@ -53,9 +71,10 @@ class ConnectionLimits:
             )
 
 
-def bounded(limits: ConnectionLimits) -> type[asyncio.Protocol]:
-    """Returns uvicorn's protocol with these limits."""
-    return type("BoundedConnection", (_BoundedConnection,), {"limits": limits})
+def bounded(limits: ConnectionLimits, tls: ssl.SSLContext | None) -> type[asyncio.Protocol]:
+    """Returns uvicorn's protocol with these limits; with `tls`, behind a handshake."""
+    plain = type("BoundedConnection", (_BoundedConnection,), {"limits": limits})
+    return plain if tls is None else type("Handshake", (_Handshake,), {"after": plain, "tls": tls})
 
 
 class _ChunkLimit(h11.Connection):
@@ -81,13 +100,15 @@ class _BoundedConnection(H11Protocol):
     idle_since = 0.0
     _head_timer: asyncio.TimerHandle | None = None
     _answer_timer: asyncio.TimerHandle | None = None
+    _abort: Callable[[], None] | None = None
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.conn = _ChunkLimit(h11.SERVER)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        has_room = self._evict_idle()
+        has_room = self._abort is not None or self.accepted(transport)
+        self._abort = transport.abort
         super().connection_made(transport)
         if has_room:
             self._await_head()
@@ -97,7 +118,30 @@ class _BoundedConnection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         _cancel(self._head_timer)
         _cancel(self._answer_timer)
+        self.limits.open.discard(self)
         super().connection_lost(exc)
+
+    def accepted(self, transport: asyncio.Transport) -> bool:
+        """Counts this connection, before its handshake if it has one; False if there is no room."""
+        has_room = self.limits.has_room()
+        self._abort = transport.abort
+        self.idle_since = time.monotonic()
+        if has_room:
+            self.limits.open.add(self)
+        return has_room
+
+    def abort(self) -> None:
+        """Closes the connection at once."""
+        # before it is known to be lost, which takes the event loop a round
+        self.limits.open.discard(self)
+        if self._abort is not None:
+            self._abort()
+
+    def is_idle(self) -> bool:
+        """Whether the server waits for the client to send something, or to close."""
+        if self.transport is None or self.transport.is_closing():
+            return True
+        return self.awaits_request() or self.cycle.more_body
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -127,24 +171,6 @@ class _BoundedConnection(H11Protocol):
             # the request is already answered, and its rest is useless
             self.transport.abort()
 
-    def _evict_idle(self) -> bool:
-        """Makes room for a connection, by closing the one that has idled longest; False if none is
-        idle.
-        """
-        others = [
-            each
-            for each in self.connections
-            if isinstance(each, _BoundedConnection) and not each.transport.is_closing()
-        ]
-        if len(others) < self.limits.count:
-            return True
-        idle = [each for each in others if each.awaits_request() or each.cycle.more_body]
-        if not idle:
-            return False
-        min(idle, key=lambda each: each.idle_since).transport.abort()
-        self.limits.record_eviction()
-        return True
-
     def awaits_request(self) -> bool:
         """Whether the server waits for the client to send something."""
         return self.cycle is None or self.cycle.response_complete
@@ -163,6 +189,39 @@ class _BoundedConnection(H11Protocol):
 
     def _later(self, seconds: float, act: Callable[[], None]) -> asyncio.TimerHandle:
         return self.loop.call_later(seconds, act)
+
+
+class _Handshake(asyncio.Protocol):
+    """A connection until its TLS handshake; what asyncio's servers do, with limits."""
+
+    after: type[_BoundedConnection]
+    tls: ssl.SSLContext
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self._connection = self.after(*args, **settings)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        connection = self._connection
+        if not connection.accepted(transport):
+            transport.abort()
+            return
+        over = connection.loop.create_future()
+        over.add_done_callback(self._is_over)
+        secured = SSLProtocol(
+            connection.loop,
+            connection,
+            self.tls,
+            over,
+            server_side=True,
+            ssl_handshake_timeout=connection.limits.head_s,  # type: ignore[arg-type]
+            ssl_shutdown_timeout=_TLS_END_S,
+        )
+        transport.set_protocol(secured)
+        secured.connection_made(transport)
+
+    def _is_over(self, over: asyncio.Future[None]) -> None:
+        if over.exception() is not None:
+            self._connection.abort()
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:

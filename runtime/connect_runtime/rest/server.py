@@ -72,7 +72,7 @@ class RestServer:
         self._bound = bound
         config = uvicorn.Config(
             app,
-            http=bounded(limits or ConnectionLimits()),
+            http=bounded(limits or ConnectionLimits(), tls),
             ws="none",
             backlog=_BACKLOG,
             # a client that sends nonsense must not be able to fill the log
@@ -84,7 +84,6 @@ class RestServer:
             timeout_graceful_shutdown=int(_STOP_S),
         )
         config.load()
-        config.ssl = tls
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="rest", daemon=True)
 

@@ -15,8 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.rest.body_limit import HeldBytes
 from connect_runtime.rest.exchange import Call
 from connect_runtime.rest.forwarding import Forwarding
+from connect_runtime.rest.lanes import Busy
 from connect_runtime.rest.settings import RestSettings
 from runtime.rest.client import SOURCE, Client, app_of, client_of, error, running_source
 from runtime.rest.fake_verbs import FakeVerbs
@@ -289,6 +291,33 @@ def test_what_is_no_answer_of_a_worker_is_an_error(
     found = standby_of(url)(*PAUSE)
     assert (found.status_code, found.json()) == (500, error(500, text))
     assert len(leader.asked) == 1
+
+
+def test_answers_of_a_leader_take_bounded_memory(leader: Leader, url: str) -> None:
+    """Whatever the group calls its leader sends, and however many requests wait for it."""
+
+    async def large(scope: Scope, receive: Receive, send: Send) -> None:
+        head = {"type": "http.response.start", "status": 200}
+        await send(head | {"headers": [(b"content-type", b"application/json")]})
+        for _ in range(20):
+            await send({"type": "http.response.body", "body": b" " * 2**20, "more_body": True})
+        await send({"type": "http.response.body"})
+
+    leader.app = large
+    found = standby_of(url)(*PAUSE)
+    text = f"{IO_ERROR}the leader's answer is larger than {18 * 2**20} bytes"
+    assert (found.status_code, found.json()) == (500, error(500, text))
+
+    held = HeldBytes(2**20)
+    with contextlib.ExitStack() as others:
+        for _ in range(64):
+            others.enter_context(held.share())(2**20)
+        with pytest.raises(Busy):
+            for _ in range(8):
+                others.enter_context(held.share())(2**20)
+        others.enter_context(held.share())(2**16)
+    with held.share() as grown_to:
+        grown_to(64 * 2**20)
 
 
 def test_a_location_stays_at_the_worker_that_was_asked(leader: Leader, url: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -232,6 +233,33 @@ def test_too_many_writes_are_told_to_come_back(rest: Served, verbs: HeldVerbs) -
         assert b"retry-after: 1" in answers[0].lower()
         assert b'"error_code":503' in answers[0]
         verbs.release.set()
+
+
+def test_large_bodies_take_no_more_than_their_share_of_memory(
+    rest: Served, verbs: HeldVerbs
+) -> None:
+    """They are held while the herder is frozen; a body of usual size is taken all the same."""
+
+    def create(name: str, size: int) -> bytes:
+        body = json.dumps({"name": name, "config": SOURCE}).encode().ljust(size)
+        return HEAD + b"Content-Length: %d\r\n\r\n" % size + body
+
+    with contextlib.ExitStack() as stack:
+        waiting = []
+        for number in range(75):
+            waiting.append(stack.enter_context(rest.connect()))
+            with contextlib.suppress(ConnectionError):
+                waiting[-1].sendall(create(f"n{number}", MB))
+        turned_away, _, _ = select.select(waiting, [], [], 30)
+        answer = turned_away[0].recv(65536)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 1" in answer.lower()
+        usual = stack.enter_context(rest.connect(create("usual", 60 * 1024)))
+        verbs.release.set()
+        assert usual.recv(100).startswith(b"HTTP/1.1 201 ")
+    # what they held is free again
+    with rest.connect(create("last", MB)) as last:
+        assert last.recv(100).startswith(b"HTTP/1.1 201 ")
 
 
 def test_a_queued_write_whose_client_went_is_never_begun(rest: Served, verbs: HeldVerbs) -> None:

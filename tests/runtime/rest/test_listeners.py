@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import socket
 import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -14,13 +15,17 @@ import httpx
 import pytest
 
 from connect_runtime.rest.forwarding import Forwarding
+from connect_runtime.rest.limits import ConnectionLimits
 from connect_runtime.rest.server import Bound, RestServer
+from connect_runtime.rest.settings import RestSettings
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS, client_context, server_context
 from connect_runtime.server import Runtime
 from connect_runtime.settings.worker_config import from_properties
 from connect_specs.diagnostics import Invalid
-from runtime.rest.client import WORKER, app_of, client_of, running_source
+from runtime.rest.client import WORKER, Client, app_of, client_of, running_source
+from runtime.rest.serving import is_closed
 from support.certificates import Authority, Certificate
+from support.wait import wait_until
 
 PASSWORD = "hunter2-of-the-store"
 Properties = Mapping[str, str]
@@ -116,10 +121,12 @@ def trust_store(files: Files, kind: str) -> Properties:
 
 
 @contextlib.contextmanager
-def https(properties: Properties, prefix: str = LISTENERS) -> Iterator[str]:
+def https(
+    properties: Properties, prefix: str = LISTENERS, limits: ConnectionLimits | None = None
+) -> Iterator[str]:
     bound = Bound.at("127.0.0.1", 0)
     tls = server_context(properties, prefix)
-    server = RestServer(app_of(running_source()), bound, tls=tls)
+    server = RestServer(app_of(running_source()), bound, limits, tls)
     server.start()
     try:
         yield f"https://127.0.0.1:{bound.port}"
@@ -164,6 +171,85 @@ def test_client_certificates(files: Files, trust: str) -> None:
                 else:
                     with pytest.raises(httpx.TransportError):
                         ask(url, context)
+
+
+def test_half_open_handshakes_keep_no_client_out(files: Files) -> None:
+    """Neither those that send nothing, nor those that stop halfway: they count as connections."""
+    limits = ConnectionLimits(count=20)
+    with (
+        https(key_store(files, "PEM"), limits=limits) as url,
+        contextlib.ExitStack() as stack,
+    ):
+        opened = [
+            stack.enter_context(connected(url, b"\x16\x03\x01\x02\x00\x01" * (number % 2)))
+            for number in range(100)
+        ]
+        assert ask(url, files.trusting(with_certificate=False)).status_code == 201
+        assert is_closed(opened[0], 5)
+        assert is_closed(opened[1], 5)
+        assert len(limits.open) <= 20
+        assert limits.closed >= 80
+
+
+def test_a_handshake_has_a_deadline(files: Files) -> None:
+    with (
+        https(key_store(files, "PEM"), limits=ConnectionLimits(head_s=0.3)) as url,
+        connected(url) as silent,
+        connected(url, b"\x16\x03\x01\x02\x00\x01") as halfway,
+    ):
+        assert is_closed(silent, 10)
+        assert is_closed(halfway, 10)
+
+
+def test_a_client_that_does_not_end_tls_is_dropped(files: Files) -> None:
+    limits = ConnectionLimits()
+    context = files.trusting(with_certificate=False)
+    with (
+        https(key_store(files, "PEM"), limits=limits) as url,
+        connected(url) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as client,
+    ):
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 200 ")
+        assert limits.open
+        wait_until(lambda: not limits.open, what="the connection to be closed", timeout_s=15)
+
+
+def connected(url: str, sent: bytes = b"") -> socket.socket:
+    """A connection without TLS."""
+    made = socket.create_connection(("127.0.0.1", httpx.URL(url).port), timeout=10)
+    made.sendall(sent)
+    return made
+
+
+def test_a_standby_whose_files_are_wrong_says_so(
+    files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As while they are replaced. Nothing is sent."""
+    verbs = running_source()
+    verbs.follower, verbs.leader = True, "https://127.0.0.1:1"
+    stores = {**key_store(files, "PEM"), "ssl.keystore.location": str(tmp_path / "gone.pem")}
+    answer = client_of(verbs, tls=lambda: client_context(stores))("PUT", "/connectors/fs/pause")
+    assert answer.status_code == 500
+    assert answer.json()["message"] == (
+        "IO Error trying to forward REST request: the ssl settings of this worker are invalid; its "
+        "log says why"
+    )
+    assert "gone.pem cannot be read" in caplog.text
+
+
+def test_a_login_is_sent_only_to_leaders_whose_names_are_verified(files: Files) -> None:
+    verbs = running_source()
+    verbs.follower, verbs.leader = True, "https://leader.example:1"
+    stores = {**trust_store(files, "PEM"), "ssl.endpoint.identification.algorithm": ""}
+    app = app_of(
+        verbs,
+        RestSettings(login_hosts=frozenset({"leader.example"})),
+        tls=lambda: client_context(stores),
+    )
+    answer = Client(app)("PUT", "/connectors/fs/pause", headers={"Authorization": "Basic YTpi"})
+    assert answer.status_code == 500
+    assert "ssl.endpoint.identification.algorithm" in answer.json()["message"]
 
 
 def test_a_standby_forwards_over_mutual_tls(files: Files) -> None:
