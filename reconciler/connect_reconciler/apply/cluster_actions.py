@@ -15,26 +15,7 @@ from connect_reconciler.apply.edges import Patience
 from connect_reconciler.apply.health import anything_left, still_running, tasks_left
 from connect_reconciler.backend.port import Cluster, OutcomeUnknown, ReadBack
 from connect_reconciler.backend.rest.refusals import group_is_active, not_written, timed_out
-from connect_reconciler.model.actions import (
-    Action,
-    Adopt,
-    AlterOffsets,
-    CarryOffsets,
-    Create,
-    Delete,
-    DeleteOld,
-    Forget,
-    OffsetMove,
-    Pause,
-    Protect,
-    ResetOffsets,
-    Restart,
-    Resume,
-    Stop,
-    StopOld,
-    UpdateConfig,
-    subject,
-)
+from connect_reconciler.model import actions as act
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import masked_keys, same_spec
 from connect_runtime.herder.errors import RequestError
@@ -57,52 +38,52 @@ class ClusterActions:
     patience: Patience
     waiting: Callable[[str, str], None]
 
-    def run(self, action: Action, config: Mapping[str, str]) -> Action:
+    def run(self, action: act.Action, config: Mapping[str, str]) -> act.Action:
         """Returns the action when it took place, with the offsets that it carried.
 
         `config` is what a Create or UpdateConfig writes.
         Raises RequestError, Failed, or OutcomeUnknown when even reading back did not tell.
         """
-        name, cluster = subject(action), self.cluster
+        name, cluster = act.subject(action), self.cluster
         match action:
-            case Create(initial_state=state):
+            case act.Create(initial_state=state):
                 has, is_there = self._has(name, config), self._is(name, state)
                 self._ask(lambda: cluster.create(name, config, state), lambda: has() and is_there())
-            case UpdateConfig(changes=changes):
+            case act.UpdateConfig(changes=changes):
                 has = self._has(name, config, frozenset(change.key for change in changes))
                 self._ask(lambda: cluster.update_config(name, config), has)
-            case Stop() | StopOld():
+            case act.Stop() | act.StopOld():
                 self._set_target(name, TargetState.STOPPED)
                 self._wait_for_tasks(name, still_running)
-            case AlterOffsets(moves=moves):
+            case act.AlterOffsets(moves=moves):
                 self._alter(name, [move.entry for move in moves])
-            case ResetOffsets():
+            case act.ResetOffsets():
                 self._reset(name)
-            case CarryOffsets(old=old):
+            case act.CarryOffsets(old=old):
                 return replace(action, moves=self._carry(old, name))
-            case Pause():
+            case act.Pause():
                 self._set_target(name, TargetState.PAUSED)
-            case Resume():
+            case act.Resume():
                 self._set_target(name, TargetState.RUNNING)
-            case Restart():
+            case act.Restart():
                 # Nothing shows whether a restart took place
                 self._ask(lambda: cluster.restart(name), lambda: False)
-            case Delete():
+            case act.Delete():
                 self._end_tasks(name)
                 self._delete(name)
-            case DeleteOld(reset=reset):
+            case act.DeleteOld(reset=reset):
                 self._end_tasks(name)
                 # A connector may refuse to reset offsets that it does not have
                 if reset and self.read_back(name) is not None and self._offsets(name):
                     self._reset(name)
                 self._delete(name)
-            case Adopt() | Protect() | Forget():
+            case act.Adopt() | act.Protect() | act.Forget():
                 pass
             case _:
                 assert_never(action)
         return action
 
-    def _carry(self, old: str, new: str) -> tuple[OffsetMove, ...]:
+    def _carry(self, old: str, new: str) -> tuple[act.OffsetMove, ...]:
         # Written as they are, because a change of offsets first fences tasks of the old name that
         # may still run
         self._alter(old, tuple(self._offsets(old)))
@@ -115,7 +96,7 @@ class ClusterActions:
             what = f"the offsets of {new} are not those that {old} has"
             hint = "run apply again: it carries them anew"
             raise Failed(Diagnostic("apply.not-carried", what, new, hint=hint))
-        return tuple(OffsetMove(entry, None) for entry in entries)
+        return tuple(act.OffsetMove(entry, None) for entry in entries)
 
     def _offsets(self, name: str) -> Offsets:
         return Offsets(self.cluster.offsets(name))

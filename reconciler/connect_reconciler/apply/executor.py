@@ -15,7 +15,7 @@ from connect_reconciler.apply.cluster_actions import ClusterActions
 from connect_reconciler.apply.edges import FATAL, Edges
 from connect_reconciler.apply.health import Wanted
 from connect_reconciler.apply.preconditions import reveal_configs
-from connect_reconciler.apply.records import recorded_spec, redactor_of, snapshot_of
+from connect_reconciler.apply.records import redactor_of, snapshot_of
 from connect_reconciler.apply.report import (
     ActionResult,
     ConnectorReport,
@@ -33,7 +33,8 @@ from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.secrets import ConfigRedactor, live_redactor, redact, redacted
-from connect_reconciler.plan.predict import ConnectorState, predict, state_before, unmet
+from connect_reconciler.plan.diff import managed_state
+from connect_reconciler.plan.predict import ConnectorState, predict, state_before, state_now, unmet
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import Desired
@@ -209,10 +210,9 @@ class Executor:
     def _checked(self, action: Action, predicted: ConnectorState) -> Found | None:
         """The connector as it is now. Raises LeaseLost, or Failed where it is not as planned."""
         self._edges.lease.keep()
-        now = self._now(predicted, self._edges.read_back(predicted.name))
+        now = self._now(predicted)
         if predicted.old is not None:
-            found_old = self._edges.read_back(predicted.old.name)
-            now = replace(now, old=self._now(predicted.old, found_old))
+            now = replace(now, old=self._now(predicted.old))
         problems = unmet(action, now)
         if problems:
             raise Failed(*problems)
@@ -244,25 +244,16 @@ class Executor:
             return None
         return edges.cluster.status(name)
 
-    def _now(self, predicted: ConnectorState, found: Found | None) -> ConnectorState:
-        """The predicted state, with what cluster and ledger say now in its place."""
-        name, ledger = predicted.name, self._edges.ledger.state
-        owned = ledger.connectors.get(name)
+    def _now(self, predicted: ConnectorState) -> ConnectorState:
+        name = predicted.name
+        there = self._edges.read_back(name)
+        found = None if there is None else (there.config, there.target)
         redactor = live_redactor(name, self._live)
-        return replace(
-            predicted,
-            config=None if found is None else redacted(without_reserved(found.config), redactor),
-            target=None if found is None else found.target,
-            owner=None if owned is None else owned.project,
-            prevent_delete=owned is not None and owned.prevent_delete,
-            restore_to=None if owned is None else owned.restore_to,
-            pins=ledger.pins_of(name),
-            renames=ledger.renames_of(name),
-        )
+        return state_now(predicted, found, self._edges.ledger.state, redactor)
 
     def _context(self, action: Action, found: Found | None) -> Context:
         name = subject(action)
-        spec = recorded_spec(self._desired, name)
+        spec = self._desired.connectors.get(name)
         config = {} if found is None else without_reserved(found.config)
         if isinstance(action, ConfigAction):
             config = self._configs[name]
@@ -272,8 +263,8 @@ class Executor:
             now_ms=self._now_ms(),
             config=redacted(config, self._redactor(name)),
             live_state=None if found is None else found.target,
-            state=spec.state,
-            prevent_delete=spec.prevent_delete,
+            state=None if spec is None else managed_state(spec),
+            prevent_delete=spec is not None and spec.prevent_delete,
             env=self._plan.env,
         )
 
@@ -316,8 +307,7 @@ class Executor:
             return "its state could not be read"
         if found is None:
             return "it is not there"
-        owned = self._edges.ledger.state.connectors.get(name)
-        held = None if owned is None else owned.restore_to
+        held = self._edges.ledger.state.restore_to(name)
         if held is not None and not goes and found.target is TargetState.STOPPED:
             return f"stopped; the next apply brings it back to {held.value}"
         return found.target.value

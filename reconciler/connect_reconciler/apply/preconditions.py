@@ -9,13 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from connect_reconciler.model.actions import (
-    ConfigAction,
-    DeleteOld,
-    OffsetMove,
-    OffsetsAction,
-    ResetOffsets,
-)
+from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import Secret, without_reserved
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import sink_partition
@@ -53,7 +47,7 @@ def reveal_configs(plan: Plan, desired: Desired, live: Live) -> dict[str, dict[s
     found: dict[str, dict[str, str]] = {}
     problems: list[Diagnostic] = []
     for action in plan.actions:
-        if not isinstance(action, ConfigAction):
+        if not isinstance(action, act.ConfigAction):
             continue
         name = action.connector
         key = live.ledger.fingerprint_key
@@ -78,14 +72,14 @@ def rights_to_move(
     topics: dict[str, tuple[str, ...]] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for action in plan.actions:
-        if isinstance(action, DeleteOld):
+        if isinstance(action, act.DeleteOld):
             # An apply that was killed may have deleted it before it could record that
             old = live.connectors.get(action.old)
             elsewhere = old is not None and _has_own_login(old.config)
             if old is not None and action.reset and old.kind == "sink" and not elsewhere:
                 groups[sink_group(old.name, old.config, project.worker)] = (DELETE,)
             continue
-        if not isinstance(action, OffsetsAction):
+        if not isinstance(action, act.OffsetsAction):
             continue
         named = set(_topics(action.moves))
         if not named:
@@ -94,7 +88,7 @@ def rights_to_move(
         if _has_own_login(config):
             continue
         group = sink_group(action.connector, config, project.worker)
-        if isinstance(action, ResetOffsets):
+        if isinstance(action, act.ResetOffsets):
             groups[group] = (DELETE,)
             continue
         topics |= dict.fromkeys(named, (READ,))
@@ -108,7 +102,7 @@ def _environment(env: str | None) -> str:
 
 
 def _texts(
-    action: ConfigAction, desired: Desired, live: Live, key: bytes | None
+    action: act.ConfigAction, desired: Desired, live: Live, key: bytes | None
 ) -> Mapping[str, str]:
     """The spec's values. A rollback plan may keep a secret that only the cluster has now."""
     name = action.connector
@@ -131,7 +125,7 @@ def _has_own_login(config: Mapping[str, str]) -> bool:
     return ConnectorClients("", "", {}, "", config, "sink").own_login
 
 
-def _topics(moves: Iterable[OffsetMove]) -> Iterator[str]:
+def _topics(moves: Iterable[act.OffsetMove]) -> Iterator[str]:
     for move in moves:
         at = sink_partition(move.entry.partition)
         if at is not None:

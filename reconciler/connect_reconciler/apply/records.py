@@ -4,7 +4,7 @@ corrections of what earlier applies recorded. Pure."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from connect_reconciler.backend.port import Found, LedgerWriter
 from connect_reconciler.ledger.records import owned_record, pin_record, rename_record
@@ -13,26 +13,9 @@ from connect_reconciler.model.ledger import ConnectorSnapshot, LedgerState, Owne
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.secrets import ConfigRedactor, fingerprint, redacted
-from connect_reconciler.plan.diff import managed_state
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import Desired
 from connect_specs.states import TargetState
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedSpec:
-    """What the ledger keeps of a spec besides its config; the defaults stand for no spec."""
-
-    state: TargetState | None = None
-    prevent_delete: bool = False
-
-
-def recorded_spec(desired: Desired, name: str) -> RecordedSpec:
-    """What the ledger keeps of the connector's spec."""
-    spec = desired.connectors.get(name)
-    return (
-        RecordedSpec() if spec is None else RecordedSpec(managed_state(spec), spec.prevent_delete)
-    )
 
 
 def redactor_of(desired: Desired, live: Live, name: str, key: bytes | None) -> ConfigRedactor:
@@ -66,14 +49,13 @@ def snapshot_of(
         secret = _recorded_as_secret(owned, config, redactor)
         redactor = replace(redactor, named=redactor.named | secret)
     target = None if found is None else found.target
-    stopped = target is TargetState.STOPPED and not _was_carried(ledger, name)
-    if stopped and owned is not None and owned.restore_to is not None:
-        target = owned.restore_to
+    if target is TargetState.STOPPED and not _was_carried(ledger, name):
+        target = ledger.restore_to(name) or target
     return ConnectorSnapshot(
         config=None if config is None else redacted(config, redactor),
         target=target,
-        owner=None if owned is None else owned.project,
-        prevent_delete=owned is not None and owned.prevent_delete,
+        owner=ledger.owner(name),
+        prevent_delete=ledger.protects(name),
         pins=ledger.pins_of(name),
         renamed_from=renamed_from,
         ignore=ignore,

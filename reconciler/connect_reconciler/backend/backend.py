@@ -6,6 +6,7 @@ its Kafka (`connect`); and Connect over REST alone (`rest_only`).
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -171,6 +172,11 @@ class Backend(ABC):
 
         Raises Invalid where there is no lease, LeaseRefused if the other apply does not let go.
         """
+
+
+def now_ms() -> int:
+    """The time, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 def hasty(target: RestTarget, login_hint: str = LOGIN_HINT, *, direct: bool = False) -> RestClient:

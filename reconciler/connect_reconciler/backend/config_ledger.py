@@ -24,14 +24,7 @@ from connect_reconciler.ledger.config_entry import (
 from connect_reconciler.ledger.journal import Ending, Journal, Step
 from connect_reconciler.ledger.records import PIN, RENAME, parts_of
 from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
-from connect_reconciler.model.actions import (
-    ACTIONS,
-    ConfigAction,
-    Delete,
-    OffsetsAction,
-    Pause,
-    Resume,
-)
+from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import LedgerState
 from connect_runtime.herder.errors import RequestError
@@ -89,14 +82,14 @@ class ConfigKeyLedger:
         with self._lock:
             self._upcoming |= dict.fromkeys(_named(step, then), _with_records(self._snapshot, then))
         name = step.connector
-        action = ACTIONS[step.action]
+        action = act.ACTIONS[step.action]
         if action.asks_for is TargetState.STOPPED and self._restore_to(name) is not None:
             self._write(name, self._entry(name))
-        elif action is Delete and self._restore_to(name) is not None:
+        elif action is act.Delete and self._restore_to(name) is not None:
             # If this fails, the connector is deleted all the same
             with contextlib.suppress(Failed):
                 self._write(name, entry_of(name, self.state))
-        elif action in (Pause, Resume):
+        elif action in (act.Pause, act.Resume):
             told = any(map(_is_pin_or_rename, records))
             self._write_before_restoring(step, must=told or self._restore_to(name) is not None)
 
@@ -106,7 +99,7 @@ class ConfigKeyLedger:
         with self._lock:
             for name in names:
                 self._upcoming.pop(name, None)
-            if issubclass(ACTIONS[step.action], ConfigAction):
+            if issubclass(act.ACTIONS[step.action], act.ConfigAction):
                 self._kept[step.connector] = dump_entry(self._entry(step.connector))
         for name in names:
             if self._is_out_of_date(name) and self._can_be_written(name, step):
@@ -143,7 +136,7 @@ class ConfigKeyLedger:
         entry, restore_to = self._entry(name), self._restore_to(name)
         if entry is not None and restore_to is not None:
             # A paused connector is written again later, and moves no offsets
-            mark = self._mark(name) if step.action == Resume.__name__ else None
+            mark = self._mark(name) if step.action == act.Resume.__name__ else None
             owned = replace(entry.owned, restore_to=restore_to, resuming=mark)
             entry = replace(entry, owned=owned)
         self._write(name, entry)
@@ -155,8 +148,7 @@ class ConfigKeyLedger:
             raise _not_written(name, error.message) from error
 
     def _restore_to(self, name: str) -> TargetState | None:
-        owned = self.state.connectors.get(name)
-        return None if owned is None else owned.restore_to
+        return self.state.restore_to(name)
 
     def _is_out_of_date(self, name: str) -> bool:
         """Whether the entry in the config is out of date."""
@@ -166,16 +158,16 @@ class ConfigKeyLedger:
     def _can_be_written(self, name: str, step: Step) -> bool:
         """Whether writing restarts no tasks. Raises Failed where it must not wait and may restart
         some."""
-        action = ACTIONS[step.action]
-        if action is Resume or (action is Pause and not self._has_state_to_restore(name)):
+        action = act.ACTIONS[step.action]
+        if action is act.Resume or (action is act.Pause and not self._has_state_to_restore(name)):
             return False
         target = self._store.target(name)
         if target is TargetState.STOPPED:
             return True
-        if action is Pause and target is TargetState.PAUSED:
+        if action is act.Pause and target is TargetState.PAUSED:
             return True
         # afterwards it is stopped, and what was recorded must not be lost
-        stopped = action.asks_for is TargetState.STOPPED or issubclass(action, OffsetsAction)
+        stopped = action.asks_for is TargetState.STOPPED or issubclass(action, act.OffsetsAction)
         if stopped and name == step.connector:
             why = _STATUS_UNKNOWN if target is None else f"it is {target.value}, not stopped"
             raise _not_written(name, why)

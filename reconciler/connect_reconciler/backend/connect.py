@@ -61,7 +61,7 @@ class ConnectBackend(KafkaBackend):
 
     def _with_workers(self, desired: Desired, live: Live, view: KeepingView) -> Live:
         # Where no worker answers, topics are enough for a plan, and a warning says so
-        concerned = connectors_of(desired, live.ledger.connectors)
+        concerned = connectors_of(desired, live.ledger)
         with self.rest() as rest:
             try:
                 read = kafka_side_read(self.project, self.kafka, view)
@@ -95,7 +95,7 @@ class ConnectBackend(KafkaBackend):
     def _cluster_to_change(self, desired: Desired, logs: KafkaLogs, stack: ExitStack) -> Cluster:
         rest = stack.enter_context(RestClient.checked(self.target, PATIENT))
         if not self._compared:
-            concerned = connectors_of(desired, self.ledger().state.connectors)
+            concerned = connectors_of(desired, self.ledger().state)
             ensure_same_cluster(self.project, self.kafka, rest, concerned)
             self._compared = True
         self._patient = rest

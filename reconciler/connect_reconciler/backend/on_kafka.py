@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
-from connect_reconciler.backend.backend import AtOnce, Backend, Connection, Followed
+from connect_reconciler.backend.backend import AtOnce, Backend, Connection, Followed, now_ms
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
 from connect_reconciler.backend.lease import Lease, acquired, check_lease_rights, taken_over
 from connect_reconciler.backend.ledger import Ledger
@@ -55,7 +54,7 @@ class KafkaBackend(Backend):
                 self.project,
                 desired,
                 view,
-                now_ms=_now_ms,
+                now_ms=now_ms,
                 fingerprint_key=key,
                 plugins=plugins,
                 client=self.kafka,
@@ -140,10 +139,6 @@ class KafkaBackend(Backend):
 
     def take_over(self, say: Callable[[str], None]) -> AbstractContextManager[Lease]:
         return taken_over(self.project, self.kafka, say)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 _PREFIX = "connect-"

@@ -7,12 +7,11 @@ statuses, which lag behind what was asked here.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from connect_reconciler.backend.backend import AtOnce, Backend, Connection, Statuses, hasty
+from connect_reconciler.backend.backend import AtOnce, Backend, Connection, Statuses, hasty, now_ms
 from connect_reconciler.backend.config_ledger import ConfigKeyLedger, NoLease
 from connect_reconciler.backend.http import HttpCluster
 from connect_reconciler.backend.lease import Lease
@@ -28,7 +27,7 @@ from connect_reconciler.drift.model import Seen
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.live import Feature, Live, knows
-from connect_reconciler.model.secrets import masked_keys, same_spec, unmasked
+from connect_reconciler.model.secrets import masked_keys, same_spec, seen
 from connect_runtime.herder.values import ConnectorInfo
 from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic, Failed, Invalid
@@ -47,7 +46,7 @@ class RestOnlyBackend(Backend):
     def observe(self, desired: Desired) -> Live:
         key = fingerprint_key_given()
         with self.plugins() as plugins, RestClient(self.target) as rest:
-            return observe_rest(desired, rest, now_ms=_now_ms, fingerprint_key=key, plugins=plugins)
+            return observe_rest(desired, rest, now_ms=now_ms, fingerprint_key=key, plugins=plugins)
 
     def observe_with_history(self, desired: Desired) -> Seen:
         # REST tells neither when things were written nor what deleted connectors left
@@ -99,22 +98,13 @@ def connection_over_rest(
     client: RestClient, desired: Desired, fingerprint_key: bytes | None
 ) -> Connection:
     """What an apply needs; the ledger is as the configs hold it now. The caller closes `client`."""
-
-    def unmask(name: str, config: Mapping[str, str]) -> Mapping[str, str]:
-        spec, owned = desired.connectors.get(name), ledger.state.connectors.get(name)
-        wanted = {} if spec is None else spec.config
-        recorded = {} if owned is None else owned.config
-        return unmasked(name, config, wanted, recorded, fingerprint_key)
-
     asks = HttpCluster(client)
-    read_back = RestReadBack(asks, client, unmask)
+    read_back = RestReadBack(
+        asks, client, lambda name, config: seen(name, config, ledger.state, desired)
+    )
     state, kept = ledger_over_rest(client, fingerprint_key)
     ledger = ConfigKeyLedger(state, RestEntryStore(asks, read_back), kept)
     return Connection(KeyedCluster(client, ledger.entry, read_back), ledger, NoLease(), read_back)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(slots=True)

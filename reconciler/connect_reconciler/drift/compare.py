@@ -50,8 +50,7 @@ def compare(desired: Desired, seen: Seen) -> Drift:
             )
             for each in found
         ),
-        managed=frozenset(desired.connectors)
-        | {name for name, owned in ledger.items() if owned.project == desired.project},
+        managed=live.ledger.owned_by(desired.project) | desired.connectors.keys(),
         others=dict(sorted(others.items())),
         unfinished=tuple(each.id for each in live.ledger.unfinished),
         groups_hidden=seen.groups_hidden,

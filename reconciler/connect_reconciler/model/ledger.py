@@ -189,6 +189,25 @@ class LedgerState:
     unfinished: tuple[Unfinished, ...] = ()
     fingerprint_key: bytes | None = None
 
+    def owned_by(self, project: str) -> frozenset[str]:
+        """The connectors that the project owns."""
+        return frozenset(n for n, each in self.connectors.items() if each.project == project)
+
+    def owner(self, name: str) -> str | None:
+        """The project that owns the connector; None if nobody does."""
+        owned = self.connectors.get(name)
+        return None if owned is None else owned.project
+
+    def protects(self, name: str) -> bool:
+        """Whether the connector is protected against deletion."""
+        owned = self.connectors.get(name)
+        return owned is not None and owned.prevent_delete
+
+    def restore_to(self, name: str) -> TargetState | None:
+        """The state to restore, if an apply has stopped the connector for its own purposes."""
+        owned = self.connectors.get(name)
+        return None if owned is None else owned.restore_to
+
     def pins_of(self, name: str) -> dict[str, AppliedPin]:
         """The connector's pins by id."""
         return {pin: applied for (of, pin), applied in self.pins.items() if of == name}

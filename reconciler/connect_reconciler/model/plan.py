@@ -13,17 +13,7 @@ from itertools import groupby
 from typing import get_args
 from urllib.parse import urlsplit, urlunsplit
 
-from connect_reconciler.model.actions import (
-    Action,
-    AlterOffsets,
-    ChangeKind,
-    Create,
-    Pause,
-    Protect,
-    Resume,
-    Stop,
-    old_name,
-)
+from connect_reconciler.model import actions as act
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.states import TargetState
@@ -80,7 +70,7 @@ class Plan:
     group_id: str
     cluster_id: str
     observed_ms: int
-    actions: tuple[Action, ...] = ()
+    actions: tuple[act.Action, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
     errors: tuple[Diagnostic, ...] = ()
     key_id: str = ""
@@ -99,54 +89,55 @@ class Plan:
 
 # --- what it amounts to ---
 
-KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
-RISKY: frozenset[ChangeKind] = frozenset({"rename", "rewind", "skip", "set-offsets", "reset"})
+KINDS: tuple[act.ChangeKind, ...] = get_args(act.ChangeKind)
+RISKY: frozenset[act.ChangeKind] = frozenset({"rename", "rewind", "skip", "set-offsets", "reset"})
 
 
-def grouped(plan: Plan) -> tuple[tuple[Action, ...], ...]:
+def grouped(plan: Plan) -> tuple[tuple[act.Action, ...], ...]:
     """The plan's actions, a tuple a connector."""
     return tuple(
         tuple(actions) for _, actions in groupby(plan.actions, key=lambda action: action.connector)
     )
 
 
-def kinds(actions: tuple[Action, ...]) -> tuple[ChangeKind, ...]:
+def kinds(actions: tuple[act.Action, ...]) -> tuple[act.ChangeKind, ...]:
     """What the actions of one connector amount to, each once.
 
     A stop that only serves other actions, and the resume after it, do not count: nobody asked for
     them.
     """
     held = any(
-        (isinstance(action, Stop | Create) and action.restore_to is not None) or old_name(action)
+        (isinstance(action, act.Stop | act.Create) and action.restore_to is not None)
+        or act.old_name(action)
         for action in actions
     )
     found = {kind for action in actions if (kind := _kind(action, held=held)) is not None}
     return tuple(kind for kind in KINDS if kind in found)
 
 
-def summarize(plan: Plan) -> Mapping[ChangeKind, int]:
+def summarize(plan: Plan) -> Mapping[act.ChangeKind, int]:
     """How many connectors each kind of change concerns; kinds without any are left out."""
     counts = Counter(kind for actions in grouped(plan) for kind in kinds(actions))
     return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
 
-def _kind(action: Action, *, held: bool) -> ChangeKind | None:
+def _kind(action: act.Action, *, held: bool) -> act.ChangeKind | None:
     match action:
-        case Stop(restore_to=TargetState()):
+        case act.Stop(restore_to=TargetState()):
             return None
-        case Pause() | Resume() if held:
+        case act.Pause() | act.Resume() if held:
             return None
-        case Create(renamed_from=str()):
+        case act.Create(renamed_from=str()):
             return "rename"
-        case Protect(prevent_delete=False):
+        case act.Protect(prevent_delete=False):
             return "unprotect"
-        case AlterOffsets():
+        case act.AlterOffsets():
             return _offsets(action)
         case _:
             return action.kind
 
 
-def _offsets(action: AlterOffsets) -> ChangeKind:
+def _offsets(action: act.AlterOffsets) -> act.ChangeKind:
     """By the worst of its moves: what is delivered twice, before what is never delivered."""
     directions = {move.direction for move in action.moves}
     if "back" in directions:

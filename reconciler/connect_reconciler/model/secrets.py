@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from connect_reconciler.model.config_values import Plain, Secret, Value, without_reserved
+from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Stale
@@ -210,7 +211,7 @@ def see_through_masks(live: Live, desired: Desired) -> Live:
         sensitive[name] = sensitive.get(name, frozenset()) | hidden
         spec = desired.connectors.get(name)
         if spec is not None:
-            config = seen(name, connector.config, live, desired)
+            config = seen(name, connector.config, live.ledger, desired)
             connectors[name] = replace(connector, config=config)
             warnings.extend(_not_told(connector, live, hidden & spec.config.keys()))
     return replace(
@@ -221,12 +222,14 @@ def see_through_masks(live: Live, desired: Desired) -> Live:
     )
 
 
-def seen(name: str, config: Mapping[str, str], live: Live, desired: Desired) -> dict[str, str]:
+def seen(
+    name: str, config: Mapping[str, str], ledger: LedgerState, desired: Desired
+) -> dict[str, str]:
     """One connector's config without the masks that the spec and the ledger see through."""
-    spec, owned = desired.connectors.get(name), live.ledger.connectors.get(name)
+    spec, owned = desired.connectors.get(name), ledger.connectors.get(name)
     wanted = {} if spec is None else spec.config
     recorded = {} if owned is None else owned.config
-    return unmasked(name, config, wanted, recorded, live.ledger.fingerprint_key)
+    return unmasked(name, config, wanted, recorded, ledger.fingerprint_key)
 
 
 def _not_told(connector: LiveConnector, live: Live, hidden: frozenset[str]) -> Iterator[Diagnostic]:

@@ -14,12 +14,18 @@ from typing import assert_never
 from connect_reconciler.model import actions as act
 from connect_reconciler.model import preconditions as pre
 from connect_reconciler.model.config_values import Value, without_reserved
-from connect_reconciler.model.ledger import AppliedPin, RenameStage, Renaming
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, RenameStage, Renaming
 from connect_reconciler.model.live import Kind, Live, LogRange
 from connect_reconciler.model.offsets import Offsets, TopicPartition
 from connect_reconciler.model.plan import Plan, grouped
 from connect_reconciler.model.reasons import NO_REASON
-from connect_reconciler.model.secrets import config_fingerprint, key_id, live_redactor, redacted
+from connect_reconciler.model.secrets import (
+    ConfigRedactor,
+    config_fingerprint,
+    key_id,
+    live_redactor,
+    redacted,
+)
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
@@ -74,24 +80,36 @@ def state_before(
 
 def state_of(name: str, live: Live, *, project: str) -> ConnectorState:
     """The connector as it was observed."""
-    connector, owned = live.connectors.get(name), live.ledger.connectors.get(name)
-    redactor = live_redactor(name, live)
-    return ConnectorState(
+    connector = live.connectors.get(name)
+    state = ConnectorState(
         name=name,
         project=project,
-        config=None
-        if connector is None
-        else redacted(without_reserved(connector.config), redactor),
-        target=None if connector is None else connector.target,
-        owner=None if owned is None else owned.project,
-        prevent_delete=owned is not None and owned.prevent_delete,
-        restore_to=None if owned is None else owned.restore_to,
-        pins=live.ledger.pins_of(name),
-        renames=live.ledger.renames_of(name),
         offsets=live.offsets_of(name),
         logs=live.logs_of(name).ranges,
         kind="unknown" if connector is None else connector.kind,
-        key=redactor.key,
+        key=live.ledger.fingerprint_key,
+    )
+    found = None if connector is None else (connector.config, connector.target)
+    return state_now(state, found, live.ledger, live_redactor(name, live))
+
+
+def state_now(
+    state: ConnectorState,
+    found: tuple[Mapping[str, str], TargetState] | None,
+    ledger: LedgerState,
+    redactor: ConfigRedactor,
+) -> ConnectorState:
+    """The state with what cluster and ledger say now in its place; `found` is config and target."""
+    name, (config, target) = state.name, found or (None, None)
+    return replace(
+        state,
+        config=None if config is None else redacted(without_reserved(config), redactor),
+        target=target,
+        owner=ledger.owner(name),
+        prevent_delete=ledger.protects(name),
+        restore_to=ledger.restore_to(name),
+        pins=ledger.pins_of(name),
+        renames=ledger.renames_of(name),
     )
 
 

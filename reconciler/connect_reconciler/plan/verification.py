@@ -42,9 +42,7 @@ _REST_HINT = "`connect plan` shows what is left to do, and `connect apply` witho
 def scope_of_saved(saved: Plan, desired: Desired, live: Live) -> Scope:
     """The plan's connectors. Raises Stale for one that does not belong to the project."""
     names = tuple(dict.fromkeys(action.connector for action in saved.actions))
-    owned = {
-        name for name, each in live.ledger.connectors.items() if each.project == desired.project
-    }
+    owned = live.ledger.owned_by(desired.project)
     strangers = [name for name in names if name not in desired.connectors and name not in owned]
     if strangers:
         what = "the plan changes it, and neither a spec nor the ledger has it in this project"

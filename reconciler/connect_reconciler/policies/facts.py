@@ -15,16 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias, get_args
 from zoneinfo import ZoneInfo
 
-from connect_reconciler.model.actions import (
-    Action,
-    ConfigAction,
-    Counts,
-    Direction,
-    FieldChange,
-    OffsetMove,
-    PinAction,
-    Unit,
-)
+from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import Plain, Value
 from connect_reconciler.model.plan import KINDS, Plan, grouped, kinds, summarize
 from connect_reconciler.model.secrets import SENSITIVE
@@ -62,14 +53,16 @@ def plan_facts(plan: Plan) -> Facts:
     }
 
 
-def change_facts(actions: tuple[Action, ...]) -> Facts:
+def change_facts(actions: tuple[act.Action, ...]) -> Facts:
     """`change`: one connector's, as `docs/policies.md` lists them."""
-    moves = [move for action in actions if isinstance(action, PinAction) for move in action.moves]
-    configs = [action.config for action in actions if isinstance(action, ConfigAction)]
+    moves = [
+        move for action in actions if isinstance(action, act.PinAction) for move in action.moves
+    ]
+    configs = [action.config for action in actions if isinstance(action, act.ConfigAction)]
     fields = [
         change
         for action in actions
-        if isinstance(action, ConfigAction)
+        if isinstance(action, act.ConfigAction)
         for change in action.changes
     ]
     return {
@@ -82,7 +75,7 @@ def change_facts(actions: tuple[Action, ...]) -> Facts:
     }
 
 
-def _amounts(moves: Iterable[OffsetMove], fields: Iterable[FieldChange]) -> Facts:
+def _amounts(moves: Iterable[act.OffsetMove], fields: Iterable[act.FieldChange]) -> Facts:
     """What the change repeats and passes over, in offsets, where all of it is known in them."""
     counts = [move.counts for move in moves]
     known = [each for each in counts if each is not None and _in_offsets(each)]
@@ -96,7 +89,7 @@ def _amounts(moves: Iterable[OffsetMove], fields: Iterable[FieldChange]) -> Fact
     }
 
 
-def _in_offsets(counts: Counts) -> bool:
+def _in_offsets(counts: act.Counts) -> bool:
     return counts.unit == "offset" or counts.again == counts.skipped == 0
 
 
@@ -111,7 +104,7 @@ def now_facts(now_ms: int, timezone: str) -> Facts:
     }
 
 
-def _key(change: FieldChange) -> Facts:
+def _key(change: act.FieldChange) -> Facts:
     return {
         "key": change.key,
         "old": None if change.old is None else _text(change.old),
@@ -120,7 +113,7 @@ def _key(change: FieldChange) -> Facts:
     }
 
 
-def _move(move: OffsetMove) -> Facts:
+def _move(move: act.OffsetMove) -> Facts:
     return {
         "partition": dict(move.entry.partition),
         "before": None
@@ -132,7 +125,7 @@ def _move(move: OffsetMove) -> Facts:
     }
 
 
-def _counted(counts: Counts | None) -> Facts:
+def _counted(counts: act.Counts | None) -> Facts:
     if counts is None:
         return {}
     return {
@@ -164,8 +157,8 @@ _MOVE: Final[dict[str, Shape]] = {
     "partition": None,
     "before": None,
     "after": None,
-    "direction": frozenset(get_args(Direction)),
-    "unit": frozenset(get_args(Unit)),
+    "direction": frozenset(get_args(act.Direction)),
+    "unit": frozenset(get_args(act.Unit)),
     **_AMOUNTS,
 }
 _CHANGE: Final[dict[str, Shape]] = {

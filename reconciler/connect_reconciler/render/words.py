@@ -7,22 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connect_reconciler.model.actions import (
-    Action,
-    CarryOffsets,
-    ChangeKind,
-    ConfigAction,
-    Create,
-    FieldChange,
-    OffsetMove,
-    OffsetsAction,
-    PinAction,
-    Protect,
-    StopOld,
-    UpdateConfig,
-    old_name,
-    verb,
-)
+from connect_reconciler.model import actions as act
 from connect_reconciler.model.plan import EMBEDDED, Plan, Target, summarize
 from connect_reconciler.model.reasons import Reason, ReasonCode
 from connect_reconciler.plan.offsets.sink_positions import position_text
@@ -36,8 +21,8 @@ from connect_specs.desired import Consequence
 class Details:
     """The config keys that an action adds, changes or removes, and the offsets that it moves."""
 
-    fields: tuple[FieldChange, ...] = ()
-    moves: tuple[OffsetMove, ...] = ()
+    fields: tuple[act.FieldChange, ...] = ()
+    moves: tuple[act.OffsetMove, ...] = ()
 
 
 # Brokers that a line names
@@ -58,14 +43,14 @@ CONSEQUENCES: Mapping[Consequence, str] = {
 # The connector then reads from another position, or delivers records twice
 GRAVE: tuple[Consequence, ...] = ("new-group", "new-offsets-topic", "redelivery", "reread")
 # What a reviewer is to see first, in the first line too
-_FIRST: tuple[ChangeKind, ...] = ("delete", "rewind", "skip", "reset", "rename")
+_FIRST: tuple[act.ChangeKind, ...] = ("delete", "rewind", "skip", "reset", "rename")
 
-_COUNTED: Mapping[ChangeKind, tuple[str, str]] = {
+_COUNTED: Mapping[act.ChangeKind, tuple[str, str]] = {
     "rewind": ("rewind", "rewinds"),
     "skip": ("skip", "skips"),
     "reset": ("offset reset", "offset resets"),
 }
-_KIND_WORDS: Mapping[ChangeKind, str] = {
+_KIND_WORDS: Mapping[act.ChangeKind, str] = {
     "change": "change config",
     "set-offsets": "set offsets",
     "reset": "reset offsets",
@@ -133,38 +118,38 @@ def _whole(plan: Plan) -> str:
     return f"{counts}; {refused}" if counts else refused
 
 
-def kind_words(kind: ChangeKind) -> str:
+def kind_words(kind: act.ChangeKind) -> str:
     """The kind as a connector's heading says it."""
     return _KIND_WORDS.get(kind, kind)
 
 
-def effects(action: Action) -> tuple[str, ...]:
+def effects(action: act.Action) -> tuple[str, ...]:
     """What the action does to the data, without the effects that are shown beside its keys."""
     beside = {effect for each in details(action).fields for effect in each.effects}
     found = (effect_text(each) for each in action.effects if each not in beside)
     return tuple(filter(None, found))
 
 
-def details(action: Action) -> Details:
+def details(action: act.Action) -> Details:
     """What the action writes and moves, one by one."""
     match action:
-        case Create(renamed_from=None, config=config):
+        case act.Create(renamed_from=None, config=config):
             keys = sorted(config.keys() - {"name"})
-            return Details(fields=tuple(FieldChange(key, None, config[key]) for key in keys))
-        case ConfigAction(changes=changes):
+            return Details(fields=tuple(act.FieldChange(key, None, config[key]) for key in keys))
+        case act.ConfigAction(changes=changes):
             return Details(fields=changes)
-        case OffsetsAction(moves=moves):
+        case act.OffsetsAction(moves=moves):
             return Details(moves=moves)
         case _:
             return Details()
 
 
-def harmless(move: OffsetMove) -> bool:
+def harmless(move: act.OffsetMove) -> bool:
     """Whether the move redelivers nothing and jumps over nothing."""
     return move.direction in ("same", "start")
 
 
-def _count(kind: ChangeKind, count: int) -> str:
+def _count(kind: act.ChangeKind, count: int) -> str:
     if kind in _COUNTED:
         return f"{count} {_COUNTED[kind][count != 1]}"
     return f"{count} to {'set offsets' if kind == 'set-offsets' else kind}"
@@ -173,17 +158,17 @@ def _count(kind: ChangeKind, count: int) -> str:
 # --- reasons ---
 
 
-def step(action: Action) -> str:
+def step(action: act.Action) -> str:
     """What the action does and why, once: of a new state only the state, of changed keys only that
     they change, of a rename the old name is in the heading."""
     if reason_code(action) == "state":
         return reason_text(action)
-    done = "recreate" if recreates(action) else verb(action)
+    done = "recreate" if recreates(action) else act.verb(action)
     why = reason_beside(action)
     return f"{done}: {why}" if why else done
 
 
-def reason_code(action: Action) -> ReasonCode | None:
+def reason_code(action: act.Action) -> ReasonCode | None:
     """The reason's code; of a file without codes only those that are drawn in another way."""
     text = action.reason.text
     return action.reason.code or ("state" if text.startswith("state: ") else _WRITTEN.get(text))
@@ -192,27 +177,27 @@ def reason_code(action: Action) -> ReasonCode | None:
 _WRITTEN: Mapping[str, ReasonCode] = {"new": "new", "deleted outside connect": "deleted-outside"}
 
 
-def reason_beside(action: Action) -> str:
+def reason_beside(action: act.Action) -> str:
     """The reason, unless other parts of a rendering say it; a creation's is in the heading."""
-    told = isinstance(action, Create | UpdateConfig | StopOld | CarryOffsets)
+    told = isinstance(action, act.Create | act.UpdateConfig | act.StopOld | act.CarryOffsets)
     return "" if told else reason_text(action)
 
 
-def recreates(action: Action) -> bool:
+def recreates(action: act.Action) -> bool:
     """Whether a connector is created that was there before."""
-    return isinstance(action, Create) and reason_code(action) == "deleted-outside"
+    return isinstance(action, act.Create) and reason_code(action) == "deleted-outside"
 
 
-def reason_text(action: Action) -> str:
+def reason_text(action: act.Action) -> str:
     """The reason as a sentence; of a plan that was loaded, the file's own."""
     reason = action.reason
     if reason.code is None or reason.text:
         return reason.text
-    count = len(action.changes) if isinstance(action, ConfigAction) else 0
-    protects = isinstance(action, Protect) and action.prevent_delete
+    count = len(action.changes) if isinstance(action, act.ConfigAction) else 0
+    protects = isinstance(action, act.Protect) and action.prevent_delete
     return REASONS[reason.code].format(
         name=action.connector,
-        old=action.renamed_from if isinstance(action, Create) else old_name(action),
+        old=action.renamed_from if isinstance(action, act.Create) else act.old_name(action),
         of_old=reason.old,
         state=action.asks_for,
         before="" if reason.state is None else f"{reason.state} → ",
@@ -221,7 +206,7 @@ def reason_text(action: Action) -> str:
         were="was" if count == 1 else "were",
         protects=str(protects).lower(),
         unprotected="" if protects else "not ",
-        pin=action.pin if isinstance(action, PinAction) else "",
+        pin=action.pin if isinstance(action, act.PinAction) else "",
         to=_to(reason),
     )
 

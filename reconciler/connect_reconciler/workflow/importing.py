@@ -81,7 +81,6 @@ def spec_of(
     sensitive = () if before is None else before.sensitive
     config = {**without_reserved(connector.config), "name": connector.name}
     named = live.password_keys.get(connector.name, frozenset()).union(sensitive)
-    owned = live.ledger.connectors.get(connector.name)
     left_out = tuple(
         sorted(
             key
@@ -94,7 +93,7 @@ def spec_of(
         config={key: text for key, text in config.items() if key not in left_out},
         where=Location(""),
         state=None if connector.target is TargetState.RUNNING else connector.target,
-        prevent_delete=owned is not None and owned.prevent_delete,
+        prevent_delete=live.ledger.protects(connector.name),
         ignore=tuple(f"config.{escape(key)}" for key in left_out),
         sensitive=sensitive,
         allow_zero_tasks=before is not None and before.allow_zero_tasks,
@@ -106,14 +105,14 @@ def _problems(
     names: Iterable[str], live: Live, desired: Desired, *, again: bool
 ) -> Iterator[Diagnostic]:
     for name in names:
-        owned, spec = live.ledger.connectors.get(name), desired.connectors.get(name)
+        owner, spec = live.ledger.owner(name), desired.connectors.get(name)
         if name not in live.connectors:
             hint = "`connect status` lists those that are"
             yield Diagnostic(
                 "import.missing", "no such connector is on the cluster", name, hint=hint
             )
-        elif owned is not None and owned.project != desired.project:
-            what = f"the connector belongs to project {owned.project}"
+        elif owner not in (None, desired.project):
+            what = f"the connector belongs to project {owner}"
             yield Diagnostic("import.other-project", what, name)
         elif spec is not None and not again:
             what = f"the connector {name!r} has a spec already"

@@ -50,8 +50,7 @@ class Scope:
         specs = self.desired.connectors
         named = {*specs, *(spec.renamed_from for spec in specs.values())}
         for name, state in self.live.connectors.items():
-            owned = self.ledger.connectors.get(name)
-            ours = name in named or (owned and owned.project == self.desired.project)
+            ours = name in named or self.ledger.owner(name) == self.desired.project
             kind = self.live_kinds[name]
             if ours and kind != "unknown":
                 found[name] = self.clusters.clients(name, state.config, kind)

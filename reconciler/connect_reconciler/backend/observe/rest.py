@@ -70,9 +70,8 @@ def observe_rest(
         found = connectors_over_rest(client, pool)
         problems: list[Diagnostic] = []
         ledger = _ledger(found, desired, problems)
-        wanted = [
-            name for name in found if name in desired.connectors or _ours(name, ledger, desired)
-        ]
+        known = desired.connectors.keys() | ledger.owned_by(desired.project)
+        wanted = [name for name in found if name in known]
         found |= _settled({name: found[name] for name in wanted}, client)
         ledger = still_held(ledger, _went_on(found, lambda name: _offsets(client, name)))
         asked = sorted(offsets_needed(desired, found, ledger))
@@ -173,11 +172,6 @@ def _went_on(
         return not isinstance(now, Diagnostic) and offsets_mark(now) != mark
 
     return went_on
-
-
-def _ours(name: str, ledger: LedgerState, desired: Desired) -> bool:
-    owned = ledger.connectors.get(name)
-    return owned is not None and owned.project == desired.project
 
 
 def _offsets(client: RestClient, name: str) -> tuple[OffsetEntry, ...] | Diagnostic:
@@ -316,9 +310,9 @@ def _renamed(desired: Desired, found: Mapping[str, Listed]) -> frozenset[str]:
 
 def _is_held(name: str, ledger: LedgerState, project: str) -> bool:
     """Whether a pin holds its offsets in place; drift compares them without a spec, too."""
-    owned = ledger.connectors.get(name)
-    ours = owned is not None and owned.project == project
-    return ours and any(applied.held for applied in ledger.pins_of(name).values())
+    if ledger.owner(name) != project:
+        return False
+    return any(applied.held for applied in ledger.pins_of(name).values())
 
 
 def _is_moved(spec: DesiredConnector | None, told: Listed, ledger: LedgerState) -> bool:

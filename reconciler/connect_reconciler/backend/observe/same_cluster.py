@@ -18,7 +18,7 @@ from connect_reconciler.backend.observe.kafka_view import KeepingView
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.connection import shown_url
-from connect_reconciler.model.ledger import Owned
+from connect_reconciler.model.ledger import LedgerState
 from connect_runtime.kafka.election import ApacheGroup, find_leader
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
@@ -176,11 +176,10 @@ class _Problems:
         return f"topic {self.project.topics.config}"
 
 
-def connectors_of(desired: Desired, owned: Mapping[str, Owned]) -> frozenset[str]:
+def connectors_of(desired: Desired, ledger: LedgerState) -> frozenset[str]:
     """The connectors that matter to a project: in its specs, or owned by it."""
     renamed = {spec.renamed_from for spec in desired.connectors.values() if spec.renamed_from}
-    ours = {name for name, each in owned.items() if each.project == desired.project}
-    return frozenset(desired.connectors.keys() | renamed | ours)
+    return ledger.owned_by(desired.project) | desired.connectors.keys() | renamed
 
 
 def not_compared(error: ConnectError) -> Diagnostic:

@@ -11,33 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.options import (
-    DEFAULT,
-    AllowEmpty,
-    AsJson,
-    AsMarkdown,
-    Excludes,
-    ExplainVars,
-    FailFast,
-    Forms,
-    HealthTimeout,
-    HealthyFor,
-    LockTimeout,
-    MaxDeletes,
-    PageFile,
-    Parallelism,
-    Settle,
-    TakeOver,
-    Targets,
-    Warned,
-    Warnings,
-    Yes,
-    delete_options,
-    ensure_one_form,
-    ensure_whole,
-    scope_of,
-    with_delete_limits,
-)
+from connect_reconciler.cli import options as opt
 from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.session import invocation, origins_of, origins_text
 from connect_reconciler.workflow.user import Choices
@@ -53,18 +27,18 @@ def plan(
         Path | None,
         typer.Option("--out", metavar="FILE", help="Save the plan for `connect apply FILE`."),
     ] = None,
-    target: Targets = None,
-    exclude: Excludes = None,
-    allow_empty: AllowEmpty = False,
-    max_deletes: MaxDeletes = None,
-    html: PageFile = None,
-    warnings: Warnings = Warned.CHANGES,
+    target: opt.Targets = None,
+    exclude: opt.Excludes = None,
+    allow_empty: opt.AllowEmpty = False,
+    max_deletes: opt.MaxDeletes = None,
+    html: opt.PageFile = None,
+    warnings: opt.Warnings = opt.Warned.CHANGES,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit with 4 if there are changes.")
     ] = False,
-    explain_vars: ExplainVars = False,
-    as_markdown: AsMarkdown = False,
-    as_json: AsJson = False,
+    explain_vars: opt.ExplainVars = False,
+    as_markdown: opt.AsMarkdown = False,
+    as_json: opt.AsJson = False,
 ) -> int:
     """Show what apply would change. Changes nothing.
 
@@ -75,17 +49,17 @@ def plan(
     from connect_reconciler.cli.plan_output import show_and_save
     from connect_reconciler.workflow.planning import observed, planned, specs_and_policies
 
-    forms = Forms(out, html, as_markdown, as_json, warnings)
+    forms = opt.Forms(out, html, as_markdown, as_json, warnings)
     call = invocation(context)
-    project = with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
+    project = opt.with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
     if explain_vars:
         progress(origins_text(origins_of(project)).rstrip())
-    scope = scope_of(target, exclude)
+    scope = opt.scope_of(target, exclude)
     desired, policies = specs_and_policies(project)
     with backend_of(project) as backend:
         live = observed(backend, desired, scope)
         made = planned(project, desired, live, policies, scope)
-    limits = delete_options(max_deletes, allow_empty=allow_empty)
+    limits = opt.delete_options(max_deletes, allow_empty=allow_empty)
     show_and_save(made, call, forms, live, limits)
     if made.errors:
         return ExitCode.INVALID
@@ -97,10 +71,10 @@ def show(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A plan saved by `connect plan --out`.")
     ],
-    html: PageFile = None,
-    warnings: Warnings = Warned.CHANGES,
-    as_markdown: AsMarkdown = False,
-    as_json: AsJson = False,
+    html: opt.PageFile = None,
+    warnings: opt.Warnings = opt.Warned.CHANGES,
+    as_markdown: opt.AsMarkdown = False,
+    as_json: opt.AsJson = False,
 ) -> int:
     """Show a saved plan. Needs no project, Kafka or cluster.
 
@@ -109,7 +83,7 @@ def show(
     """
     from connect_reconciler.cli.plan_output import read_plan, show_plan, write_page
 
-    ensure_one_form(as_json=as_json, as_markdown=as_markdown)
+    opt.ensure_one_form(as_json=as_json, as_markdown=as_markdown)
     call = invocation(context)
     plan = read_plan(call.path(file))
     written = None if html is None else write_page(plan, call.path(html))
@@ -131,24 +105,24 @@ def apply(
         Path | None,
         typer.Argument(metavar="FILE", help="A plan saved by `connect plan --out`."),
     ] = None,
-    target: Targets = None,
-    exclude: Excludes = None,
-    allow_empty: AllowEmpty = False,
-    max_deletes: MaxDeletes = None,
-    yes: Yes = False,
-    as_json: AsJson = False,
-    warnings: Warnings = Warned.CHANGES,
-    parallelism: Parallelism = DEFAULT.parallelism,
-    fail_fast: FailFast = False,
-    takeover: TakeOver = False,
+    target: opt.Targets = None,
+    exclude: opt.Excludes = None,
+    allow_empty: opt.AllowEmpty = False,
+    max_deletes: opt.MaxDeletes = None,
+    yes: opt.Yes = False,
+    as_json: opt.AsJson = False,
+    warnings: opt.Warnings = opt.Warned.CHANGES,
+    parallelism: opt.Parallelism = opt.DEFAULT.parallelism,
+    fail_fast: opt.FailFast = False,
+    takeover: opt.TakeOver = False,
     rollback_on_failure: Annotated[
         bool,
         typer.Option("--rollback-on-failure", help="If anything fails, roll back the whole apply."),
     ] = False,
-    health_timeout: HealthTimeout = DEFAULT.health_timeout,
-    healthy_for: HealthyFor = DEFAULT.healthy_for,
-    settle: Settle = DEFAULT.settle,
-    lock_timeout: LockTimeout = DEFAULT.lock_timeout,
+    health_timeout: opt.HealthTimeout = opt.DEFAULT.health_timeout,
+    healthy_for: opt.HealthyFor = opt.DEFAULT.healthy_for,
+    settle: opt.Settle = opt.DEFAULT.settle,
+    lock_timeout: opt.LockTimeout = opt.DEFAULT.lock_timeout,
 ) -> int:
     """Change the cluster to match the specs: shows the plan, asks, and applies it.
 
@@ -168,15 +142,15 @@ def apply(
         ensure_agreement(yes=yes)
     choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle, lock_timeout)
     call = invocation(context)
-    project = with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
+    project = opt.with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
     if rollback_on_failure:
         ensure_journal(project)
-    scope = scope_of(target, exclude)
+    scope = opt.scope_of(target, exclude)
     desired, policies = specs_and_policies(project)
     if file is not None:
-        ensure_whole(scope)
+        opt.ensure_whole(scope)
     saved = None if file is None else read_plan(call.path(file))
-    limits = delete_options(max_deletes, allow_empty=allow_empty)
+    limits = opt.delete_options(max_deletes, allow_empty=allow_empty)
     run = run_of(call, project, scope, file, options=limits)
     waits = bool(lock_timeout)
     with backend_for(run, project, waits=waits, takeover=takeover) as (backend, lease):

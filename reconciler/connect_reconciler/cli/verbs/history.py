@@ -8,27 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.options import (
-    DEFAULT,
-    AsJson,
-    AsMarkdown,
-    Excludes,
-    FailFast,
-    Forms,
-    HealthTimeout,
-    HealthyFor,
-    LockTimeout,
-    PageFile,
-    Parallelism,
-    Settle,
-    TakeOver,
-    Targets,
-    Warned,
-    Warnings,
-    Yes,
-    ensure_whole,
-    scope_of,
-)
+from connect_reconciler.cli import options as opt
 from connect_reconciler.cli.output import progress, result, result_json, table
 from connect_reconciler.cli.session import invocation
 from connect_reconciler.workflow.user import Choices
@@ -47,7 +27,7 @@ def history(
     apply_id: Annotated[
         str | None, typer.Argument(metavar="ID", help="An apply's id, or the start of it.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> int:
     """List this project's applies, newest first, or show one in detail.
 
@@ -132,20 +112,20 @@ def rollback(
             "--out", metavar="FILE", help="Only save the plan, for `connect rollback ID FILE`."
         ),
     ] = None,
-    target: Targets = None,
-    exclude: Excludes = None,
-    yes: Yes = False,
-    html: PageFile = None,
-    warnings: Warnings = Warned.CHANGES,
-    as_markdown: AsMarkdown = False,
-    as_json: AsJson = False,
-    parallelism: Parallelism = DEFAULT.parallelism,
-    fail_fast: FailFast = False,
-    takeover: TakeOver = False,
-    health_timeout: HealthTimeout = DEFAULT.health_timeout,
-    healthy_for: HealthyFor = DEFAULT.healthy_for,
-    settle: Settle = DEFAULT.settle,
-    lock_timeout: LockTimeout = DEFAULT.lock_timeout,
+    target: opt.Targets = None,
+    exclude: opt.Excludes = None,
+    yes: opt.Yes = False,
+    html: opt.PageFile = None,
+    warnings: opt.Warnings = opt.Warned.CHANGES,
+    as_markdown: opt.AsMarkdown = False,
+    as_json: opt.AsJson = False,
+    parallelism: opt.Parallelism = opt.DEFAULT.parallelism,
+    fail_fast: opt.FailFast = False,
+    takeover: opt.TakeOver = False,
+    health_timeout: opt.HealthTimeout = opt.DEFAULT.health_timeout,
+    healthy_for: opt.HealthyFor = opt.DEFAULT.healthy_for,
+    settle: opt.Settle = opt.DEFAULT.settle,
+    lock_timeout: opt.LockTimeout = opt.DEFAULT.lock_timeout,
 ) -> int:
     """Restore config, state and offsets from before an apply: shows the plan, asks, applies it.
 
@@ -159,17 +139,17 @@ def rollback(
     from connect_reconciler.workflow.planning import policies_of
     from connect_reconciler.workflow.rollback import FromSnapshots, specs_if_readable
 
-    forms = Forms(out, html, as_markdown, as_json, warnings)
+    forms = opt.Forms(out, html, as_markdown, as_json, warnings)
     only_plan = out is not None or html is not None or as_markdown
     takes_over = takeover and not only_plan
     if takes_over:
         ensure_agreement(yes=yes)
     choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle, lock_timeout)
     call = invocation(context)
-    project, scope = call.project(), scope_of(target, exclude)
+    project, scope = call.project(), opt.scope_of(target, exclude)
     policies, saved, asked = policies_of(project), None, scope
     if file is not None:
-        ensure_whole(scope)
+        opt.ensure_whole(scope)
         saved = _saved(call.path(file), apply_id)
         scope = _scope_of(saved)
     run = run_of(call, project, asked, file, ("rollback", apply_id))

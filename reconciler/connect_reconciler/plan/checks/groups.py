@@ -148,8 +148,7 @@ def _reads_on(name: str, beside: ConnectorDiff, context: Context) -> bool:
 
 
 def _is_foreign(name: str, context: Context) -> bool:
-    owned = context.live.ledger.connectors.get(name)
-    return owned is not None and owned.project != context.desired.project
+    return context.live.ledger.owner(name) not in (None, context.desired.project)
 
 
 def _beside(name: str, group: str, changes: ConnectorDiff, context: Context) -> bool:

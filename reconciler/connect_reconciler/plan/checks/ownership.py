@@ -6,7 +6,7 @@ failed generator or a missing submodule looks like specs that were removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 from connect_reconciler.model.actions import Action, Delete
 from connect_reconciler.model.ledger import LedgerState
@@ -78,7 +78,7 @@ def no_specs_left(context: Context, actions: tuple[Action, ...]) -> Iterator[Dia
     if not any(each.existence in ("delete", "forget") for each in context.changes.values()):
         return
     project = context.desired.project
-    owned = _owned_by(project, context.whole.ledger)
+    owned = context.whole.ledger.owned_by(project)
     code = no_owned_is_named(context.desired, context.whole.ledger)
     if code is None:
         return
@@ -102,13 +102,9 @@ def no_owned_is_named(desired: Desired, ledger: LedgerState) -> str | None:
     """The code with which a plan is refused because no spec names any connector of the project."""
     specs = desired.connectors
     named = {spec.renamed_from for spec in specs.values()} | specs.keys()
-    if not named.isdisjoint(_owned_by(desired.project, ledger)):
+    if not named.isdisjoint(ledger.owned_by(desired.project)):
         return None
     return SPECS_DISJOINT if specs else SPECS_EMPTY
-
-
-def _owned_by(project: str, ledger: LedgerState) -> list[str]:
-    return [name for name, each in ledger.connectors.items() if each.project == project]
 
 
 def too_many_deletes(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
@@ -132,5 +128,5 @@ def _other_environment(changes: ConnectorDiff, desired: Desired, env: str | None
     return owned.env if owned.env in desired.environments else None
 
 
-def _connectors(names: Sequence[str]) -> str:
+def _connectors(names: Collection[str]) -> str:
     return f"{counted(len(names), 'connector')} ({listed(sorted(names))})"

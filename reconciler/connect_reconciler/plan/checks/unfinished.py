@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from connect_reconciler.model.actions import (
-    ACTIONS,
-    Action,
-    Create,
-    PinAction,
-    UpdateConfig,
-    verb_of,
-)
+from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.ledger import HalfDone, Owned
 from connect_reconciler.model.live import Live
@@ -31,12 +24,12 @@ _TOLD = {
 UNFINISHED = "plan.unfinished-apply"
 
 
-def interrupted_applies(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
+def interrupted_applies(context: Context, actions: tuple[act.Action, ...]) -> Iterator[Diagnostic]:
     """What applies that ended early left half done, judged by what is there now."""
     yield from unfinished(context.live, context.desired.project)
 
 
-def failed_connectors(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
+def failed_connectors(context: Context, actions: tuple[act.Action, ...]) -> Iterator[Diagnostic]:
     """Connectors that should run, failed, and are not restarted by the plan."""
     names = [name for name, changes in context.changes.items() if _stays_failed(changes)]
     if names:
@@ -56,7 +49,7 @@ def unfinished(live: Live, project: str) -> Iterator[Diagnostic]:
             what = f"{who} is running or ended early; this plan goes on from there"
             yield Diagnostic(UNFINISHED, what, severity="warning")
         for step in found.steps:
-            what = f"{who} ended in the middle of `{verb_of(step.action)} {step.connector}`"
+            what = f"{who} ended in the middle of `{act.verb_of(step.action)} {step.connector}`"
             what += f": {_TOLD[took_place(step, live)]}"
             yield Diagnostic(UNFINISHED, what, step.connector, severity="warning")
 
@@ -89,10 +82,10 @@ def _stays_failed(changes: ConnectorDiff) -> bool:
 
 def took_place(step: HalfDone, live: Live) -> bool | None:
     """Whether the cluster did what was asked; None where nothing tells."""
-    connector, action = live.connectors.get(step.connector), ACTIONS.get(step.action)
+    connector, action = live.connectors.get(step.connector), act.ACTIONS.get(step.action)
     if action is None:
         return None
-    if action is Create:
+    if action is act.Create:
         return connector is not None
     if action.deletes:
         return connector is None
@@ -104,12 +97,12 @@ def took_place(step: HalfDone, live: Live) -> bool | None:
         # A rename stops its old name also where that is stopped already
         was_there = action.on_old and step.snapshot.target is action.asks_for
         return None if was_there else True
-    if action is UpdateConfig and step.snapshot.config is not None:
+    if action is act.UpdateConfig and step.snapshot.config is not None:
         key = live.ledger.fingerprint_key
         now = redacted(without_reserved(connector.config), ConfigRedactor(step.connector, key))
         return config_fingerprint(now, connector=step.connector, key=key) != config_fingerprint(
             step.snapshot.config, connector=step.connector, key=key
         )
-    if issubclass(action, PinAction) and step.snapshot.offsets is not None:
+    if issubclass(action, act.PinAction) and step.snapshot.offsets is not None:
         return connector.offsets != step.snapshot.offsets
     return None

@@ -12,16 +12,7 @@ import glob
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from connect_reconciler.model.actions import (
-    Action,
-    AlterOffsets,
-    Create,
-    Delete,
-    Protect,
-    ResetOffsets,
-    StopOld,
-    UpdateConfig,
-)
+from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.ledger import ConnectorSnapshot, Later
 from connect_reconciler.model.live import Live
@@ -164,35 +155,35 @@ def _for_rollback(problems: Iterable[Diagnostic], rollback: Rollback) -> Iterato
     return (each for each in worded if each is not None)
 
 
-def _as_before(action: Action, before: Mapping[str, ConnectorSnapshot]) -> Action:
+def _as_before(action: act.Action, before: Mapping[str, ConnectorSnapshot]) -> act.Action:
     """The action with the state before the apply as its reason; the plan names the apply."""
     reason = _reason(action, before)
     return action if reason is None else replace(action, reason=reason)
 
 
-def _reason(action: Action, before: Mapping[str, ConnectorSnapshot]) -> Reason | None:
+def _reason(action: act.Action, before: Mapping[str, ConnectorSnapshot]) -> Reason | None:
     """None where the action itself says to which state it leads."""
     match action:
-        case Create(renamed_from=None):
+        case act.Create(renamed_from=None):
             return Reason("was-there")
-        case Create() | StopOld():
+        case act.Create() | act.StopOld():
             return Reason("had-this-name")
-        case Delete(connector=name):
+        case act.Delete(connector=name):
             there = before[name].config is not None
             return Reason("was-only-begun" if there else "was-not-there")
-        case UpdateConfig():
+        case act.UpdateConfig():
             return Reason("keys-were-different")
-        case Protect():
+        case act.Protect():
             return Reason("was-protected")
-        case AlterOffsets() | ResetOffsets():
+        case act.AlterOffsets() | act.ResetOffsets():
             return Reason("offsets-were-others")
         case _:
             return None
 
 
-def _with_pins(action: Action, before: Mapping[str, ConnectorSnapshot]) -> Action:
+def _with_pins(action: act.Action, before: Mapping[str, ConnectorSnapshot]) -> act.Action:
     """What is created again keeps its applied pins: its file, put back, must not move offsets."""
-    if not isinstance(action, Create):
+    if not isinstance(action, act.Create):
         return action
     return replace(action, pins=before[action.connector].pins)
 
