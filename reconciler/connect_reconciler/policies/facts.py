@@ -146,47 +146,7 @@ def _text(value: Value) -> str:
 
 # --- what facts look like ---
 
-_AMOUNTS: Final[dict[str, Shape]] = {"again": None, "skipped": None, "exact": None}
-_KEY: Final[dict[str, Shape]] = {
-    "key": None,
-    "old": None,
-    "new": None,
-    "consequence": frozenset(get_args(Consequence)),
-}
-_MOVE: Final[dict[str, Shape]] = {
-    "partition": None,
-    "before": None,
-    "after": None,
-    "direction": frozenset(get_args(act.Direction)),
-    "unit": frozenset(get_args(act.Unit)),
-    **_AMOUNTS,
-}
-_CHANGE: Final[dict[str, Shape]] = {
-    "connector": None,
-    "does": [frozenset(KINDS)],
-    "config": None,
-    "keys": [_KEY],
-    "offsets": [_MOVE],
-    "amount_known": None,
-    **_AMOUNTS,
-}
-_PLAN: Final[dict[str, Shape]] = {
-    "project": None,
-    "cluster": None,
-    "env": None,
-    "does": dict.fromkeys(KINDS),
-    "changes": [_CHANGE],
-}
-_NOW: Final[dict[str, Shape]] = {
-    "weekday": frozenset(WEEKDAYS),
-    "hour": None,
-    "minute": None,
-    "date": None,
-}
-
-SHAPES: Final[dict[str, Shape]] = {"plan": _PLAN, "change": _CHANGE, "now": _NOW}
-
-_SAMPLE_CHANGE: Final[dict[str, Any]] = {
+_CHANGE: Final[dict[str, Any]] = {
     "connector": "orders",
     "does": ["change", "rewind"],
     "config": {"connector.class": "FileStreamSink", "tasks.max": "2"},
@@ -208,15 +168,40 @@ _SAMPLE_CHANGE: Final[dict[str, Any]] = {
     "skipped": 0,
     "exact": True,
 }
-# Facts to try an expression on: one that fails on types here fails on any plan
+# Facts with every field, to try an expression on: one that fails on types here fails on any plan
 SAMPLE: Final[dict[str, Any]] = {
     "plan": {
         "project": "shop",
         "cluster": "shop",
         "env": "prod",
         "does": dict.fromkeys(KINDS, 1),
-        "changes": [_SAMPLE_CHANGE],
+        "changes": [_CHANGE],
     },
-    "change": _SAMPLE_CHANGE,
+    "change": _CHANGE,
     "now": {"weekday": "friday", "hour": 17, "minute": 30, "date": "2026-11-20"},
 }
+
+# Texts that are words of a closed list, by their fields
+_WORDS: Final[Mapping[str, frozenset[str]]] = {
+    "does": frozenset(KINDS),
+    "consequence": frozenset(get_args(Consequence)),
+    "direction": frozenset(get_args(act.Direction)),
+    "unit": frozenset(get_args(act.Unit)),
+    "weekday": frozenset(WEEKDAYS),
+}
+# Maps whose keys are the connector's own
+_OPEN: Final = ("config", "partition", "before", "after")
+
+
+def _shape(field: str, sample: object) -> Shape:
+    """The shape of all facts in this field, of which a sample has one."""
+    match sample:
+        case dict() if field not in _OPEN:
+            return {name: _shape(name, each) for name, each in sample.items()}
+        case list():
+            return [_shape(field, sample[0])]
+        case _:
+            return _WORDS.get(field)
+
+
+SHAPES: Final = {name: _shape(name, each) for name, each in SAMPLE.items()}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from connect_reconciler.policies.expression import bound_names, slips
-from connect_reconciler.policies.facts import SAMPLE, SHAPES, Shape
 
 
 @pytest.mark.parametrize(
@@ -71,20 +68,3 @@ def test_what_is_right_is_let_through(expression: str) -> None:
 def test_names_that_macros_give() -> None:
     expression = "change.keys.exists(k, k.key == 'exists(x,') && plan.changes.all(c, c.again > 1)"
     assert bound_names(expression) == {"k", "c"}
-
-
-def test_the_sample_is_of_the_shape() -> None:
-    def fits(value: Any, shape: Shape) -> bool:
-        match shape:
-            case dict():
-                return value.keys() == shape.keys() and all(
-                    fits(value[key], shape[key]) for key in shape
-                )
-            case list():
-                return all(fits(each, shape[0]) for each in value)
-            case frozenset():
-                return value in shape
-            case None:
-                return True
-
-    assert all(fits(SAMPLE[name], SHAPES[name]) for name in SHAPES)
