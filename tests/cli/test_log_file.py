@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
-from pathlib import Path
 
-from connect_reconciler.cli.running.log_file import Repeats, rotate
+from connect_reconciler.cli.running.log_file import Repeats
 
 
 class Clock:
@@ -54,25 +52,3 @@ def test_what_is_remembered_is_bounded() -> None:
         assert repeats.filter(record("x" * number))
     assert not repeats.filter(record("x" * 4999))
     assert repeats.filter(record("x" * 10))
-
-
-def test_a_large_log_is_cut_under_its_writers(tmp_path: Path) -> None:
-    log = tmp_path / "runtime.log"
-    writer = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    try:
-        for number in range(6):
-            os.write(writer, f"{number}".encode() * 100)
-            rotate(log, 99)
-            os.write(writer, b"next")
-            rotate(log, 99)
-    finally:
-        os.close(writer)
-    assert log.read_bytes() == b"next"
-    kept = sorted(each.name for each in tmp_path.iterdir())
-    assert kept == ["runtime.log", "runtime.log.1", "runtime.log.2", "runtime.log.3"]
-    assert (tmp_path / "runtime.log.1").read_bytes() == b"next" + b"5" * 100
-    assert (tmp_path / "runtime.log.3").read_bytes() == b"next" + b"3" * 100
-
-
-def test_a_log_that_is_not_there_is_no_trouble(tmp_path: Path) -> None:
-    rotate(tmp_path / "runtime.log")

@@ -25,7 +25,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
 from connect_runtime.kafka.java import find_java
-from connect_runtime.spark.log_file import open_log
+from connect_runtime.logs.rotation import open_log
 from connect_specs.diagnostics import Diagnostic, Failed
 
 JAVA_AT_LEAST = 17

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from connect_runtime.logs.rotation import rotate
 from connect_runtime.spark.jvm_figures import JvmFigures
-from connect_runtime.spark.log_file import rotate
 from connect_runtime.spark.session import SparkSession
 from connect_specs.diagnostics import ConnectError
 

@@ -121,8 +121,3 @@ class _LogFile:
 def log_files(data_folder: Path) -> tuple[Path, ...]:
     """Returns where a runtime with this data folder, and its tasks, log."""
     return (data_folder / "runtime.log", data_folder / "spark" / "spark.log")
-
-
-def older(file: Path) -> Path:
-    """Returns where the text went when the file became large."""
-    return file.with_name(f"{file.name}.1")

@@ -1,15 +1,10 @@
-"""The runtime's log: repeated lines are dropped, and the file is rotated.
-
-The JVM writes to the same descriptor, so the file is rotated by copying and truncating it, which
-works for every writer that appends.
-"""
+"""The runtime's log: repeated lines are dropped, and the file is rotated."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import re
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -17,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from connect_runtime.logs.rotation import rotate
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MAX_BYTES: Final = 10 * 1024 * 1024
 _KEPT: Final = 3
 _CHECK_EVERY_S: Final = 5.0
 # A little less than a minute, for lines that are logged once a minute
@@ -91,7 +87,8 @@ def rotate_when_large(file: Path) -> Iterator[None]:
 
     def look() -> None:
         while not over.wait(_CHECK_EVERY_S):
-            rotate(file)
+            with contextlib.suppress(OSError):
+                rotate(file, kept=_KEPT)
 
     keeper = threading.Thread(target=look, name="rotate-log", daemon=True)
     keeper.start()
@@ -100,23 +97,3 @@ def rotate_when_large(file: Path) -> Iterator[None]:
     finally:
         over.set()
         keeper.join()
-
-
-def rotate(file: Path, max_bytes: int = _MAX_BYTES) -> None:
-    """Moves the text of a file that is too large to `<file>.1`, and older texts one number up."""
-    with contextlib.suppress(OSError):
-        if file.stat().st_size <= max_bytes:
-            return
-        for number in range(_KEPT - 1, 0, -1):
-            older = _numbered(file, number)
-            if older.exists():
-                older.replace(_numbered(file, number + 1))
-        # on a full disk the copy fails; the log is truncated all the same
-        with contextlib.suppress(OSError):
-            shutil.copy(file, _numbered(file, 1))
-        with file.open("r+b") as log:
-            log.truncate(0)
-
-
-def _numbered(file: Path, number: int) -> Path:
-    return file.with_name(f"{file.name}.{number}")

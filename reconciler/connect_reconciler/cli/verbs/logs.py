@@ -40,7 +40,8 @@ def logs(context: typer.Context, name: Name = None, follow: Follow = False) -> N
     foreground, without a terminal, writes its own lines to stderr. On a Spark cluster, tasks log
     where they run.
     """
-    from connect_reconciler.cli.running.log_events import LogFiles, is_about, log_files, older
+    from connect_reconciler.cli.running.log_events import LogFiles, is_about, log_files
+    from connect_runtime.logs.rotation import older
 
     files = log_files(_data_folder(invocation(context)))
     if not follow and not any(file.exists() for file in files):

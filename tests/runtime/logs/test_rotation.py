@@ -1,10 +1,10 @@
-"""spark.log is bounded, whoever writes to it."""
+"""A log is bounded, whoever writes to it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from connect_runtime.spark.log_file import open_log, rotate
+from connect_runtime.logs.rotation import open_log, rotate
 
 
 def test_a_large_log_moves_to_older_files_and_its_writers_go_on(tmp_path: Path) -> None:
