@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from connect_specs.config_values import ConfigValues
-from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.diagnostics import Diagnostic, Location, warning
 from connect_specs.fields import did_you_mean, typo_of
 
 # Of consumers, producers and admin clients of Kafka 4.1, and those that 4.0 took away
@@ -119,4 +119,4 @@ def _unknown(key: str, where: Location) -> Diagnostic:
     if near is not None:
         return Diagnostic(code, what, where, hint=f"did you mean {near!r}?")
     what, hint = f"{what}; it has no effect", "remove it, or correct its name"
-    return Diagnostic(code, what, where, hint=hint, severity="warning")
+    return warning(code, what, where, hint=hint)

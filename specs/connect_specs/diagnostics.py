@@ -60,6 +60,13 @@ class Diagnostic:
     blocks: Blocks = field(default="plan", compare=False)
 
 
+def warning(
+    code: str, what: str, where: Location | str | None = None, why: str = "", hint: str = ""
+) -> Diagnostic:
+    """A diagnostic that stops nothing."""
+    return Diagnostic(code, what, where, why, hint, severity="warning")
+
+
 def by_place(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Returns the diagnostics in file order; those without a place in a file come first."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from connect_specs.consequence_rules import read_consequences
 from connect_specs.desired import Desired, DesiredConnector, Project
-from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
+from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place, warning
 from connect_specs.json_documents import parse_json
 from connect_specs.nodes import Map, Node
 from connect_specs.properties_documents import parse_properties
@@ -158,7 +158,7 @@ def _none(project: Project) -> Diagnostic:
     where = next(named, Location(project.file.name))
     hint = "specs are files named *.yaml, *.yml, *.json or *.properties"
     what = "'specs' leads to no spec file"
-    return Diagnostic(NO_SPECS, what, where, hint=hint, severity="warning")
+    return warning(NO_SPECS, what, where, hint=hint)
 
 
 def _empty(file: str) -> Diagnostic:
@@ -166,7 +166,7 @@ def _empty(file: str) -> Diagnostic:
     hint = (
         "`connect` deletes a connector whose spec is gone; remove the file if that is what you want"
     )
-    return Diagnostic("spec.empty-file", what, Location(file, 1, 1), hint=hint, severity="warning")
+    return warning("spec.empty-file", what, Location(file, 1, 1), hint=hint)
 
 
 def _format(path: Path) -> Format:

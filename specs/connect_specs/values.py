@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
+from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place, warning
 from connect_specs.fields import as_texts
 from connect_specs.given_values import read_given
 from connect_specs.nodes import Map
@@ -126,7 +126,7 @@ def _typos(root: Map, names: Mapping[str, Value]) -> Iterator[Diagnostic]:
         if near:
             what = f"{VALUES_FOLDER}/{_DEFAULT}{_ENDING} has no name {key.text!r}"
             hint = f"did you mean {near[0]!r}?"
-            yield Diagnostic("values.unknown-name", what, key.where, hint=hint, severity="warning")
+            yield warning("values.unknown-name", what, key.where, hint=hint)
 
 
 def _unknown(env: str, environments: tuple[str, ...]) -> Diagnostic:

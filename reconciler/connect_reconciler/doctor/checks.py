@@ -18,7 +18,7 @@ from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import ConfigSnapshot, State, StatusSnapshot, TaskId
 from connect_specs.desired import Project
-from connect_specs.diagnostics import Diagnostic
+from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.partitions import PartitionKey, partition_key
 
 _RESTART = "restart the worker that answered, or ask another one"
@@ -180,7 +180,7 @@ def unreadable(topics: TopicsSide) -> Iterator[Diagnostic]:
     """Offsets that could not be looked at, such as those on other Kafka clusters."""
     for name, why in sorted(topics.unknown.items()):
         what = f"the offsets of {name} could not be read"
-        yield Diagnostic("doctor.offsets-unknown", what, name, why, severity="warning")
+        yield warning("doctor.offsets-unknown", what, name, why)
 
 
 def left_over(topics: TopicsSide) -> Iterator[Diagnostic]:
@@ -191,7 +191,7 @@ def left_over(topics: TopicsSide) -> Iterator[Diagnostic]:
     for name in sorted(gone):
         what = f"the status topic tells of connector {name}, which does not exist"
         hint = "a rebalance removes it; it does no harm"
-        yield Diagnostic("doctor.orphan-status", what, name, hint=hint, severity="warning")
+        yield warning("doctor.orphan-status", what, name, hint=hint)
     for name, state in sorted(known.items()):
         if state.inconsistent:
             what = f"the task configs of {name} were committed, and are not all there"
@@ -208,14 +208,14 @@ def failed(rest: RestSide) -> Iterator[Diagnostic]:
         if found:
             what = f"{' and '.join(found)} failed"
             hint = "`connect status` shows why, `connect restart --failed` restarts what failed"
-            yield Diagnostic("doctor.failed", what, name, hint=hint, severity="warning")
+            yield warning("doctor.failed", what, name, hint=hint)
 
 
 def check_topics(project: Project, side: TopicsSide) -> Iterator[Diagnostic]:
     """Each topic that the cluster has, and Connect's own that it lacks."""
     if project.uses_runtime and not side.topics:
         what = "the cluster has no topics yet: the first apply or `connect up` makes them"
-        yield Diagnostic("doctor.new-cluster", what, project.group_id, severity="warning")
+        yield warning("doctor.new-cluster", what, project.group_id)
         return
     for kind in ("config", "offsets", "status", "assignments", "ledger"):
         name = getattr(project.topics, kind)
@@ -241,7 +241,7 @@ def _topic(kind: str, facts: TopicFacts, brokers: int) -> Iterator[Diagnostic]:
         copies = "one copy" if facts.replication == 1 else f"{facts.replication} copies"
         what = f"the {kind} topic has {copies} on {brokers} brokers"
         hint = f"raise its replication to {min(3, brokers)}"
-        yield Diagnostic("doctor.replication", what, facts.name, hint=hint, severity="warning")
+        yield warning("doctor.replication", what, facts.name, hint=hint)
 
 
 def check_version(version: str, where: str) -> Iterator[Diagnostic]:
@@ -255,7 +255,7 @@ def check_version(version: str, where: str) -> Iterator[Diagnostic]:
     elif found is None:
         what = f"the cluster says that its version is {version or 'nothing'}"
         hint = "it is taken for a new one"
-        yield Diagnostic("doctor.version", what, where, hint=hint, severity="warning")
+        yield warning("doctor.version", what, where, hint=hint)
     elif found > NEWEST_TRIED:
         what = f"the cluster runs Connect {version}; the newest tried is {newest}"
-        yield Diagnostic("doctor.version", what, where, severity="warning")
+        yield warning("doctor.version", what, where)

@@ -45,7 +45,7 @@ from connect_runtime.settings.client_overrides import Kind
 from connect_runtime.storage.snapshots import OffsetSnapshot, State
 from connect_specs.counting import counted
 from connect_specs.desired import OffsetEntry, Project
-from connect_specs.diagnostics import ConnectError, Diagnostic
+from connect_specs.diagnostics import ConnectError, Diagnostic, warning
 from connect_specs.names import ClusterTopics
 
 _AT_ONCE = 8
@@ -212,7 +212,7 @@ def _unfinished(backend: Backend) -> Iterator[Diagnostic]:
             what = f"apply {journal.id} of {journal.by} has not ended, or ended early"
             hint = "if it is not running, run apply again: it goes on from there"
             where = backend.project.topics.ledger
-            yield Diagnostic("doctor.unfinished", what, where, hint=hint, severity="warning")
+            yield warning("doctor.unfinished", what, where, hint=hint)
 
 
 def _tell_topics(side: TopicsSide, looked_at: list[str]) -> None:
@@ -278,4 +278,4 @@ def group_mixing(project: Project, client: Mapping[str, str]) -> Iterator[Diagno
     elif not project.uses_runtime:
         what = "no worker of Apache's is in the group"
         hint = "start the workers, or check cluster.group.id"
-        yield Diagnostic("doctor.no-workers", what, group, hint=hint, severity="warning")
+        yield warning("doctor.no-workers", what, group, hint=hint)

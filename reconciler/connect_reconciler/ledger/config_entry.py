@@ -9,11 +9,19 @@ from typing import Any
 
 import orjson
 
-from connect_reconciler.ledger.records import FORMAT, rename_from_json, rename_to_json, target, text
+from connect_reconciler.ledger.records import (
+    FORMAT,
+    owned_from_json,
+    owned_to_json,
+    pin_from_json,
+    pin_to_json,
+    rename_from_json,
+    rename_to_json,
+    text,
+)
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming, renaming_of
-from connect_runtime.rest import wire
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.partitions import partition_key
@@ -49,21 +57,15 @@ def dump_entry(entry: Entry | None) -> str:
         return ""
     owned = entry.owned
     renames = {old: rename_to_json(each) for old, each in entry.renames.items()}
-    found = orjson.dumps(
-        {
-            # A version that does not know renames must refuse an entry with one
-            **({"v": _WITH_RENAMES, "renames": renames} if renames else {"v": FORMAT}),
-            "project": owned.project,
-            "config": dict(owned.config),
-            "prevent_delete": owned.prevent_delete,
-            "held_from": owned.restore_to,
-            "resuming": owned.resuming,
-            "applied_ms": owned.applied_ms,
-            "env": owned.env,
-            "pins": {pin: _pin_json(applied) for pin, applied in entry.pins.items()},
-        },
-        option=orjson.OPT_SORT_KEYS,
-    ).decode()
+    value = {
+        # A version that does not know renames must refuse an entry with one
+        **({"v": _WITH_RENAMES, "renames": renames} if renames else {"v": FORMAT}),
+        **owned_to_json(owned),
+        "resuming": owned.resuming,
+        "pins": {pin: _pin_to_json(applied) for pin, applied in entry.pins.items()},
+    }
+    del value["state"]
+    found = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
     # Connect must not replace ${provider:path:key} in here by secrets
     return found.replace("$", "\\u0024")
 
@@ -137,23 +139,15 @@ def load_entry(name: str, written: str) -> Entry:
         value = orjson.loads(written)
         if not isinstance(value, dict) or value.get("v") not in (FORMAT, _WITH_RENAMES):
             raise ValueError
-        owned = Owned(
-            project=text(value["project"]),
-            config={text(key): text(each) for key, each in value["config"].items()},
-            state=None,
-            prevent_delete=value["prevent_delete"] is True,
-            restore_to=target(value["held_from"]),
-            applied_ms=int(value["applied_ms"]),
-            # Older entries do not say
-            resuming=None if value.get("resuming") is None else text(value["resuming"]),
-            env=None if value.get("env") is None else text(value["env"]),
-        )
+        # Older entries do not say
+        resuming = None if value.get("resuming") is None else text(value["resuming"])
+        owned = replace(owned_from_json(value, None), resuming=resuming)
         renames = {
             text(old): rename_from_json(each) for old, each in value.get("renames", {}).items()
         }
         pins: dict[str, AppliedPin] = {}
         for pin, each in value["pins"].items():
-            applied = _pin(each)
+            applied = _pin_from_json(each)
             # Earlier versions recorded a rename as a pin
             rename = renaming_of(text(pin), applied)
             if rename is None:
@@ -174,20 +168,14 @@ def load_entry(name: str, written: str) -> Entry:
         ) from None
 
 
-def _pin_json(applied: AppliedPin) -> dict[str, Any]:
-    return {
-        "content_hash": applied.content_hash,
-        "resolved": None if applied.resolved is None else wire.offsets_json(applied.resolved),
-        "applied_ms": applied.applied_ms,
-        "held": applied.held,
-    }
-
-
-def _pin(value: Mapping[str, Any]) -> AppliedPin:
-    resolved = value["resolved"]
-    return AppliedPin(
-        content_hash=text(value["content_hash"]),
-        resolved=None if resolved is None else wire.offsets_from_json(resolved),
-        applied_ms=int(value["applied_ms"]),
-        held=value["held"] is True,
+def _pin_to_json(applied: AppliedPin) -> dict[str, Any]:
+    """The pin with its offsets as Connect's REST API has them."""
+    found = pin_to_json(applied)
+    return (
+        found if applied.resolved is None else found | {"resolved": {"offsets": found["resolved"]}}
     )
+
+
+def _pin_from_json(value: dict[str, Any]) -> AppliedPin:
+    resolved = value["resolved"]
+    return pin_from_json(value if resolved is None else value | {"resolved": resolved["offsets"]})

@@ -105,6 +105,33 @@ def _offset(value: object) -> dict[str, Any] | None:
     return None if value is None else _map(value)
 
 
+def owned_to_json(owned: Owned) -> dict[str, Any]:
+    """Who owns a connector, and what was applied."""
+    return {
+        "project": owned.project,
+        "config": dict(owned.config),
+        "state": owned.state,
+        "prevent_delete": owned.prevent_delete,
+        "held_from": owned.restore_to,
+        "applied_ms": owned.applied_ms,
+        "env": owned.env,
+    }
+
+
+def owned_from_json(value: dict[str, Any], state: TargetState | None) -> Owned:
+    """Reads what `owned_to_json` wrote, but for the state."""
+    return Owned(
+        project=text(value["project"]),
+        config={text(key): text(each) for key, each in value["config"].items()},
+        state=state,
+        prevent_delete=flag(value["prevent_delete"]),
+        restore_to=target(value["held_from"]),
+        applied_ms=int(value["applied_ms"]),
+        # Older ones do not say
+        env=None if value.get("env") is None else text(value["env"]),
+    )
+
+
 def pin_to_json(applied: AppliedPin) -> dict[str, Any]:
     """An applied pin."""
     return {
@@ -147,27 +174,13 @@ def rename_from_json(value: dict[str, Any]) -> Renaming:
 
 def owned_record(topic: str, name: str, owned: Owned | None) -> NewRecord:
     """Records who owns a connector and what was applied; None: nobody owns it."""
-    value = None
-    if owned is not None:
-        value = encode(
-            {
-                "project": owned.project,
-                "config": dict(owned.config),
-                "state": owned.state,
-                "prevent_delete": owned.prevent_delete,
-                "held_from": owned.restore_to,
-                "applied_ms": owned.applied_ms,
-                "env": owned.env,
-            }
-        )
+    value = None if owned is None else encode(owned_to_json(owned))
     return NewRecord(topic, key_of(CONNECTOR, name), value)
 
 
 def pin_record(topic: str, name: str, pin: str, applied: AppliedPin | None) -> NewRecord:
     """Records that a pin was applied; None forgets it."""
-    value = None
-    if applied is not None:
-        value = encode(pin_to_json(applied))
+    value = None if applied is None else encode(pin_to_json(applied))
     return NewRecord(topic, key_of(PIN, name, pin), value)
 
 

@@ -30,8 +30,8 @@ from connect_reconciler.ledger.records import (
     PIN,
     RENAME,
     decode,
-    flag,
     key_of,
+    owned_from_json,
     parts_of,
     pin_from_json,
     rename_from_json,
@@ -43,7 +43,6 @@ from connect_reconciler.model.ledger import (
     HalfDone,
     Later,
     LedgerState,
-    Owned,
     Unfinished,
     old_name_in,
     renaming_of,
@@ -208,16 +207,7 @@ class _Fold:
             self._connectors.pop(name, None)
             return
         value = decode(record.value)
-        self._connectors[name] = Owned(
-            project=text(value["project"]),
-            config={text(k): text(v) for k, v in value["config"].items()},
-            state=target(value["state"]),
-            prevent_delete=flag(value["prevent_delete"]),
-            restore_to=target(value["held_from"]),
-            applied_ms=int(value["applied_ms"]),
-            # Older records do not say
-            env=None if value.get("env") is None else text(value["env"]),
-        )
+        self._connectors[name] = owned_from_json(value, target(value["state"]))
 
     def _on_pin(self, parts: list[str], record: LogRecord) -> None:
         name, pin = parts

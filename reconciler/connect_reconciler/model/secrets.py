@@ -18,7 +18,7 @@ from connect_reconciler.model.config_values import Plain, Secret, Value, without
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_specs.desired import Desired, DesiredConnector
-from connect_specs.diagnostics import Diagnostic, Stale
+from connect_specs.diagnostics import Diagnostic, Stale, warning
 from connect_specs.redaction import Redactor, secrets_in
 from connect_specs.secret_parts import secret_parts
 from connect_specs.secret_values import is_sensitive
@@ -237,10 +237,9 @@ def _not_told(connector: LiveConnector, live: Live, hidden: frozenset[str]) -> I
     recorded = {} if owned is None else owned.config
     unknown = sorted(key for key in hidden if not recorded.get(key))
     if unknown:
-        yield Diagnostic(
+        yield warning(
             "plan.secret-unknown",
             f"{connector.name}: whether {', '.join(unknown)} changed is not known, and taken as no",
             why="the cluster masks it, and no fingerprint of what was applied is kept",
             hint="set CONNECT_FINGERPRINT_KEY; the next config change then keeps one",
-            severity="warning",
         )

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from connect_reconciler.model.live import Live
 from connect_specs.counting import listed
 from connect_specs.desired import Desired
-from connect_specs.diagnostics import Diagnostic, Invalid
+from connect_specs.diagnostics import Diagnostic, Invalid, warning
 
 # A code keeps its name
 TARGETED = "plan.partial"
@@ -56,11 +56,10 @@ def narrowed(desired: Desired, live: Live, scope: Scope) -> tuple[Desired, Live]
         raise Invalid(*problems)
     kept = [group for group in groups if scope.holds(group)]
     names = {name for group in kept for name in group}
-    targeted = Diagnostic(
+    targeted = warning(
         TARGETED,
         f"targeted: {len(kept)} of {len(groups)} connectors, by {_named(scope)}",
         why=" and ".join(_options(scope)) + " leaves out the others: they stay as they are",
-        severity="warning",
     )
     owners = {
         name: owned

@@ -36,6 +36,7 @@ from connect_specs.diagnostics import (
     Location,
     by_place,
     by_severity,
+    warning,
 )
 from connect_specs.plugin_definitions import CLASS_KEY, Definitions
 from connect_specs.states import TargetState
@@ -76,7 +77,7 @@ def check_pins(desired: Desired, plugins: Definitions) -> Iterator[Diagnostic]:
         elif kind == "sink":
             for topic in unread_topics(pin, spec.config):
                 what = f"pin {pin.id} of {spec.name}: the sink does not read topic {topic}"
-                yield Diagnostic("plan.pin-not-read", what, where, severity="warning")
+                yield warning("plan.pin-not-read", what, where)
         else:
             yield from refused_pin(spec, pin)
 
@@ -111,7 +112,7 @@ def _without_effect(project: Project) -> Iterator[Diagnostic]:
     for key, sentence in without_effect(project.worker):
         if project.uses_runtime or not is_known(key):
             hint, place = "remove it, or correct its name", _place(project, key)
-            yield Diagnostic("project.worker-key", sentence, place, hint=hint, severity="warning")
+            yield warning("project.worker-key", sentence, place, hint=hint)
 
 
 def _wrong_values(project: Project) -> Iterator[Diagnostic]:
@@ -171,13 +172,12 @@ def check_slots(desired: Desired, live: Live, slots: int | None) -> Iterator[Dia
         return
     needed = sum(_tasks(name, desired, live) for name in {*desired.connectors, *live.connectors})
     if needed > slots:
-        yield Diagnostic(
+        yield warning(
             "plan.slots",
             f"up to {needed} tasks may run, and the runtime has {slots} slots",
             why="tasks without a slot stay UNASSIGNED until another one ends",
             hint="give the runtime more slots (`connect up --slots`, spark.master), or lower "
             f"{_TASKS_MAX}",
-            severity="warning",
         )
 
 

@@ -28,7 +28,7 @@ from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.plugins.modules import PLUGIN_MODULES, listed_modules, unlisted_module
 from connect_runtime.validation.unresolved_references import unresolved_references
 from connect_specs.desired import DesiredConnector, Project
-from connect_specs.diagnostics import Diagnostic, Location, by_place
+from connect_specs.diagnostics import Diagnostic, Location, by_place, warning
 from connect_specs.plugin_definitions import (
     CLASS_KEY,
     CONNECTORS,
@@ -172,7 +172,7 @@ def _unread(each: Written, verdict: Validation, plugins: Definitions) -> Iterato
         keys = {**(keys or {}), **verdict.keys}
     for found in () if keys is None else unknown_keys(each.config, keys):
         what = f"{each.spec.name}: {found.what}"
-        yield _warning("config.unknown-key", what, each.place(found.key), hint=found.hint)
+        yield warning("config.unknown-key", what, each.place(found.key), hint=found.hint)
 
 
 def _broken_chains(each: Written, plugins: Definitions) -> Iterator[Diagnostic]:
@@ -190,10 +190,10 @@ def _slips(each: Written, verdict: Validation, plugins: Definitions) -> Iterator
     for found in slips(each.config, is_sink=is_sink):
         what = _hidden(each, verdict, f"{each.spec.name}: {found.what}")
         hint = found.hint or f"correct {found.key}, or remove it"
-        yield _warning("config.slip", what, each.place(found.key), hint=hint)
+        yield warning("config.slip", what, each.place(found.key), hint=hint)
     for glob, near in sensitive_slips(each.spec.sensitive, each.config):
         what = f"{each.spec.name}: 'sensitive' names {glob!r}, which the config has not"
-        yield _warning("config.slip", what, each.spec.where, hint=f"did you mean {near!r}?")
+        yield warning("config.slip", what, each.spec.where, hint=f"did you mean {near!r}?")
 
 
 def _unresolved(each: Written, worker: Mapping[str, str]) -> Iterator[Diagnostic]:
@@ -201,7 +201,7 @@ def _unresolved(each: Written, worker: Mapping[str, str]) -> Iterator[Diagnostic
     for what in unresolved_references(each.config, worker):
         place = each.place(what.partition(" ")[0])
         what, hint = f"{each.spec.name}: {what}", "remove it, or run where it is followed"
-        yield _warning("config.without-effect", what, place, hint=hint)
+        yield warning("config.without-effect", what, place, hint=hint)
 
 
 def _unlisted(project: Project, each: Written) -> Diagnostic | None:
@@ -234,17 +234,11 @@ def _unknown_class(project: Project, name: str, each: Written, plugins: Definiti
     near = nearest_class(name, plugins.class_names(CONNECTORS), CONNECTORS)
     hint = "install it here" if project.uses_runtime else "run `connect plugins lock`"
     hint = f"did you mean {near}? Else {hint}" if near else hint
-    return _warning("config.unknown-class", what, each.place(CLASS_KEY), why, hint)
+    return warning("config.unknown-class", what, each.place(CLASS_KEY), why, hint)
 
 
 def _not_checkable(unchecked: list[str]) -> Diagnostic:
     what = f"references are not resolved here, so not checked: {'; '.join(unchecked[:_SHOWN_MOST])}"
     if len(unchecked) > _SHOWN_MOST:
         what += f" and {len(unchecked) - _SHOWN_MOST} more connectors"
-    return _warning("config.not-checkable", what)
-
-
-def _warning(
-    code: str, what: str, where: Location | None = None, why: str = "", hint: str = ""
-) -> Diagnostic:
-    return Diagnostic(code, what, where, why, hint, severity="warning")
+    return warning("config.not-checkable", what)

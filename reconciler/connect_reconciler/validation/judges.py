@@ -28,7 +28,7 @@ from connect_runtime.settings.worker_config import WorkerConfig, from_project
 from connect_runtime.validation.validate import check_common, validate
 from connect_specs.counting import listed
 from connect_specs.desired import Project
-from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Unreachable
+from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Unreachable, warning
 from connect_specs.plugin_definitions import CLASS_KEY, CONNECTORS, SINK, Definitions, keys_of
 
 Config: TypeAlias = Mapping[str, str]
@@ -188,4 +188,4 @@ def _refused(error: RequestError, config: Config) -> Validation | str:
 
 def _not_validated(names: list[str], reason: str) -> Diagnostic:
     what = f"not validated by the cluster: {listed(names)}"
-    return Diagnostic("config.not-validated", what, why=reason, severity="warning")
+    return warning("config.not-validated", what, why=reason)

@@ -30,7 +30,7 @@ from connect_reconciler.render.plan_file.file import check_saved, plan_hash
 from connect_reconciler.validation.configs import checked
 from connect_reconciler.workflow.planning import judged, observed, planned
 from connect_specs.desired import Desired
-from connect_specs.diagnostics import Diagnostic, Invalid, Stale
+from connect_specs.diagnostics import Diagnostic, Invalid, Stale, warning
 
 if TYPE_CHECKING:
     # It imports the language of rules, which takes a fifth of a second
@@ -177,7 +177,7 @@ def as_saved(again: Plan, saved: Plan, begun: Journal | None) -> Plan:
         return again
     left, whole = len(again.actions), len(saved.actions)
     what = f"apply {begun.id} did not end this plan: {left} of its {whole} actions are left to do"
-    goes_on = Diagnostic("apply.goes-on", what, severity="warning")
+    goes_on = warning("apply.goes-on", what)
     return replace(again, warnings=(goes_on, *again.warnings))
 
 

@@ -43,7 +43,7 @@ from connect_reconciler.model.offsets import Offsets
 from connect_runtime.storage import config_topic, offsets_topic, status_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot, StatusSnapshot
 from connect_specs.desired import Desired, Project
-from connect_specs.diagnostics import Diagnostic
+from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.names import ClusterTopics
 from connect_specs.plugin_definitions import Definitions
 from connect_specs.states import TargetState
@@ -153,12 +153,11 @@ def _connectors(
 
 def _unknown(now: Found, to_be: Found) -> tuple[Diagnostic, ...]:
     return tuple(
-        Diagnostic(
+        warning(
             "plan.offsets-unknown",
             f"the offsets of {name} could not be read",
             name,
             why,
-            severity="warning",
         )
         for name, why in sorted({**to_be.unknown, **now.unknown}.items())
     )

@@ -39,7 +39,7 @@ from connect_runtime.storage.snapshots import (
     TaskId,
 )
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, RestTarget
-from connect_specs.diagnostics import Diagnostic
+from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plugin_definitions import Definitions
 from connect_specs.states import TargetState
 
@@ -179,7 +179,7 @@ def _offsets(client: RestClient, name: str) -> tuple[OffsetEntry, ...] | Diagnos
         return client.read(connector_path(name, "offsets"), shapes.offsets) or ()
     except RequestError as error:
         what = f"the offsets of {name} cannot be read, so effects on them are not told"
-        return Diagnostic("observe.no-offsets", what, name, error.message, severity="warning")
+        return warning("observe.no-offsets", what, name, error.message)
 
 
 def _covered(
@@ -208,12 +208,11 @@ def _target(found: Listed, owned: Owned | None) -> TargetState:
 def _untold(name: str, found: Listed, target: TargetState) -> Diagnostic:
     state = "none" if found.status is None else found.status.connector.state.value
     what = f"the status of {name} is {state}: whether it is stopped or paused is not told"
-    return Diagnostic(
+    return warning(
         "observe.state-untold",
         f"{what}, and it is taken for {target.value}",
         name,
         hint="wait until a worker has it, then plan again",
-        severity="warning",
     )
 
 

@@ -24,7 +24,7 @@ from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
 from connect_specs.counting import listed
 from connect_specs.desired import Desired, Project
-from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Location
+from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Location, warning
 
 # A rebalance, before which a worker tells of what was, takes a few seconds
 _SETTLES_S: Final = 10.0
@@ -188,7 +188,7 @@ def not_compared(error: ConnectError) -> Diagnostic:
     what = "whether the workers are those of this group.id is not known"
     why = f"{first.what}: {first.why}" if first.why else first.what
     hint = "an apply asks them first"
-    return Diagnostic("cluster.not-compared", what, first.where, why, hint, severity="warning")
+    return warning("cluster.not-compared", what, first.where, why, hint)
 
 
 def ensure_same_cluster(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_reconciler.plan.offsets.sink_positions import sink_topics
-from connect_specs.diagnostics import Blocks, Diagnostic, Location
+from connect_specs.diagnostics import Blocks, Diagnostic, Location, warning
 from connect_specs.names import ledger_group, sink_group
 from connect_specs.states import TargetState
 
@@ -53,7 +53,7 @@ def moves_of_others(changes: ConnectorDiff, context: Context) -> Iterator[Diagno
         moved = "are forgotten" if changes.pin.entries is None else "move"
         what = f"{', '.join(others)} reads with consumer group {_shown(changes, context)}"
         what += f" too, so its offsets {moved} as well"
-        yield Diagnostic("plan.shared-group", what, _place(changes), severity="warning")
+        yield warning("plan.shared-group", what, _place(changes))
 
 
 def shared_records(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
@@ -63,13 +63,12 @@ def shared_records(changes: ConnectorDiff, context: Context) -> Iterator[Diagnos
         return
     others = _others(group, changes, context)
     if beside := [name for name in others if _beside(name, group, changes, context)]:
-        yield Diagnostic(
+        yield warning(
             "plan.shared-group",
             f"{changes.name} and {', '.join(beside)} read the same topics with consumer group"
             f" {_shown(changes, context)}: each record is delivered to one of them only",
             _place(changes),
             hint="with a consumer group of its own, each gets all records",
-            severity="warning",
         )
 
 

@@ -14,7 +14,7 @@ from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_specs.counting import counted, listed
 from connect_specs.desired import Desired
-from connect_specs.diagnostics import Diagnostic
+from connect_specs.diagnostics import Diagnostic, warning
 
 SPECS_EMPTY, SPECS_DISJOINT = "specs.empty", "specs.disjoint"
 
@@ -61,12 +61,11 @@ def other_environment(changes: ConnectorDiff, context: Context) -> Iterator[Diag
             blocks="connector",
         )
     elif changes.config:
-        yield Diagnostic(
+        yield warning(
             "plan.other-environment",
             f"{changes.name} was applied with --env {other} before, and its config changes to that"
             f" {here}",
             place_of(changes),
-            severity="warning",
         )
 
 
@@ -92,7 +91,7 @@ def no_specs_left(context: Context, actions: tuple[Action, ...]) -> Iterator[Dia
         hint = "check 'specs' in connect.yaml, and what fills that folder"
     if context.deletes.allow_empty:
         hint = "--allow-empty allows it"
-        yield Diagnostic(code, what, why=why, hint=hint, severity="warning")
+        yield warning(code, what, why=why, hint=hint)
     else:
         hint += "; if the plan is what you want, run this again with --allow-empty"
         yield Diagnostic(code, what, why=why, hint=hint)

@@ -13,7 +13,7 @@ from connect_reconciler.plan.diff import ConnectorDiff, PinChange, recorded_pin
 from connect_reconciler.plan.offsets.sink_positions import may_read, position_problem
 from connect_specs.counting import counted
 from connect_specs.desired import OffsetEntry, Partition, Pin
-from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.diagnostics import Diagnostic, Location, warning
 from connect_specs.partitions import content_hash, is_sink_partition, partition_key
 
 _SHAPE = "plan.pin-shape"
@@ -71,14 +71,13 @@ def perhaps_applied(changes: ConnectorDiff, context: Context) -> Iterator[Diagno
         why = f"what its config says under {LEDGER_KEY} cannot be read, or is of another connector"
     elif context.live.rest_alone:
         why = "whoever writes the whole config takes the ledger in it away"
-    yield Diagnostic(
+    yield warning(
         "plan.pin-perhaps-applied",
         f"pin {changes.pin.pin} of {changes.name} is applied once more if it was before: no ledger"
         " says",
         _place(changes),
         why=why,
         hint="take the pin out of the spec if it was applied",
-        severity="warning",
     )
 
 
@@ -87,14 +86,13 @@ def other_type(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]
     if changes.kind != "source" or changes.pin is None:
         return
     for text, there in _mistyped_partitions(changes.pin.entries or (), changes.offsets):
-        yield Diagnostic(
+        yield warning(
             "plan.pin-other-type",
             f"pin {changes.pin.pin} of {changes.name}: it has no offset of partition {text}, but"
             f" one of {there}, which stays as it is",
             _place(changes),
             why="Connect compares partitions with the types of their values",
             hint="write the partition as `connect offsets list` shows it",
-            severity="warning",
         )
 
 
@@ -113,17 +111,16 @@ def without_effect(changes: ConnectorDiff, context: Context) -> Iterator[Diagnos
         if log is not None and wanted is not None and wanted < log.earliest:
             gone = log.earliest - wanted
             verb = "is" if gone == 1 else "are"
-            yield Diagnostic(
+            yield warning(
                 "plan.below-start",
                 f"pin {changes.pin.pin} of {changes.name}: {label} starts at {log.earliest} by now,"
                 f" so {counted(gone, 'offset')} that the pin asks for {verb} gone",
                 _place(changes),
-                severity="warning",
             )
         if partition[0] in unread:
             what = f"pin {changes.pin.pin} of {changes.name}: the sink does not read topic"
             what += f" {partition[0]}"
-            yield Diagnostic("plan.pin-not-read", what, _place(changes), severity="warning")
+            yield warning("plan.pin-not-read", what, _place(changes))
 
 
 # --- without a cluster ---

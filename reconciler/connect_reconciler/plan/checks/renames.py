@@ -13,7 +13,7 @@ from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff, Rename
 from connect_specs.desired import Consequence, Desired, DesiredConnector
-from connect_specs.diagnostics import Diagnostic
+from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.names import sink_group
 from connect_specs.states import TargetState
 
@@ -63,12 +63,11 @@ def nothing_to_rename(changes: ConnectorDiff, context: Context) -> Iterator[Diag
         return
     old, orphans = spec.renamed_from, context.live.orphan_offsets
     left = "; its offsets are still there, and are not used" if orphans.get(old) else ""
-    yield Diagnostic(
+    yield warning(
         "plan.nothing-to-rename",
         f"there is no connector {old} to rename, so {spec.name} is a new connector{left}",
         spec.renamed_from_where or spec.where,
         hint="take renamed_from out if that is what you want",
-        severity="warning",
     )
 
 
@@ -81,12 +80,11 @@ def taken_back(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]
     for old in sorted(renames):
         there = old in context.live.connectors and old in ledger.connectors
         if carried(renames, old) and there:
-            yield Diagnostic(
+            yield warning(
                 "plan.rename-taken-back",
                 f"{name} goes on from the offsets of {old}: what it did since, {old} does again",
                 name,
                 hint=f"rename {name} back with renamed_from, once its own rename is finished",
-                severity="warning",
             )
             return
 

@@ -12,7 +12,7 @@ from connect_reconciler.model.secrets import ConfigRedactor, config_fingerprint,
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_specs.counting import listed
-from connect_specs.diagnostics import Diagnostic
+from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.states import TargetState
 
 _TOLD = {
@@ -35,7 +35,7 @@ def failed_connectors(context: Context, actions: tuple[act.Action, ...]) -> Iter
     if names:
         what = f"failed: {listed(names)}; this plan does not restart what failed"
         hint = "`connect status` shows why, `connect restart --failed` restarts what failed"
-        yield Diagnostic("plan.failed", what, hint=hint, severity="warning")
+        yield warning("plan.failed", what, hint=hint)
 
 
 def unfinished(live: Live, project: str) -> Iterator[Diagnostic]:
@@ -47,11 +47,11 @@ def unfinished(live: Live, project: str) -> Iterator[Diagnostic]:
         who = f"apply {found.id}" + (f" by {found.by}" if found.by else "")
         if not found.steps:
             what = f"{who} is running or ended early; this plan goes on from there"
-            yield Diagnostic(UNFINISHED, what, severity="warning")
+            yield warning(UNFINISHED, what)
         for step in found.steps:
             what = f"{who} ended in the middle of `{act.verb_of(step.action)} {step.connector}`"
             what += f": {_TOLD[took_place(step, live)]}"
-            yield Diagnostic(UNFINISHED, what, step.connector, severity="warning")
+            yield warning(UNFINISHED, what, step.connector)
 
     for name, owned in sorted(live.ledger.connectors.items()):
         connector = live.connectors.get(name)
@@ -69,7 +69,7 @@ def _left_stopped(name: str, owned: Owned, before: TargetState) -> Diagnostic:
         what += " stopped it since"
         why = "it has the offsets that it had then, so nothing tells the one from the other"
     hint = "to keep it stopped, write state: stopped into its spec"
-    return Diagnostic(UNFINISHED, what, name, why, hint, severity="warning")
+    return warning(UNFINISHED, what, name, why, hint)
 
 
 def _stays_failed(changes: ConnectorDiff) -> bool:

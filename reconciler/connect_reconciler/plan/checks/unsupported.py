@@ -15,7 +15,7 @@ from connect_reconciler.model.live import Feature, Live, knows, parse, too_old
 from connect_reconciler.model.secrets import masked_keys
 from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
-from connect_specs.diagnostics import Diagnostic
+from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.states import TargetState
 
 _STOPPED: Final = TargetState.STOPPED
@@ -50,23 +50,22 @@ def by_target(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnos
     if live.rest_alone:
         what = "over REST alone there is no lease, no journal and no rollback"
         hint = "see that one apply runs at a time, or add cluster.kafka to connect.yaml"
-        yield Diagnostic("plan.rest-alone", what, hint=hint, severity="warning")
+        yield warning("plan.rest-alone", what, hint=hint)
     if too_old(live.version):
         what = f"the cluster runs Connect {live.version}, which cannot alter offsets"
         hint = "versions from 3.6 on are supported"
-        yield Diagnostic("plan.old-connect", what, hint=hint, severity="warning")
+        yield warning("plan.old-connect", what, hint=hint)
     for each in context.changes.values():
         if each.existence == "create" and not knows(live.version, Feature.INITIAL_STATE):
             yield from _created_idle(each, live.version)
         if live.rest_alone and each.prevent_delete is not None and not _is_written(each):
             verb = "kept" if each.prevent_delete else "lifted"
-            yield Diagnostic(
+            yield warning(
                 "plan.guard-put-off",
                 f"{each.name}: its protection is {verb} with its next config change",
                 place_of(each),
                 why="over REST alone it lies in the config, and writing that restarts the tasks",
                 hint="it is also written while the connector is stopped",
-                severity="warning",
             )
 
 
@@ -111,13 +110,12 @@ def _created_idle(changes: ConnectorDiff, version: str) -> Iterator[Diagnostic]:
         return
     paused = changes.goal is TargetState.PAUSED and not changes.moves_offsets
     state = "paused" if paused else "stopped"
-    yield Diagnostic(
+    yield warning(
         "plan.created-idle",
         f"{changes.name}: it is created with a converter that fails its tasks, {state}, and given"
         " its own config then; it reads and writes nothing before",
         place_of(changes),
         why=f"Connect {version} cannot create a connector {state}; 3.7 and later can",
-        severity="warning",
     )
 
 

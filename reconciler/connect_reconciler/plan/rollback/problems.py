@@ -13,7 +13,7 @@ from connect_reconciler.plan.checks.ownership import SPECS_DISJOINT, SPECS_EMPTY
 from connect_reconciler.plan.diff import ignores
 from connect_specs.counting import listed
 from connect_specs.desired import Desired
-from connect_specs.diagnostics import Diagnostic
+from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.partitions import ROLLBACK_PIN
 from connect_specs.states import TargetState
 
@@ -80,16 +80,16 @@ def changed_since(
             changed = _by_applies(name, before[name], later[name], live, ignore)
             what = f"{name} was changed since by apply {ids}"
             end = f"; that is undone too: {changed}" if changed else ", and is as it was left then"
-            yield Diagnostic("rollback.changed-since", what + end, name, severity="warning")
+            yield warning("rollback.changed-since", what + end, name)
         owned, connector = live.ledger.connectors.get(name), live.connectors.get(name)
         if owned is None:
             continue
         if connector is None:
             what = f"{name} was deleted manually since"
-            yield Diagnostic("rollback.changed-by-hand", what, name, severity="warning")
+            yield warning("rollback.changed-by-hand", what, name)
         elif changed := _manually(owned, connector, live, ignore):
             what = f"{name} was changed manually since; that is undone too: {changed}"
-            yield Diagnostic("rollback.changed-by-hand", what, name, severity="warning")
+            yield warning("rollback.changed-by-hand", what, name)
 
 
 def _by_applies(
@@ -156,7 +156,7 @@ def not_rolled_back(
             continue
         if snapshot.owner is None and name in live.ledger.connectors:
             what = f"{name} was nobody's before, and stays this project's"
-            yield Diagnostic("rollback.stays-adopted", what, name, severity="warning")
+            yield warning("rollback.stays-adopted", what, name)
         used = {
             pin for of, pin in live.ledger.pins if of == name and not pin.startswith(ROLLBACK_PIN)
         }
@@ -164,7 +164,7 @@ def not_rolled_back(
         if spec is not None and spec.pin is not None and spec.pin.id in used - snapshot.pins.keys():
             what = f"pin {spec.pin.id} of {name} stays used: its spec does not move offsets again"
             hint = "to apply these offsets later, give the pin a new id"
-            yield Diagnostic("rollback.pin-used", what, name, hint=hint, severity="warning")
+            yield warning("rollback.pin-used", what, name, hint=hint)
 
 
 def ignored_globs(
@@ -210,7 +210,7 @@ def stays_ignored(
             kept.append("the state")
         if kept:
             what = f"lifecycle.ignore leaves these of {name} as they are now: {', '.join(kept)}"
-            yield Diagnostic("rollback.ignored", what, name, severity="warning")
+            yield warning("rollback.ignored", what, name)
 
 
 def _same(then: Value | None, connector: LiveConnector, key: str, live: Live) -> bool:

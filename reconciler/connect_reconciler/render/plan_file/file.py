@@ -30,7 +30,7 @@ from connect_reconciler.render.plan_file.convert import (
     warning_to,
 )
 from connect_specs.counting import listed
-from connect_specs.diagnostics import Diagnostic, Invalid, Location
+from connect_specs.diagnostics import Diagnostic, Invalid, Location, warning
 
 Document: TypeAlias = dict[str, Any]
 
@@ -145,14 +145,13 @@ def without_key_yet(plan: Plan) -> Plan:
     if not found:
         return plan
     what = "a file of this plan does not tell whether secrets change before it is applied"
-    warning = Diagnostic(
+    told = warning(
         "plan-file.key-to-come",
         f"{what}: {listed(found)}",
         why="the first apply makes the key of fingerprints, and takes what the specs hold then",
         hint="set CONNECT_FINGERPRINT_KEY for plan and apply to have it told from the first on",
-        severity="warning",
     )
-    return replace(plan, warnings=(*plan.warnings, warning))
+    return replace(plan, warnings=(*plan.warnings, told))
 
 
 def plan_schema() -> str:
