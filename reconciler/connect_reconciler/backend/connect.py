@@ -6,7 +6,6 @@ workers that were asked are those of another cluster: this ends the apply before
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -39,7 +38,6 @@ from connect_specs.states import TargetState
 
 # A leader answers once it has written
 _ARRIVES_S = 15.0
-_EVERY_S = 0.05
 _NOT_FOUND = 404
 
 
@@ -142,20 +140,10 @@ class UnkeyedCluster(HttpCluster):
 class ConfirmedCluster(UnkeyedCluster):
     """`read_back` reads `topic`, the config topic. All changes raise NotArrived, Unreachable."""
 
-    def __init__(
-        self,
-        client: RestClient,
-        read_back: ReadBack,
-        topic: str,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, client: RestClient, read_back: ReadBack, topic: str) -> None:
         super().__init__(client)
         self._read_back = read_back
         self._topic = topic
-        self._clock = clock
-        self._sleep = sleep
 
     def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
         before = self._read_back(name)
@@ -192,14 +180,13 @@ class ConfirmedCluster(UnkeyedCluster):
         said: str = "has accepted a change",
     ) -> None:
         """Waits for it, or for what somebody else wrote over it."""
-        deadline = self._clock() + _ARRIVES_S
-        while True:
+
+        def written() -> bool:
             now = self._read_back(name)
-            if arrived(now) or not _same(now, before):
-                return
-            if self._clock() >= deadline:
-                raise self._not_arrived(name, said)
-            self._sleep(_EVERY_S)
+            return arrived(now) or not _same(now, before)
+
+        if not self._client.wait_for(written, _ARRIVES_S):
+            raise self._not_arrived(name, said)
 
     def _not_arrived(self, name: str, said: str) -> NotArrived:
         what = f"the REST API {said}, and topic {self._topic} does not show that"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -43,15 +43,13 @@ def last_records(
     properties: Mapping[str, str],
     ranges: Ranges,
     number: int,
-    within_s: float = WITHIN_S,
-    clock: Callable[[], float] = time.monotonic,
 ) -> LastRecords:
     """Returns the newest records of these partitions together, by timestamp.
 
     `properties` are a consumer's, in Java's names. Offsets are not records: markers of transactions
     and compaction leave gaps, so it reads further back until there are enough.
     """
-    deadline = clock() + within_s
+    deadline = time.monotonic() + WITHIN_S
     reader = consumer(properties, _SETTINGS)
     found: list[Any] = []
     starts = {at: each.latest for at, each in ranges.items()}
@@ -64,7 +62,7 @@ def last_records(
             }
             if not parts:
                 break
-            complete = _read(reader, parts, found, deadline, clock)
+            complete = _read(reader, parts, found, deadline)
             starts, window = earlier, window * 2
     finally:
         reader.close()
@@ -91,7 +89,6 @@ def _read(
     parts: dict[TopicPartition, LogRange],
     found: list[Any],
     deadline: float,
-    clock: Callable[[], float],
 ) -> bool:
     """Adds all records in these ranges to `found`. Returns whether there was time for all."""
     left = dict(parts)
@@ -100,7 +97,7 @@ def _read(
     # Partitions that were paused stay so when they are assigned anew
     reader.resume(places)
     while left:
-        if clock() > deadline:
+        if time.monotonic() > deadline:
             return False
         for message in reader.consume(_AT_ONCE, _SLICE_S):
             at = (message.topic(), message.partition())

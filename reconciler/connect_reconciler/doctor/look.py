@@ -65,7 +65,7 @@ class Report:
         return not any(finding.severity == "error" for finding in self.findings)
 
 
-def examine(backend: Backend, sleep: Callable[[float], None] = time.sleep) -> Report:
+def examine(backend: Backend) -> Report:
     """Looks again where the two sides differ: one may have been read just before a change.
 
     Raises Unreachable where the only way to the cluster is a Kafka that does not answer.
@@ -88,7 +88,7 @@ def examine(backend: Backend, sleep: Callable[[float], None] = time.sleep) -> Re
         return Report(tuple(findings), tuple(looked_at))
     with rest:
         if client:
-            findings += _or_error(lambda: _both(backend, rest, looked_at, sleep))
+            findings += _or_error(lambda: _both(backend, rest, looked_at))
         else:
             findings += _or_error(lambda: _rest_alone(backend, rest, looked_at))
     return Report(tuple(findings), tuple(looked_at))
@@ -124,9 +124,7 @@ def _rest_alone(backend: Backend, rest: RestClient, looked_at: list[str]) -> Ite
     yield from found
 
 
-def _both(
-    backend: Backend, rest: RestClient, looked_at: list[str], sleep: Callable[[float], None]
-) -> Iterator[Diagnostic]:
+def _both(backend: Backend, rest: RestClient, looked_at: list[str]) -> Iterator[Diagnostic]:
     project = backend.project
     topics, side = _topics_side(backend), _rest_side(rest)
     _tell_topics(topics, looked_at)
@@ -137,7 +135,7 @@ def _both(
     for _ in range(_LOOKS - 1):
         if not differences:
             break
-        sleep(_AGAIN_S)
+        time.sleep(_AGAIN_S)
         topics, side = _topics_side(backend), _rest_side(rest)
         again = {finding.what for finding in compare(topics, side)}
         differences = tuple(each for each in differences if each.what in again)

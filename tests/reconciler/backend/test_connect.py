@@ -44,8 +44,13 @@ def cluster(topic: Topic, status: int = 204) -> ConfirmedCluster:
         return httpx.Response(done, json=config) if request.content else httpx.Response(status)
 
     target = RestTarget("http://connect:8083")
-    client = RestClient(target, transport=httpx.MockTransport(answer))
-    return ConfirmedCluster(client, topic, "g-configs", clock=lambda: topic.now, sleep=topic.sleep)
+    client = RestClient(
+        target,
+        transport=httpx.MockTransport(answer),
+        clock=lambda: topic.now,
+        sleep=topic.sleep,
+    )
+    return ConfirmedCluster(client, topic, "g-configs")
 
 
 Change = Callable[[ConfirmedCluster], None]

@@ -43,7 +43,7 @@ class Shape:
 
     `measures` are asked in order, and the first that sees a difference decides. Where a field of
     `unless` is set, the position does not mean what it says. `partitions` are sets of keys; `label`
-    names the key that a reader knows a partition by. `back`, `ahead` and `start` are its effects.
+    names the key that a reader knows a partition by. `back` and `start` are its effects.
     """
 
     partitions: tuple[frozenset[str], ...]
@@ -53,7 +53,6 @@ class Shape:
     unless: frozenset[str] = frozenset()
     label: str = ""
     back: EffectCode = "source-goes-back"
-    ahead: EffectCode = "source-skips"
     start: EffectCode = "source-begins-anew"
 
     def fits(self, partition: Partition, offset: Offset) -> bool:
@@ -232,7 +231,7 @@ def _in_shape(shape: Shape, step: Step, *, reads_on: bool) -> Effect:
         return _goes(step, reads_on=reads_on)
     back = step.direction == "back"
     place = effect("from-place" if back else "up-to-place", place=step.place)
-    code = shape.back if back else shape.ahead
+    code = shape.back if back else "source-skips"
     return effect(code, size=size, place=place if step.place else None)
 
 
