@@ -9,7 +9,6 @@ can read its files.
 import contextlib
 import fcntl
 import json
-import secrets
 import socket
 import subprocess
 import time
@@ -24,6 +23,13 @@ from confluent_kafka import KafkaException
 
 from connect_runtime.class_archives import ClassArchive
 from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.embedded_settings import (
+    LOGGING,
+    client_properties,
+    ensure_password,
+    read_password,
+    server_properties,
+)
 from connect_runtime.kafka.jars import classpath, jars_folder
 from connect_runtime.kafka.java import find_java
 from connect_runtime.kafka.ports import LOOPBACK, free_port, is_free
@@ -33,7 +39,6 @@ from connect_specs.diagnostics import Diagnostic, Unreachable
 
 _RECORD = "broker.json"
 _LOG = "broker.log"
-_PASSWORD = "password"
 _START_S = 30.0
 _STOP_S = 15.0
 _TRIES_S = 0.05
@@ -48,59 +53,6 @@ _JVM_FLAGS = (
     "-XX:-UsePerfData",
     "-Djava.awt.headless=true",
 )
-
-# Few internal partitions and no wait for more group members make the start faster. A killed
-# broker's successor is admitted only when the killed one's session has expired. Open transactions
-# of killed writers are checked each second: until then they hide later records. The controller
-# writes no records while nothing changes: two a second would be a third of an idle broker's work.
-_PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@{host}:{controller_port}
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port}
-controller.listener.names=CONTROLLER
-inter.broker.listener.name=PLAINTEXT
-log.dirs={data}
-auto.create.topics.enable=true
-broker.heartbeat.interval.ms=500
-broker.session.timeout.ms=3000
-metadata.max.idle.interval.ms=0
-group.initial.rebalance.delay.ms=0
-offsets.topic.num.partitions=4
-offsets.topic.replication.factor=1
-transaction.state.log.num.partitions=4
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
-share.coordinator.state.topic.num.partitions=4
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-"""
-
-# Both listeners require a login; their names stay, so that all else does.
-_AUTHENTICATION = """\
-listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
-sasl.enabled.mechanisms=PLAIN
-sasl.mechanism.controller.protocol=PLAIN
-sasl.mechanism.inter.broker.protocol=PLAIN
-listener.name.plaintext.plain.sasl.jaas.config={login} user_{user}="{password}";
-listener.name.controller.plain.sasl.jaas.config={login} user_{user}="{password}";
-"""
-_USER = "connect"
-_LOGIN = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule required"
-    ' username="{user}" password="{password}"'
-)
-
-_LOGGING = """\
-rootLogger.level=WARN
-rootLogger.appenderRef.out.ref=out
-appender.out.type=Console
-appender.out.name=out
-appender.out.layout.type=PatternLayout
-appender.out.layout.pattern=%d %p %m (%c)%n
-"""
 
 
 class BrokerError(Unreachable):
@@ -155,7 +107,7 @@ class EmbeddedBroker:
 
     def __init__(self, folder: Path, record: BrokerRecord, *, adopted: bool) -> None:
         self.folder = folder
-        self._password = _read_password(folder)
+        self._password = read_password(folder)
         self.adopted = adopted
         self._record = record
 
@@ -185,7 +137,7 @@ class EmbeddedBroker:
                         f"the broker in {folder} runs on port {living.port}, not {port}",
                         hint=f"Stop it first; its pid is {living.pid}.",
                     )
-                if authentication != bool(_read_password(folder)):
+                if authentication != bool(read_password(folder)):
                     now = "no login" if authentication else "a login"
                     raise BrokerError(
                         f"the broker in {folder} runs, and asks for {now}",
@@ -209,7 +161,7 @@ class EmbeddedBroker:
     def client_properties(self) -> dict[str, str]:
         """Returns what clients need to connect, in Java's names. Contains the password, if there is
         one."""
-        return _client_properties(self._record, self._password)
+        return client_properties(self._record.port, self._password)
 
     @property
     def cluster_id(self) -> str:
@@ -231,40 +183,6 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _read_password(folder: Path) -> str:
-    """Returns the password; empty if the broker requires none."""
-    try:
-        return (folder / _PASSWORD).read_text().strip()
-    except FileNotFoundError:
-        return ""
-
-
-def _ensure_password(folder: Path, *, wanted: bool) -> str:
-    if not wanted:
-        (folder / _PASSWORD).unlink(missing_ok=True)
-    elif not _read_password(folder):
-        write_private(folder / _PASSWORD, f"{secrets.token_urlsafe(24)}\n")
-    return _read_password(folder)
-
-
-def _client_properties(record: BrokerRecord, password: str) -> dict[str, str]:
-    properties = {"bootstrap.servers": f"{LOOPBACK}:{record.port}"}
-    if password:
-        properties |= {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": f"{_LOGIN.format(user=_USER, password=password)};",
-        }
-    return properties
-
-
-def _authentication(password: str) -> str:
-    if not password:
-        return ""
-    login = _LOGIN.format(user=_USER, password=password)
-    return _AUTHENTICATION.format(login=login, user=_USER, password=password)
-
-
 def class_archive() -> ClassArchive:
     """Returns the archive of the broker's classes, made or not. Raises JarsError."""
     return ClassArchive("broker", (jars_folder("broker"),))
@@ -281,19 +199,13 @@ def _start_process(
     planned = _plan_record(folder, port)
     properties = folder / "server.properties"
     tighten(folder)
-    password = _ensure_password(folder, wanted=authentication)
+    password = ensure_password(folder, wanted=authentication)
     write_private(
         properties,
-        _PROPERTIES.format(
-            host=LOOPBACK,
-            port=planned.port,
-            controller_port=planned.controller_port,
-            data=folder / "data",
-        )
-        + _authentication(password),
+        server_properties(planned.port, planned.controller_port, folder / "data", password),
     )
     logging = folder / "log4j2.properties"
-    write_private(logging, _LOGGING)
+    write_private(logging, LOGGING)
     java_command.append(f"-Dlog4j2.configurationFile={logging}")
     _format_once(folder, [*java_command, *archived], properties, planned.cluster_id)
     java_command += archived if java_flags is None else java_flags
@@ -375,7 +287,7 @@ def _wait_until_ready(folder: Path, record: BrokerRecord) -> None:
     _wait_for_port(folder, record, deadline)
     # Reconnects at once and logs no refusals: the broker is only starting.
     client = admin(
-        _client_properties(record, _read_password(folder)),
+        client_properties(record.port, read_password(folder)),
         {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "log_level": 0},
     )
     while True:
