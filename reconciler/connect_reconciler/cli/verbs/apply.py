@@ -99,12 +99,19 @@ def show(
     return ExitCode.OK
 
 
+SavedPlan = Annotated[
+    Path | None,
+    typer.Argument(metavar="FILE", help="A plan saved by `connect plan --out`."),
+]
+RollbackOnFailure = Annotated[
+    bool,
+    typer.Option("--rollback-on-failure", help="If anything fails, roll back the whole apply."),
+]
+
+
 def apply(
     context: typer.Context,
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="A plan saved by `connect plan --out`."),
-    ] = None,
+    file: SavedPlan = None,
     target: opt.Targets = None,
     exclude: opt.Excludes = None,
     allow_empty: opt.AllowEmpty = False,
@@ -115,10 +122,7 @@ def apply(
     parallelism: opt.Parallelism = opt.DEFAULT.parallelism,
     fail_fast: opt.FailFast = False,
     takeover: opt.TakeOver = False,
-    rollback_on_failure: Annotated[
-        bool,
-        typer.Option("--rollback-on-failure", help="If anything fails, roll back the whole apply."),
-    ] = False,
+    rollback_on_failure: RollbackOnFailure = False,
     health_timeout: opt.HealthTimeout = opt.DEFAULT.health_timeout,
     healthy_for: opt.HealthyFor = opt.DEFAULT.healthy_for,
     settle: opt.Settle = opt.DEFAULT.settle,
@@ -152,8 +156,7 @@ def apply(
     saved = None if file is None else read_plan(call.path(file))
     limits = opt.delete_options(max_deletes, allow_empty=allow_empty)
     run = run_of(call, project, scope, file, options=limits)
-    waits = bool(lock_timeout)
-    with backend_for(run, project, waits=waits, takeover=takeover) as (backend, lease):
+    with backend_for(run, project, waits=bool(lock_timeout), takeover=takeover) as (backend, lease):
         replan: Replan
         if saved is None:
             replan = FromSpecs(backend, desired, policies, scope)

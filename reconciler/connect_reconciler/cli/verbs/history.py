@@ -94,24 +94,29 @@ def _show(journal: Journal, ledger: LedgerSnapshot, *, as_json: bool) -> None:
     result(text)
 
 
+ApplyId = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="An apply from `connect history`: its id, or the start of it."
+    ),
+]
+SavedRollback = Annotated[
+    Path | None,
+    typer.Argument(metavar="FILE", help="A plan saved by `connect rollback ID --out`."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="FILE", help="Only save the plan, for `connect rollback ID FILE`."
+    ),
+]
+
+
 def rollback(
     context: typer.Context,
-    apply_id: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID", help="An apply from `connect history`: its id, or the start of it."
-        ),
-    ],
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="A plan saved by `connect rollback ID --out`."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="Only save the plan, for `connect rollback ID FILE`."
-        ),
-    ] = None,
+    apply_id: ApplyId,
+    file: SavedRollback = None,
+    out: Out = None,
     target: opt.Targets = None,
     exclude: opt.Excludes = None,
     yes: opt.Yes = False,
@@ -165,11 +170,9 @@ def rollback(
         applying = ApplyRun(backend, user, choices, lease, replan)
         ended = applying.run(plan, found.rollback.desired, found.live)
         user.tell_end(ended)
-    code = ended.exit_code
-    if code == ExitCode.OK and plan.actions:
-        shown = run.command("plan")
-        progress(f"the specs still differ: `{shown}` shows the differences")
-    return code
+    if ended.exit_code == ExitCode.OK and plan.actions:
+        progress(f"the specs still differ: `{run.command('plan')}` shows the differences")
+    return ended.exit_code
 
 
 def _saved(file: Path, apply_id: str) -> Plan:

@@ -22,49 +22,59 @@ if TYPE_CHECKING:
     from connect_specs.desired import Desired, DesiredConnector, Project
 
 
+Specs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SPEC",
+        help="Connectors, or files of specs. Default: all.",
+        autocompletion=connector_names,
+    ),
+]
+RecordsFile = Annotated[
+    Path | None,
+    typer.Option("--records", metavar="FILE", help="Run records from FILE, one JSON a line."),
+]
+Last = Annotated[
+    int | None,
+    typer.Option("--last", min=1, metavar="N", help="Run the last N records of its topics."),
+]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        metavar="live|REF",
+        help="Compare with the cluster's config, or the spec at a git ref.",
+    ),
+]
+JunitFile = Annotated[
+    Path | None,
+    typer.Option("--junit", metavar="FILE", help="Also write the tests' results as JUnit XML."),
+]
+DetailedExitcode = Annotated[
+    bool,
+    typer.Option(
+        "--detailed-exitcode", help="With --against: exit with 4 if records would differ."
+    ),
+]
+AsTable = Annotated[
+    bool, typer.Option("--table", help="Show values of records, also if not on a terminal.")
+]
+AsMarkdown = Annotated[
+    bool,
+    typer.Option("--markdown", help="With --against: Markdown, counts and field names only."),
+]
+
+
 def test(
     context: typer.Context,
-    specs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SPEC",
-            help="Connectors, or files of specs. Default: all.",
-            autocompletion=connector_names,
-        ),
-    ] = None,
-    records: Annotated[
-        Path | None,
-        typer.Option("--records", metavar="FILE", help="Run records from FILE, one JSON a line."),
-    ] = None,
-    last: Annotated[
-        int | None,
-        typer.Option("--last", min=1, metavar="N", help="Run the last N records of its topics."),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="live|REF",
-            help="Compare with the cluster's config, or the spec at a git ref.",
-        ),
-    ] = None,
-    junit: Annotated[
-        Path | None,
-        typer.Option("--junit", metavar="FILE", help="Also write the tests' results as JUnit XML."),
-    ] = None,
-    detailed_exitcode: Annotated[
-        bool,
-        typer.Option(
-            "--detailed-exitcode", help="With --against: exit with 4 if records would differ."
-        ),
-    ] = False,
-    as_table: Annotated[
-        bool, typer.Option("--table", help="Show values of records, also if not on a terminal.")
-    ] = False,
-    as_markdown: Annotated[
-        bool,
-        typer.Option("--markdown", help="With --against: Markdown, counts and field names only."),
-    ] = False,
+    specs: Specs = None,
+    records: RecordsFile = None,
+    last: Last = None,
+    against: Against = None,
+    junit: JunitFile = None,
+    detailed_exitcode: DetailedExitcode = False,
+    as_table: AsTable = False,
+    as_markdown: AsMarkdown = False,
     as_json: AsJson = False,
 ) -> int:
     """Run converters and transformations over records, without a Connect cluster.
