@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from connect_reconciler.backend import open_backend
-from connect_reconciler.backend.observe.rest import status_over_rest
+from connect_reconciler.backend.observe.rest import statuses_over_rest
 from connect_reconciler.doctor.look import examine
 from connect_reconciler.drift.model import ChangedIn
 from connect_reconciler.model.actions import UpdateConfig
@@ -28,7 +28,7 @@ from connect_reconciler.model.plan import Plan
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import status_topic
-from connect_runtime.storage.snapshots import State, Status, TaskId
+from connect_runtime.storage.snapshots import State, Status
 from connect_specs.desired import Pin, RestTarget
 from connect_specs.diagnostics import Unreachable
 from connect_specs.states import TargetState
@@ -183,10 +183,10 @@ def test_statuses_over_rest(worker: list[Oracle], topic: str, tmp_path: Path) ->
     spec = sink(topic, tmp_path / "out.txt", topic)
     project.want(replace(spec, config={**spec.config, "file": str(missing)}))
     assert project.apply().exit_code == 1
-    config, status = status_over_rest(project.project.target or RestTarget(""))
-    assert config.connectors[topic].target is RUNNING
-    assert status.tasks[TaskId(topic, 0)].state is State.FAILED
-    assert str(missing) in (status.tasks[TaskId(topic, 0)].trace or "")
+    connectors, told = statuses_over_rest(project.project.target or RestTarget(""))
+    assert connectors[topic].target is RUNNING
+    assert told[topic].tasks[0].state is State.FAILED
+    assert str(missing) in (told[topic].tasks[0].trace or "")
     report = examine(open_backend(project.project, {}))
     assert [each.code for each in report.findings] == ["doctor.failed"]
     project.specs = {}

@@ -24,7 +24,8 @@ from connect_reconciler.backend.rest.refusals import HASTY
 from connect_reconciler.drift.model import Seen
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
-from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
+from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.storage.snapshots import ConnectorState
 from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.plugin_definitions import Definitions
 
@@ -66,11 +67,12 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Statuses:
-    """What connectors are asked to do, and what they do. `leader` None: nobody runs them."""
+    """What connectors are asked to do, and what those do that have a status, by name. `leader`
+    None: nobody runs them."""
 
     leader: str | None
-    config: ConfigSnapshot
-    status: StatusSnapshot
+    connectors: Mapping[str, ConnectorState]
+    told: Mapping[str, ConnectorStatus]
 
 
 class Backend(ABC):

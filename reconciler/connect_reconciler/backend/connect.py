@@ -14,7 +14,7 @@ from connect_reconciler.backend.backend import Statuses, hasty
 from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.backend.http import HttpCluster
 from connect_reconciler.backend.observe.kafka_view import KeepingView
-from connect_reconciler.backend.observe.rest import status_over_rest
+from connect_reconciler.backend.observe.rest import statuses_over_rest
 from connect_reconciler.backend.observe.same_cluster import (
     connectors_of,
     ensure_same_cluster,
@@ -76,7 +76,7 @@ class ConnectBackend(KafkaBackend):
 
     def statuses(self) -> Statuses:
         # Whoever answers stands for all workers: Connect's own leader is not told
-        return Statuses(self.address, *status_over_rest(self.target))
+        return Statuses(self.address, *statuses_over_rest(self.target))
 
     def rest(self) -> RestClient:
         return hasty(self.target)

@@ -16,7 +16,11 @@ from connect_reconciler.backend.config_ledger import ConfigKeyLedger, NoLease
 from connect_reconciler.backend.http import HttpCluster
 from connect_reconciler.backend.lease import Lease
 from connect_reconciler.backend.observe.kafka_view import fingerprint_key_given
-from connect_reconciler.backend.observe.rest import ledger_over_rest, observe_rest, status_over_rest
+from connect_reconciler.backend.observe.rest import (
+    ledger_over_rest,
+    observe_rest,
+    statuses_over_rest,
+)
 from connect_reconciler.backend.port import Found, OutcomeUnknown
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient, connector_path
@@ -53,7 +57,7 @@ class RestOnlyBackend(Backend):
         return Seen(self.observe(desired))
 
     def statuses(self) -> Statuses:
-        return Statuses(self.address, *status_over_rest(self.target))
+        return Statuses(self.address, *statuses_over_rest(self.target))
 
     def ledger(self) -> LedgerSnapshot:
         return LedgerSnapshot()

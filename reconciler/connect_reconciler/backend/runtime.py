@@ -22,11 +22,13 @@ from connect_reconciler.backend.port import Cluster
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.model.live import Live
 from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.herder import reads
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.herder.verbs import Verbs
+from connect_runtime.herder.view import View
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.clients import check_reachable
@@ -65,7 +67,12 @@ class RuntimeBackend(KafkaBackend):
         config = config_topic.reduce_all(ConfigSnapshot(), view.records(topics.config))
         leader = find_leader(self.kafka, self.project.group_id, topics.config, _ELECTED_S)
         status = status_topic.reduce_all(StatusSnapshot(), view.records(topics.status))
-        return Statuses(leader.identity if leader else None, config, status)
+        known = View(config=config, status=status)
+        told = {
+            name: reads.status(known, name, lambda class_name: "unknown")
+            for name in config.connectors.keys() & status.connectors.keys()
+        }
+        return Statuses(leader.identity if leader else None, config.connectors, told)
 
     def config(self, name: str) -> Mapping[str, str] | None:
         # Nobody has to lead for that

@@ -30,13 +30,9 @@ from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import redact, see_through_masks
 from connect_reconciler.plan.diff import managed_state, written_config
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.herder.values import InstanceStatus
+from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.storage.snapshots import (
-    ConfigSnapshot,
     ConnectorState,
-    Status,
-    StatusSnapshot,
-    TaskId,
 )
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, RestTarget
 from connect_specs.diagnostics import Diagnostic, warning
@@ -250,15 +246,17 @@ def _kind(told: str) -> Kind:
             return "unknown"
 
 
-def status_over_rest(target: RestTarget) -> tuple[ConfigSnapshot, StatusSnapshot]:
-    """All connectors with their statuses. Raises Unreachable, RequestError."""
+def statuses_over_rest(
+    target: RestTarget,
+) -> tuple[dict[str, ConnectorState], dict[str, ConnectorStatus]]:
+    """All connectors, and the statuses of those that have one. Raises Unreachable, RequestError."""
     with (
         RestClient(target) as client,
         ThreadPoolExecutor(_STATUSES_AT_ONCE, thread_name_prefix="status") as pool,
     ):
         client.about()
         found = connectors_over_rest(client, pool)
-    configs = {
+    connectors = {
         name: ConnectorState(
             name,
             each.info.config,
@@ -268,19 +266,8 @@ def status_over_rest(target: RestTarget) -> tuple[ConfigSnapshot, StatusSnapshot
         )
         for name, each in found.items()
     }
-    statuses = {name: each.status for name, each in found.items() if each.status is not None}
-    return ConfigSnapshot(configs), StatusSnapshot(
-        {name: _status(each.connector) for name, each in statuses.items()},
-        {
-            TaskId(name, number): _status(task)
-            for name, each in statuses.items()
-            for number, task in each.tasks.items()
-        },
-    )
-
-
-def _status(told: InstanceStatus) -> Status:
-    return Status(told.state, told.worker_id, 0, told.trace, told.version)
+    told = {name: each.status for name, each in found.items() if each.status is not None}
+    return connectors, told
 
 
 def offsets_needed(

@@ -21,12 +21,11 @@ from connect_specs.diagnostics import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from connect_reconciler.backend.backend import Backend
+    from connect_reconciler.backend.backend import Backend, Statuses
     from connect_reconciler.cli.connector_access import Owners
     from connect_reconciler.cli.connector_table import Row
     from connect_reconciler.doctor.look import Report
     from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
-    from connect_runtime.herder.view import View
     from connect_runtime.storage.snapshots import ConnectorState, TaskId
     from connect_specs.desired import Project
 
@@ -37,22 +36,21 @@ _LOST = "no longer on the cluster"
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """`statuses` are those of connectors on the cluster, `absent` the rows of those in specs alone.
-    `left` counts the connectors that are not shown; `leader` None: nobody runs them."""
+    """`connectors` are those on the cluster, with their statuses, `absent` the rows of those in
+    specs alone. `left` counts those that are not shown; `leader` None: nobody runs them."""
 
     project: Project
     owners: Owners
     leader: str | None
-    view: View
-    statuses: Mapping[str, ConnectorStatus | None]
+    connectors: Mapping[str, tuple[ConnectorState, ConnectorStatus | None]]
     absent: Mapping[str, Row]
     left: int
 
     @property
     def well(self) -> bool:
         """Whether every connector is as it was asked to be."""
-        found = self.statuses.items()
-        return not self.absent and all(_is_well(self.view, n, self.leader, s) for n, s in found)
+        found = self.connectors.values()
+        return not self.absent and all(_is_well(*each, self.leader) for each in found)
 
 
 def status(
@@ -79,15 +77,16 @@ def status(
 
     project = invocation(context).project()
     with backend_of(project) as backend:
-        leader, view = _read(backend)
-        configs = {name: each.config for name, each in view.config.connectors.items()}
+        found = backend.statuses()
+        configs = {name: each.config for name, each in found.connectors.items()}
         owners = owners_of(backend, configs)
         ours = [name for name in configs if whole or owners.holds(name)]
         absent = _absent(owners, configs)
         names = chosen(sorted([*ours, *absent]), Scope(tuple(target or ())))
         absent = {name: row for name, row in absent.items() if name in names}
-        statuses = _statuses(view, [n for n in names if n not in absent], backend)
-    shown = _Shown(project, owners, leader, view, statuses, absent, len(configs) - len(ours))
+        connectors = _redacted(found, [n for n in names if n not in absent], backend)
+    left = len(configs) - len(ours)
+    shown = _Shown(project, owners, found.leader, connectors, absent, left)
     if owners.unread:
         progress(
             f"the ledger cannot be read, so owners come from specs and configs: {owners.unread}"
@@ -112,13 +111,13 @@ def _absent(owners: Owners, configs: Collection[str]) -> dict[str, Row]:
     }
 
 
-def _is_well(view: View, name: str, leader: str | None, found: ConnectorStatus | None) -> bool:
+def _is_well(asked: ConnectorState, found: ConnectorStatus | None, leader: str | None) -> bool:
     """Whether a connector that should run does, and no other has failed."""
     from connect_reconciler.cli.connector_table import state_of
     from connect_runtime.storage.snapshots import State
     from connect_specs.states import TargetState
 
-    if view.config.connectors[name].target is not TargetState.RUNNING:
+    if asked.target is not TargetState.RUNNING:
         return found is None or state_of(found) is not State.FAILED
     if found is None or leader is None:
         return False
@@ -132,7 +131,7 @@ def _show(shown: _Shown, *, with_owners: bool) -> None:
     if leader is None:
         progress("no runtime is up: nothing runs now")
     waiting = _waiting(project, leader) if leader and project.uses_runtime else None
-    found = {n: _row(shown.view, n, leader, waiting, each) for n, each in shown.statuses.items()}
+    found = {name: _row(*each, leader, waiting) for name, each in shown.connectors.items()}
     rows = [row for _, row in sorted({**found, **shown.absent}.items())]
     if with_owners and owner_of:
         rows = [replace(row, project=owner_of.get(row.name, "-")) for row in rows]
@@ -147,8 +146,8 @@ def _show(shown: _Shown, *, with_owners: bool) -> None:
 def _show_json(shown: _Shown) -> None:
     leader, owner_of = shown.leader, shown.owners.by_name
     found = {
-        name: _connector(shown.view, name, owner_of.get(name), leader, each)
-        for name, each in shown.statuses.items()
+        name: _connector(*each, owner_of.get(name), leader)
+        for name, each in shown.connectors.items()
     }
     found |= {name: _missing(row, owner_of.get(name)) for name, row in shown.absent.items()}
     result_json(
@@ -161,63 +160,44 @@ def _show_json(shown: _Shown) -> None:
     )
 
 
-def _read(backend: Backend) -> tuple[str | None, View]:
-    from connect_runtime.herder.view import View
-
-    found = backend.statuses()
-    return found.leader, View(config=found.config, status=found.status)
-
-
-def _statuses(
-    view: View, names: Sequence[str], backend: Backend
-) -> dict[str, ConnectorStatus | None]:
-    """By connector, without the secrets that a trace may hold."""
+def _redacted(
+    found: Statuses, names: Sequence[str], backend: Backend
+) -> dict[str, tuple[ConnectorState, ConnectorStatus | None]]:
+    """The connectors of these names, without the secrets that a trace may hold."""
     from connect_reconciler.backend.observe.plugin_facts import without_secrets
     from connect_reconciler.cli.session import sensitive_by_specs
 
     project = backend.project
     sensitive = sensitive_by_specs(project)
-    shown: dict[str, ConnectorStatus | None] = {}
+    shown: dict[str, tuple[ConnectorState, ConnectorStatus | None]] = {}
     with backend.plugins() as plugins:
         for name in names:
-            asked = view.config.connectors[name]
-            found = _status(view, name)
+            asked, told = found.connectors[name], found.told.get(name)
             configs = (asked.config, *asked.task_configs)
-            shown[name] = found and without_secrets(
-                found, configs, plugins, sensitive, project.secrets
-            )
+            if told is not None:
+                told = without_secrets(told, configs, plugins, sensitive, project.secrets)
+                told = replace(told, type=_kind(asked))
+            shown[name] = asked, told
     return shown
 
 
-def _status(view: View, name: str) -> ConnectorStatus | None:
-    from connect_runtime.herder import reads
-    from connect_runtime.herder.errors import RequestError
-
-    try:
-        return reads.status(view, name, lambda class_name: _kind(view, name))
-    except RequestError:
-        return None
-
-
-def _kind(view: View, name: str) -> str:
+def _kind(asked: ConnectorState) -> str:
     from connect_reconciler.model.live import kind_of
 
-    return kind_of(view.config.connectors[name].config, None, {})
+    return kind_of(asked.config, None, {})
 
 
 def _row(
-    view: View,
-    name: str,
+    asked: ConnectorState,
+    found: ConnectorStatus | None,
     leader: str | None,
     waiting: Sequence[TaskId] | None,
-    found: ConnectorStatus | None,
 ) -> Row:
     from connect_reconciler.cli.connector_table import Row, row_of
 
-    asked = view.config.connectors[name]
     if found is None or leader is None:
         tasks = len(asked.task_configs)
-        return Row(name, _kind(view, name), "-", tasks, None, None, target=asked.target)
+        return Row(asked.name, _kind(asked), "-", tasks, None, None, target=asked.target)
     row = row_of(found, waiting or (), target=asked.target)
     return row if waiting is not None else replace(row, short=None)
 
@@ -234,15 +214,14 @@ def _waiting(project: Project, leader: str) -> list[TaskId] | None:
 
 
 def _connector(
-    view: View, name: str, owner: str | None, leader: str | None, found: ConnectorStatus | None
+    asked: ConnectorState, found: ConnectorStatus | None, owner: str | None, leader: str | None
 ) -> dict[str, Any]:
     from connect_reconciler.cli.connector_table import reasons, state_of
 
-    asked: ConnectorState = view.config.connectors[name]
     tasks = sorted(found.tasks.items()) if found else []
     return {
-        "name": name,
-        "type": _kind(view, name),
+        "name": asked.name,
+        "type": _kind(asked),
         "target": asked.target.value,
         "project": owner,
         "running": leader is not None,
