@@ -87,10 +87,11 @@ def planned_again(
     return now
 
 
-def ensure_same(
-    saved: Plan, now: Plan, live: Live, *, source: str = "the specs", hint: str = _HINT
-) -> None:
+def ensure_same(saved: Plan, now: Plan, live: Live) -> None:
     """Raises Stale unless both plans do the same to every connector."""
+    source, hint = "the specs", _HINT
+    if saved.rolls_back is not None:
+        source, hint = "the ledger", "make the plan again"
     then, found = _groups(saved), _groups(now)
     problems = []
     for name in dict.fromkeys((*then, *found)):

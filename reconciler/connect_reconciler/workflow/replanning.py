@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from connect_reconciler.apply.preconditions import ensure_fresh
 from connect_reconciler.backend.backend import Backend
-from connect_reconciler.ledger.journal import Journal
+from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan, target_of
 from connect_reconciler.model.secrets import key_id
@@ -29,13 +29,15 @@ from connect_reconciler.plan.verification import (
 from connect_reconciler.render.plan_file.file import check_saved, plan_hash
 from connect_reconciler.validation.configs import checked
 from connect_reconciler.workflow.planning import judged, observed, planned
-from connect_specs.desired import Desired
+from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, Stale, warning
 
 if TYPE_CHECKING:
     # It imports the language of rules, which takes a fifth of a second
     from connect_reconciler.policies.policy import Policy
 
+# Raises Stale where the second plan is not the first one, or what is left of it.
+Agrees: TypeAlias = Callable[[Plan, Plan, Live], None]
 # Makes a plan again, given the one that was shown. Raises Stale where that is out of date.
 Replan: TypeAlias = Callable[[Plan], tuple[Plan, Live]]
 
@@ -139,62 +141,52 @@ def planned_as_saved(
         hint = f"`connect rollback {saved.rolls_back} FILE` applies it"
         raise Invalid(Diagnostic("apply.rolls-back", what, hint=hint))
     project = backend.project
-    live = backend.observe(desired)
-    begun = None
+    before = live = backend.observe(desired)
+
+    def made(wanted: Plan, agrees: Agrees) -> Plan:
+        nonlocal live
+        if wanted.actions:
+            part = narrowed(desired, before, scope_of_saved(wanted, desired, before))[0]
+            live = checked(before, part, backend)
+        return planned_again(wanted, desired, live, project.worker, agrees, project.deletes)
+
+    again = as_saved(saved, desired, before, project, backend.ledger, made)
+    return judged(replace(again, target=target_of(project)), policies, live), live
+
+
+def as_saved(
+    saved: Plan,
+    desired: Desired,
+    live: Live,
+    project: Project,
+    ledger: Callable[[], LedgerSnapshot],
+    made: Callable[[Plan, Agrees], Plan],
+) -> Plan:
+    """The plan in the file, `made` again; what is left of it where an apply of ours began it and
+    did not end it. `made` gets the plan, and how to compare it with the new one.
+
+    Raises Stale, and Invalid for secrets without fingerprints.
+    """
     try:
         # First what it relies on: that says best what moved
         ensure_fresh(saved, desired, project, live)
-        again, live = _made_again(saved, backend, desired, live, ensure_same)
+        again = made(saved, ensure_same)
     except Stale:
-        begun = begun_by(saved, backend)
+        begun = ledger().begun(project.name, plan_hash(saved))
         if begun is None:
             raise
-        ensure_fresh(without_actions(saved, live), desired, project, live)
-        rest = still_known(saved, desired, live)
-        again, live = _made_again(rest, backend, desired, live, ensure_rest)
-    if begun is None:
+        # An apply may have made the project's first key since
+        known = saved.key_id or key_id(live.ledger.fingerprint_key)
+        ensure_fresh(replace(saved, actions=(), key_id=known), desired, project, live)
+        again = made(still_known(saved, desired, live), ensure_rest)
+        left, whole = len(again.actions), len(saved.actions)
+        what = (
+            f"apply {begun.id} did not end this plan: {left} of its {whole} actions are left to do"
+        )
+        again = replace(again, warnings=(warning("apply.goes-on", what), *again.warnings))
+    else:
         ensure_secrets_can_be_told_apart(saved, live)
-    made = replace(as_saved(again, saved, begun), target=target_of(project))
-    return judged(made, policies, live), live
-
-
-def begun_by(saved: Plan, backend: Backend) -> Journal | None:
-    """The project's newest apply, if it carried out this very plan and did not end it."""
-    return backend.ledger().begun(backend.project.name, plan_hash(saved))
-
-
-def without_actions(saved: Plan, live: Live) -> Plan:
-    """The plan with what it relies on besides its actions. An apply may have made the project's
-    first key since."""
-    known = saved.key_id or key_id(live.ledger.fingerprint_key)
-    return replace(saved, actions=(), key_id=known)
-
-
-def as_saved(again: Plan, saved: Plan, begun: Journal | None) -> Plan:
-    """The plan that was made anew, as the one in the file, or as what is left of it."""
-    again = replace(again, saved_as=plan_hash(saved))
-    if begun is None:
-        return again
-    left, whole = len(again.actions), len(saved.actions)
-    what = f"apply {begun.id} did not end this plan: {left} of its {whole} actions are left to do"
-    goes_on = warning("apply.goes-on", what)
-    return replace(again, warnings=(goes_on, *again.warnings))
-
-
-def _made_again(
-    saved: Plan,
-    backend: Backend,
-    desired: Desired,
-    live: Live,
-    agrees: Callable[[Plan, Plan, Live], None],
-) -> tuple[Plan, Live]:
-    """What the specs give for the plan's connectors. Raises Stale."""
-    project = backend.project
-    if saved.actions:
-        part = narrowed(desired, live, scope_of_saved(saved, desired, live))[0]
-        live = checked(live, part, backend)
-    again = planned_again(saved, desired, live, project.worker, agrees, project.deletes)
-    return again, live
+    return replace(again, saved_as=plan_hash(saved))
 
 
 def ensure_secrets_can_be_told_apart(plan: Plan, live: Live) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from connect_reconciler.apply.preconditions import ensure_fresh
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.ledger.journal import Journal
 from connect_reconciler.ledger.topic import LedgerSnapshot
@@ -20,17 +19,14 @@ from connect_reconciler.plan.rollback.rollback import (
     specs_to_observe,
 )
 from connect_reconciler.plan.scope import Scope
-from connect_reconciler.plan.verification import ensure_rest, ensure_same
 from connect_reconciler.validation.configs import checked
 from connect_reconciler.workflow.planning import judged
 from connect_reconciler.workflow.replanning import (
+    Agrees,
     as_saved,
-    begun_by,
-    ensure_secrets_can_be_told_apart,
-    without_actions,
 )
 from connect_specs.desired import Desired, Project
-from connect_specs.diagnostics import Diagnostic, Invalid, Stale
+from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.loader import load_specs
 
 if TYPE_CHECKING:
@@ -98,31 +94,21 @@ class FromSnapshots:
         found = find_rollback(self.backend, self.apply_id, self.scope, self.files)
         made = found.plan(self.backend.project)
         if self.saved is not None and not made.errors:
-            made = _as_saved(made, self.saved, found, self.backend)
+            made = self._as_saved(made, self.saved, found)
         return judged(made, self.policies, found.live), found
+
+    def _as_saved(self, plan: Plan, saved: Plan, found: Found) -> Plan:
+        def made(wanted: Plan, agrees: Agrees) -> Plan:
+            agrees(wanted, plan, found.live)
+            return plan
+
+        desired, backend = found.rollback.desired, self.backend
+        return as_saved(saved, desired, found.live, backend.project, backend.ledger, made)
 
     def __call__(self, shown: Plan) -> tuple[Plan, Live]:
         """The same as a `Replan`: what was shown before does not matter. Raises Stale."""
         plan, found = self.planned()
         return plan, found.live
-
-
-def _as_saved(made: Plan, saved: Plan, found: Found, backend: Backend) -> Plan:
-    """The plan, if it is the saved one, or what is left of it. Raises Stale."""
-    project = backend.project
-    desired, live, begun = found.rollback.desired, found.live, None
-    try:
-        ensure_fresh(saved, desired, project, live)
-        ensure_same(saved, made, live, source="the ledger", hint="make the plan again")
-    except Stale:
-        begun = begun_by(saved, backend)
-        if begun is None:
-            raise
-        ensure_fresh(without_actions(saved, live), desired, project, live)
-        ensure_rest(saved, made, live)
-    if begun is None:
-        ensure_secrets_can_be_told_apart(saved, live)
-    return as_saved(made, saved, begun)
 
 
 def ledger_of(backend: Backend) -> LedgerSnapshot:

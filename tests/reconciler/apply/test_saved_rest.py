@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.apply.preconditions import ensure_fresh
 from connect_reconciler.ledger.journal import Ending
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.plan.verification import ensure_rest, planned_again, still_known
-from connect_reconciler.render.plan_file.file import dump_plan, load_plan, plan_hash
-from connect_reconciler.workflow.replanning import as_saved, without_actions
+from connect_reconciler.plan.verification import planned_again
+from connect_reconciler.render.plan_file.file import dump_plan, load_plan
+from connect_reconciler.workflow.replanning import as_saved
 from connect_specs.desired import Desired, Pin
 from connect_specs.diagnostics import Stale
 from support.applying import PROJECT, Applying, desired_of, names
@@ -48,17 +47,14 @@ FILES = desired_of(
 def planned(world: Applying, saved: Plan, files: Desired) -> Plan:
     """As `connect apply FILE` plans. Raises Stale."""
     live = world.observe(files)
-    begun = None
-    try:
-        ensure_fresh(saved, files, PROJECT, live)
-        again = planned_again(saved, files, live)
-    except Stale:
-        begun = ledger(world).begun("orders", plan_hash(saved))
-        if begun is None:
-            raise
-        ensure_fresh(without_actions(saved, live), files, PROJECT, live)
-        again = planned_again(still_known(saved, files, live), files, live, None, ensure_rest)
-    return as_saved(again, saved, begun)
+    return as_saved(
+        saved,
+        files,
+        live,
+        PROJECT,
+        lambda: ledger(world),
+        lambda plan, agrees: planned_again(plan, files, live, None, agrees),
+    )
 
 
 def before() -> tuple[Applying, Plan]:
