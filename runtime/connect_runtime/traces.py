@@ -7,10 +7,11 @@ the same stack is printed again and again, so its text is kept.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType, TracebackType
 from typing import Final
 
+from connect_runtime.api import ConnectorError
 from connect_specs.redaction import Redactor
 
 _CAUSE: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
@@ -32,7 +33,7 @@ def _formatted(error: BaseException) -> str:
         if isinstance(each, BaseExceptionGroup):
             return "".join(traceback.format_exception(error))
         seen.add(id(each))
-        found[:0] = [_stack_text(each.__traceback__), *traceback.format_exception_only(each)]
+        found[:0] = [_stack_text(each.__traceback__), *_last_lines(each)]
         cause = each.__cause__
         context = None if each.__suppress_context__ else each.__context__
         if cause is not None and id(cause) not in seen:
@@ -44,6 +45,24 @@ def _formatted(error: BaseException) -> str:
         else:
             each = None
     return "".join(found)
+
+
+def _last_lines(error: BaseException) -> Iterable[str]:
+    """Returns what `traceback.format_exception_only` does, which is ready for errors of syntax and
+    the like, and takes its time."""
+    cls, text = type(error), ""
+    simple = isinstance(error, ConnectorError | ValueError) and not hasattr(error, "__notes__")
+    if simple:
+        try:
+            text = str(error)
+        except Exception:
+            simple = False
+    if not simple:
+        return traceback.format_exception_only(error)
+    name = cls.__qualname__
+    if cls.__module__ not in ("builtins", "__main__"):
+        name = f"{cls.__module__}.{name}"
+    return (f"{name}: {text}\n" if text else f"{name}\n",)
 
 
 class _Stacks:

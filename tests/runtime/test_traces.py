@@ -5,8 +5,10 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 
+import orjson
 import pytest
 
+from connect_runtime.api import ConfigError, DataError
 from connect_runtime.traces import trace_text
 from connect_specs.redaction import Redactor
 
@@ -56,13 +58,41 @@ def never_raised(number: int) -> None:
     raise ValueError("raised") from KeyError("not raised")
 
 
+class Unspeakable(ValueError):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def unspeakable(number: int) -> None:
+    raise Unspeakable(number)
+
+
+def of_connect(number: int) -> None:
+    try:
+        raise DataError("")
+    except DataError as error:
+        raise ConfigError.invalid("key", number) from error
+
+
+def of_json(number: int) -> None:
+    orjson.loads("{" * number)
+
+
+def of_unicode(number: int) -> None:
+    (b"\xff" * number).decode()
+
+
 def deep(number: int, left: int = 20) -> None:
     deep(number, left - 1) if left else fails(number)
 
 
 @pytest.mark.parametrize(
-    "fail", [fails, causes, during, hides, notes, circular, grouped, never_raised, deep]
-)
+    "fail",
+    [
+        fails, causes, during, hides, notes, circular, grouped, never_raised, deep, unspeakable,
+        of_connect, of_json, of_unicode,
+    ],
+)  # fmt: skip
 def test_a_trace_is_that_of_python(fail: Callable[[int], None]) -> None:
     for number in (1, 2):
         with pytest.raises(Exception) as found:

@@ -1,4 +1,4 @@
-"""Names the records of a column that cannot be read, so that nobody has to look for them."""
+"""Names the records of a column that cannot be read, so that nobody reads them again."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ T = TypeVar("T")
 
 
 class UnreadableRows(DataError):
-    """Some of several records cannot be read: those at `rows`. `others` has been read, if it is
-    known."""
+    """Some of several records cannot be read: `errors` has the error of each by its row, in order.
+    `others` are the records that can.
 
-    def __init__(self, rows: Sequence[int], others: Column | None = None) -> None:
-        super().__init__(f"{len(rows)} records cannot be read")
-        self.rows = rows
+    An error refers to the frame that caught it, and that to what it knows. If `errors` were still
+    among this, records would stay in memory until the garbage collector comes.
+    """
+
+    def __init__(self, errors: dict[int, DataError], others: Column) -> None:
+        super().__init__(f"{len(errors)} records cannot be read")
+        self.errors = errors
         self.others = others
 
 
@@ -30,13 +34,16 @@ def read_each(
     if len(column) == 1:
         return column_of([None if data is None else read(data) for data in column])
     values: list[T | None] = []
-    failing = []
+    failing: dict[int, DataError] = {}
     for row, data in enumerate(column):
         try:
             values.append(None if data is None else read(data))
-        except DataError:
-            failing.append(row)
+        except DataError as error:
+            failing[row] = error
     found = column_of(values)
     if failing:
-        raise UnreadableRows(failing, found)
+        try:
+            raise UnreadableRows(failing, found)
+        finally:
+            del failing
     return found

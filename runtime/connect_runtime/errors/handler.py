@@ -109,11 +109,11 @@ class ErrorHandler:
 
     def _report(self, failure: Failure) -> Future[None]:
         self._metrics.record_failed(skipped=self._policy.tolerates_all)
-        pending = [reporter.report(failure) for reporter in self._reporters]
+        reports = [reporter.report(failure) for reporter in self._reporters]
         if not self._policy.tolerates_all:
             raise _fatal("Tolerance exceeded in error handler", failure) from failure.error
         # of Connect's reporters, only the dead letter queue takes time
-        return next((each for each in pending if each is not None), _done())
+        return next(filter(None, reports), None) or _done()
 
     def _delay_s(self, attempt: int) -> float:
         """Returns how long to wait after so many attempts: twice as long each time. Above the limit

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import groupby, pairwise
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from confluent_kafka import Message
 
@@ -30,12 +30,10 @@ from connect_runtime.data.converters import Converters
 from connect_runtime.data.unreadable import UnreadableRows
 from connect_runtime.errors.columns import pieces_of
 from connect_runtime.errors.handler import ErrorHandler, RecordSkipped
-from connect_runtime.errors.stages import Stage
+from connect_runtime.errors.stages import Failure, Stage
 from connect_runtime.plugins import registry
 from connect_runtime.transforms.chain import Chain
 from connect_runtime.transforms.columns import Columns
-
-T = TypeVar("T")
 
 # of so many records, of which one cannot be transformed, each is transformed by itself
 _FEW: Final = 64
@@ -45,8 +43,8 @@ class Decoder:
     """Belongs to one task."""
 
     def __init__(self, converters: Converters, chain: Chain, errors: ErrorHandler) -> None:
-        self._key = _Part(converters.key, converters.key.reader(), Message.key)
-        self._value = _Part(converters.value, converters.value.reader(), Message.value)
+        self._key = _part(Stage.KEY_CONVERTER, converters.key, Message.key)
+        self._value = _part(Stage.VALUE_CONVERTER, converters.value, Message.value)
         self._header = converters.header
         self._chain = chain
         self._errors = errors
@@ -59,33 +57,27 @@ class Decoder:
         """
         try:
             batch, transformed = self._together(messages)
-        except UnreadableRows as error:
-            found = self._without(messages, error)
-            if found is not None:
-                return found
-            return _joined_batches(list(self._in_pieces(messages, error.rows)))
+        except _Unreadable as found:
+            return self._without(messages, found)
         except Exception:
             return _joined_batches(list(self._in_pieces(messages, ())))
         return batch if transformed else self._record_by_record(batch)
 
-    def _without(self, messages: Sequence[Any], unreadable: UnreadableRows) -> SinkBatch | None:
-        """Processes readable messages together; each of the others is one error. None if there may
-        be other errors, whose order among these would be lost."""
-        bad = set(unreadable.rows)
-        readable = [message for row, message in enumerate(messages) if row not in bad]
+    def _without(self, messages: Sequence[Any], found: _Unreadable) -> SinkBatch:
+        """Processes readable messages together; each of the others is one error."""
+        errors = found.errors
+        readable = [message for row, message in enumerate(messages) if row not in errors]
         try:
-            batch, transformed = self._together(readable, unreadable.others)
+            batch, transformed = self._together(readable, found.values)
         except Exception:
-            return None
-        if not transformed:
-            return None
-        later = [record for row in unreadable.rows for record in self._one(messages[row])]
-        if not later:
-            return batch
-        # they could be read after all
-        places = {id(message): row for row, message in enumerate(messages)}
-        records = [*batch, *self._changed(later)]
-        return SinkBatch.of(sorted(records, key=lambda record: places[id(record.consumed)]))
+            batch, transformed = None, False
+        if batch is None or not transformed:
+            # there may be other errors, whose order among these would be lost
+            return _joined_batches(list(self._in_pieces(messages, tuple(errors))))
+        for row, error in errors.items():
+            failure = Failure(found.part.stage, found.part.class_name, error, messages[row])
+            self._errors.report(failure)
+        return batch
 
     def _together(
         self, messages: Sequence[Any], values: Column | None = None
@@ -135,10 +127,7 @@ class Decoder:
                 yield changed
 
     def _converted(self, messages: Sequence[Any], values: Column | None) -> SinkBatch:
-        try:
-            key = self._key.column(messages)
-        except UnreadableRows as error:
-            raise UnreadableRows(error.rows) from error  # no values are known
+        key = self._key.column(messages)
         value = self._value.column(messages) if values is None else lambda: values
         headers: Lazy[Headers] = partial(self._headers, messages)
         if not self._header.reads_anything:
@@ -196,13 +185,18 @@ class Decoder:
     def _singly(self, message: Any) -> SinkRecord:
         """Converts one message. Raises what ErrorHandler.run raises."""
 
-        def run(stage: Stage, converter: object, operation: Callable[[], T]) -> T:
-            return self._errors.run(stage, registry.class_name_of(converter), operation, message)
+        def read(part: _Part) -> Column:
+            return self._errors.run(
+                part.stage, part.class_name, lambda: part.read([message]), message
+            )
 
-        one = [message]
-        key = run(Stage.KEY_CONVERTER, self._key.converter, lambda: self._key.read(one))
-        value = run(Stage.VALUE_CONVERTER, self._value.converter, lambda: self._value.read(one))
-        headers = run(Stage.HEADER_CONVERTER, self._header, lambda: self._headers_of(message))
+        key, value = read(self._key), read(self._value)
+        headers = self._errors.run(
+            Stage.HEADER_CONVERTER,
+            registry.class_name_of(self._header),
+            lambda: self._headers_of(message),
+            message,
+        )
         return SinkRecord(
             topic=message.topic(),
             partition=message.partition(),
@@ -256,7 +250,9 @@ def _joined_batches(parts: Sequence[SinkBatch]) -> SinkBatch:
 class _Part:
     """The keys or the values of messages, and how they are converted."""
 
+    stage: Stage
     converter: Converter
+    class_name: str
     reader: Read
     field: Callable[[Any], Any]
 
@@ -264,7 +260,10 @@ class _Part:
         """Returns the column, which is made when first asked for if that cannot fail."""
         found = cache(partial(self.read, messages))
         if not self.converter.reads_anything:
-            found()
+            try:
+                found()
+            except UnreadableRows as error:
+                raise _Unreadable(self, error) from None
         return found
 
     def read(self, messages: Sequence[Any]) -> Column:
@@ -281,6 +280,20 @@ class _Part:
             except UnreadableRows as error:  # they are counted within this topic's
                 raise DataError(str(error)) from error
         return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def _part(stage: Stage, converter: Converter, field: Callable[[Any], Any]) -> _Part:
+    name = registry.class_name_of(converter)
+    return _Part(stage, converter, name, converter.reader(), field)
+
+
+class _Unreadable(Exception):
+    """Some keys, or some values, cannot be read; `values` are those of all other messages."""
+
+    def __init__(self, part: _Part, found: UnreadableRows) -> None:
+        self.part = part
+        self.errors = found.errors
+        self.values = found.others if part.stage is Stage.VALUE_CONVERTER else None
 
 
 def _joined(parts: Sequence[Column]) -> Column:

@@ -1,8 +1,10 @@
 """JsonConverter writes and reads what Connect's does, byte for byte."""
 
 import datetime as dt
+import gc
 import json
 import math
+import weakref
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -316,12 +318,39 @@ def test_different_schemas_in_one_column() -> None:
 def test_messages_that_cannot_be_read_are_named(enabled: str) -> None:
     whole = b'{"schema":{"type":"int8"},"payload":7}'
     read = reading(converter(schemas_enable=enabled))
+    if enabled == "true":
+        read([whole])
+        with pytest.raises(UnreadableRows) as found:
+            read([whole, whole.replace(b"7", b"[]")])
+        assert list(found.value.errors) == [1]
     with pytest.raises(UnreadableRows) as found:
         read([whole, b"{", None, b"[1", whole])
-    assert found.value.rows == [1, 3]
-    with pytest.raises(DataError) as alone:
-        read([b"{"])
-    assert not isinstance(alone.value, UnreadableRows)
+    for (row, error), (expected, data) in zip(
+        found.value.errors.items(), [(1, b"{"), (3, b"[1")], strict=True
+    ):
+        with pytest.raises(DataError) as alone:
+            read([data])
+        assert not isinstance(alone.value, UnreadableRows)
+        assert (row, str(error)) == (expected, str(alone.value))
+        assert str(error.__cause__) == str(alone.value.__cause__)
+    assert list(found.value.others.values) == list(read([whole, None, whole]).values)
+
+
+@pytest.mark.parametrize("enabled", ["false", "true"])
+def test_errors_do_not_keep_their_records(enabled: str) -> None:
+    def error_of_many() -> weakref.ref[DataError]:
+        try:
+            read([b"{", b"{", None])
+        except UnreadableRows as found:
+            return weakref.ref(found.errors[1])
+        raise AssertionError("it was read")
+
+    read = reading(converter(schemas_enable=enabled))
+    gc.disable()
+    try:
+        assert error_of_many()() is None
+    finally:
+        gc.enable()
 
 
 MANY_SCHEMA = (

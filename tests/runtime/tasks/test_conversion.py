@@ -33,14 +33,12 @@ from connect_runtime.data.converters import Converters
 from connect_runtime.data.json_converter import JsonConverter
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
 from connect_runtime.data.string_converter import StringConverter
-from connect_runtime.data.unreadable import UnreadableRows
 from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.errors.policy import ErrorPolicy
 from connect_runtime.errors.stages import Failure, Stage
 from connect_runtime.tasks.sink_decoder import Decoder
 from connect_runtime.tasks.source_batches import Outbound
 from connect_runtime.transforms.chain import Chain, Step
-from connect_runtime.transforms.hoist_field import HoistFieldValue
 
 NO_CHAIN = Chain(())
 
@@ -324,38 +322,6 @@ def test_bad_messages_are_one_error_each() -> None:
     assert [(f.stage, f.record.offset()) for f in noted.failures] == [
         (Stage.VALUE_CONVERTER, n) for n in (5, 305, 605, 905)
     ]
-
-
-class ReadsOddOnesAlone(StringConverter):
-    """Reads odd numbers only one by one."""
-
-    reads_anything = False
-
-    def reader(self) -> Read:
-        read = super().reader()
-
-        def read_some(
-            topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
-        ) -> Column:
-            odd = [row for row, data in enumerate(column) if int(data or b"0") % 2]
-            if len(column) > 1 and odd:
-                raise UnreadableRows(odd)
-            return read(topic, headers, column)
-
-        return read_some
-
-
-@pytest.mark.parametrize("hoists", [False, True])
-def test_messages_that_can_be_read_later_keep_their_place(hoists: bool) -> None:
-    value, hoist = ReadsOddOnesAlone(), HoistFieldValue()
-    value.configure({})
-    hoist.configure({"field": "f"})
-    steps = Chain((Step(hoist, "Hoist"),)) if hoists else NO_CHAIN
-
-    batch = decoder(converters(value=value), steps).batch([message(b"%d" % n, n) for n in range(6)])
-
-    assert list(batch.offsets) == list(range(6))
-    assert [r.value["f"] if hoists else r.value for r in batch] == [str(n) for n in range(6)]
 
 
 def test_the_first_stage_that_fails_is_the_error_of_a_message() -> None:
