@@ -1,7 +1,10 @@
-"""A real Connect worker that speaks TLS alone, and only with clients that its authority knows."""
+"""A real Connect worker that speaks TLS alone, and only with clients that its authority knows: what
+verbs do with it, and that our listeners answer as its do, from the same properties."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import secrets
 import shutil
 import ssl
@@ -9,13 +12,20 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import httpx
 import pytest
 
 from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.server import Runtime
+from connect_runtime.settings.worker_config import from_properties
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Unreachable
 from connect_specs.states import TargetState
+from runtime.rest.client import WORKER
+from runtime.rest.fake_verbs import FakeVerbs
 from support.broker import BrokerAddress
 from support.certificates import Authority
 from support.oracle import Oracle
@@ -24,12 +34,43 @@ from support.rest_project import RestProject, sink
 pytestmark = pytest.mark.oracle
 
 PASSWORD = "changeit"
+# of each worker the listener's port and the admin listener's differ
+SETTINGS = {
+    "access.control.allow.origin": r"https://a\.example,http://b.example:80",
+    "access.control.allow.methods": "GET,POST,PUT",
+    "response.http.headers.config": 'set X-A: b, "add X-C: d, e", add Cache-Control: no-cache, '
+    "set Content-Type: text/x, setDate Expires: 1000",
+}
+ALLOWED = {"Origin": "https://a.example"}
+PREFLIGHT = {**ALLOWED, "Access-Control-Request-Method": "PUT"}
+REQUESTS: list[tuple[str, str, Mapping[str, str]]] = [
+    ("GET", "/", {}),
+    ("GET", "/connectors", {}),
+    ("GET", "/connectors", ALLOWED),
+    ("GET", "/connectors", {"Origin": "HTTPS://A.example"}),
+    ("GET", "/connectors", {"Origin": "http://b.example:80"}),
+    ("GET", "/connectors/x", ALLOWED),
+    ("GET", "/nope", ALLOWED),
+    ("PUT", "/connectors", {}),
+    ("GET", "/admin/loggers/root", ALLOWED),
+    ("GET", "/admin/loggers/nope", {}),
+    ("OPTIONS", "/connectors", {}),
+    ("OPTIONS", "/connectors", ALLOWED),
+    ("OPTIONS", "/connectors", PREFLIGHT),
+    ("OPTIONS", "/connectors", {**PREFLIGHT, "Access-Control-Request-Method": "DELETE"}),
+    ("OPTIONS", "/connectors", {**PREFLIGHT, "Access-Control-Request-Headers": "x-other"}),
+    ("OPTIONS", "/admin/loggers", PREFLIGHT),
+    ("OPTIONS", "/nope", PREFLIGHT),
+]
 
 
 @dataclass(frozen=True)
 class Secured:
     worker: Oracle
     target: RestTarget
+    admin: str
+    authority: Authority
+    stores: Mapping[str, str]
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +78,17 @@ def secured(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("tls")
     authority = Authority.make(folder)
     client = authority.sign("client")
-    url = f"https://{LOOPBACK}:{free_port()}"
+    url, admin = (f"https://{LOOPBACK}:{free_port()}" for _ in range(2))
+    keys = stores(folder, authority)
+    told = {**SETTINGS, "listeners": url, "admin.listeners": admin, **keys}
     trusted = ssl.create_default_context(cafile=authority.own.certificate)
     trusted.load_cert_chain(client.certificate, client.key)
     worker = Oracle.start(
         folder / "worker",
         broker.bootstrap_servers,
         group_id=f"tls-{secrets.token_hex(4)}",
-        settings={"listeners": url, **stores(folder, authority)},
+        # as a properties file has it
+        settings={key: value.replace("\\", "\\\\") for key, value in told.items()},
         verify=trusted,
     )
     try:
@@ -56,6 +100,9 @@ def secured(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> 
                 cert_file=client.certificate,
                 key_file=client.key,
             ),
+            admin,
+            authority,
+            keys,
         )
     finally:
         worker.kill()
@@ -90,7 +137,11 @@ def stores(folder: Path, authority: Authority) -> Mapping[str, str]:
         "client.auth": "required",
         "endpoint.identification.algorithm": "",
     }
-    return {f"listeners.https.ssl.{key}": text for key, text in settings.items()}
+    return {
+        f"{prefix}.https.ssl.{key}": text
+        for prefix in ("listeners", "admin.listeners")
+        for key, text in settings.items()
+    }
 
 
 def test_plan_and_apply_over_mutual_tls(secured: Secured, unique: str, tmp_path: Path) -> None:
@@ -108,3 +159,68 @@ def test_who_is_not_known_is_told_so(secured: Secured) -> None:
         project.plan()
     (problem,) = refused.value.diagnostics
     assert (problem.code, "cert_file" in problem.hint) == ("cluster.bad-tls", True)
+
+
+@contextlib.contextmanager
+def our_listeners(secured: Secured, folder: Path) -> Iterator[tuple[str, str]]:
+    """A regular and an admin listener of ours, with the same properties and no connectors."""
+    url, admin = (f"https://{LOOPBACK}:{free_port()}" for _ in range(2))
+    properties = {**WORKER, **SETTINGS, **secured.stores}
+    config, warnings = from_properties(
+        {**properties, "listeners": url, "admin.listeners": admin}, data_folder=folder
+    )
+    assert not warnings
+    runtime: Any = Runtime(config)
+    runtime._connect, runtime._serving = SimpleNamespace(verbs=FakeVerbs()), True
+    runtime._cluster_id = "kafka"
+    with contextlib.ExitStack() as closing:
+        runtime._serve(closing)
+        yield url, admin
+
+
+def client_for(secured: Secured, certificate: Path | None, key: Path | None) -> httpx.Client:
+    trusted = ssl.create_default_context(cafile=secured.authority.own.certificate)
+    if certificate is not None:
+        trusted.load_cert_chain(certificate, key)
+    return httpx.Client(verify=trusted, trust_env=False)
+
+
+def test_our_listeners_answer_as_its_do(secured: Secured, tmp_path: Path) -> None:
+    """Status, headers, body. But for dates and the name of the server all headers are compared."""
+    target = secured.target
+    with (
+        our_listeners(secured, tmp_path) as ours,
+        client_for(secured, target.cert_file, target.key_file) as client,
+    ):
+        for theirs, own in zip((secured.worker.url, secured.admin), ours, strict=True):
+            for method, path, headers in REQUESTS:
+                found = [
+                    seen(client.request(method, f"{url}{path}", headers=headers))
+                    for url in (own, theirs)
+                ]
+                assert found[0] == found[1], (method, path, headers)
+
+
+def seen(answer: httpx.Response) -> tuple[int, list[tuple[str, str]], Any]:
+    varies = {"date": "*", "expires": "*", "content-length": "*"}
+    headers = [
+        (name.lower(), varies.get(name.lower(), value))
+        for name, value in answer.headers.multi_items()
+        if name.lower() != "server"
+    ]
+    body = answer.text
+    if body.startswith("{"):
+        body = {**json.loads(body)}
+        for each in ("commit", "kafka_cluster_id", "level", "last_modified"):
+            body.pop(each, None)
+    return answer.status_code, sorted(headers), body
+
+
+def test_our_listeners_take_the_clients_that_it_takes(secured: Secured, tmp_path: Path) -> None:
+    stranger = Authority.make(tmp_path / "other").sign("stranger")
+    with our_listeners(secured, tmp_path) as (ours, _):
+        for certificate, key in ((None, None), (stranger.certificate, stranger.key)):
+            with client_for(secured, certificate, key) as client:
+                for url in (ours, secured.worker.url):
+                    with pytest.raises(httpx.TransportError):
+                        client.get(f"{url}/health")

@@ -11,40 +11,36 @@ import base64
 import binascii
 import hmac
 import ipaddress
-import re
 from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from connect_runtime.rest.cross_origin import CrossOrigin, is_listed, is_preflight
 from connect_runtime.rest.exchange import Reply, error_reply
 from connect_runtime.rest.password import USER
 from connect_runtime.rest.responses import response
 from connect_runtime.rest.settings import RestSettings
 
 _ANYBODY_MAY: Final = "/health"
-# As in Jetty's CrossOriginHandler
-_CORS_AGE_S: Final = 60
 
 
-def guarded(app: ASGIApp, settings: RestSettings, password: Callable[[], str | None]) -> ASGIApp:
+def guarded(
+    app: ASGIApp,
+    settings: RestSettings,
+    password: Callable[[], str | None],
+    *,
+    cross_origin: bool = True,
+) -> ASGIApp:
     """Wraps `app` with access checks. `password` is looked up for each request, so that it can be
-    replaced; None admits nobody."""
+    replaced; None admits nobody. `cross_origin`: whether browsers are told that pages of other
+    origins may use it."""
     if settings.login:
         app = _Login(app, password)
-    if settings.origins:
-        app = CORSMiddleware(
-            app,
-            allow_origin_regex=_any_of(settings.origins),
-            allow_methods=settings.methods,
-            allow_headers=("Content-Type", "Authorization")
-            if settings.login
-            else ("Content-Type",),
-            max_age=_CORS_AGE_S,
-        )
+    if settings.origins and cross_origin:
+        app = CrossOrigin(app, settings)
     return _SameSite(app, settings)
 
 
@@ -74,18 +70,12 @@ def _is_allowed_host(name: str, settings: RestSettings) -> bool:
 
 
 def _is_allowed_origin(origin: str, host: str | None, settings: RestSettings) -> bool:
-    pattern = _any_of(settings.origins)
-    if settings.origins and re.fullmatch(pattern, origin):
+    if is_listed(origin, settings.origins):
         return True
     try:
         return host is not None and urlsplit(origin).netloc.lower() == host.lower()
     except ValueError:
         return False
-
-
-def _any_of(origins: tuple[str, ...]) -> str:
-    """Returns a pattern that matches origins as Jetty does: whole, in any case."""
-    return "(?i:" + "|".join(".*" if each == "*" else f"(?:{each})" for each in origins) + ")"
 
 
 def _name_of(host: str) -> str:
@@ -121,7 +111,7 @@ class _SameSite:
 
 
 class _Login:
-    """Requires user and password (RFC 7617), except for health requests."""
+    """Requires user and password (RFC 7617), except for health and preflight requests."""
 
     def __init__(self, app: ASGIApp, password: Callable[[], str | None]) -> None:
         self._app = app
@@ -129,7 +119,8 @@ class _Login:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = Headers(scope=scope).get("authorization")
-        if scope["path"] == _ANYBODY_MAY or _is_login(given, self._password()):
+        is_free = scope["path"] == _ANYBODY_MAY or is_preflight(scope)
+        if is_free or _is_login(given, self._password()):
             await self._app(scope, receive, send)
             return
         found = error_reply(401, "User cannot access the resource.")

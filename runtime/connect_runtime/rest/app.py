@@ -123,8 +123,9 @@ def create_app(
         routes=_routes(resources, settings.max_body_bytes, forwarding),
         exception_handlers={HTTPException: _on_http, Exception: _on_bug},
     )
-    app = guarded(jetty.Jetty(starlette, exists), settings, password)
-    if settings.headers and serves is not Served.ADMIN:
+    is_regular = serves is not Served.ADMIN
+    app = guarded(jetty.Jetty(starlette, exists), settings, password, cross_origin=is_regular)
+    if settings.headers and is_regular:
         app = ResponseHeaders(app, settings.headers)
     return app
 

@@ -7,6 +7,7 @@ whose value is milliseconds from now. A header that the answer has itself replac
 from __future__ import annotations
 
 import csv
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ from connect_runtime.api import ConfigError
 KEY: Final = "response.http.headers.config"
 _ACTIONS: Final = ("set", "add", "setDate", "addDate")
 _TOKEN: Final = frozenset("!#$%&'*+-.^_`|~")
+# The server's own: they say where an answer ends
+_FRAMING: Final = ("content-length", "transfer-encoding")
+# Milliseconds from now that lead to years of four digits
+_DATES: Final = range(-(10**12), 10**14)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,11 @@ def parse_rules(text: str) -> tuple[HeaderRule, ...]:
     """Returns the rules. Raises ConfigError with Apache's texts."""
     if not text.strip():
         return ()
-    parts = next(csv.reader([text.replace("\n", " ")], skipinitialspace=True))
+    line = text.replace("\n", " ").replace("\r", " ")
+    try:
+        parts = next(csv.reader([line], skipinitialspace=True))
+    except csv.Error as error:
+        raise ConfigError(f"Invalid list of header configs in {KEY}: {error}") from None
     return tuple(_rule(each.strip()) for each in parts)
 
 
@@ -78,11 +87,13 @@ def _rule(text: str) -> HeaderRule:
         raise ConfigError(
             f"Invalid header name '{name}' in {KEY}. The '[header name]' cannot contain whitespace"
         )
+    if name.lower() in _FRAMING:
+        raise ConfigError(f"Invalid header name '{name}' in {KEY}. The server itself sets it")
     return HeaderRule(name, value, found.startswith("add"), dated)
 
 
 def _is_number(text: str) -> bool:
-    return text.removeprefix("-").isdigit() and len(text) < 16
+    return re.fullmatch(r"-?\d{1,15}", text) is not None and int(text) in _DATES
 
 
 class ResponseHeaders:

@@ -46,17 +46,27 @@ class Bound:
             made.bind((host, port))
         except OSError as error:
             made.close()
-            what = "REST cannot listen there"
-            hint = "end what listens there, or name another port in 'listeners'"
-            where = f"{host}:{port}"
-            raise Unreachable(
-                Diagnostic("rest.port", what, where, error.strerror or str(error), hint)
-            ) from error
+            raise _cannot_listen(f"{host}:{port}", error) from error
         return cls(made, int(made.getsockname()[1]))
+
+    def listen(self) -> None:
+        """Lets clients connect. Raises Unreachable if another socket already listens there, such as
+        that of a listener that is listed twice."""
+        try:
+            self.socket.listen(_BACKLOG)
+        except OSError as error:
+            host = self.socket.getsockname()[0]
+            raise _cannot_listen(f"{host}:{self.port}", error) from error
 
     def close(self) -> None:
         """Releases the port."""
         self.socket.close()
+
+
+def _cannot_listen(where: str, error: OSError) -> Unreachable:
+    what = "REST cannot listen there"
+    hint = "end what listens there, or name another port in 'listeners'"
+    return Unreachable(Diagnostic("rest.port", what, where, error.strerror or str(error), hint))
 
 
 class RestServer:
@@ -88,8 +98,8 @@ class RestServer:
         self._thread = threading.Thread(target=self._serve, name="rest", daemon=True)
 
     def start(self) -> None:
-        """Starts serving; returns when requests are answered."""
-        self._bound.socket.listen(_BACKLOG)
+        """Starts serving; returns when requests are answered. Raises Unreachable."""
+        self._bound.listen()
         self._thread.start()
         deadline = time.monotonic() + _START_S
         while not self._server.started and self._thread.is_alive():

@@ -123,19 +123,45 @@ def test_a_foreign_page_gets_nothing(method: str, path: str, body: object) -> No
 
 
 def test_a_page_of_an_allowed_origin_is_told_so() -> None:
-    """As Jetty's CrossOriginHandler: the origin is echoed, and methods for a preflight request."""
+    """As Jetty's CrossOriginHandler: the origin is echoed, and a preflight request is told the
+    methods, whatever it asks for."""
     origins = config(
         access_control_allow_origin="https://a.example", access_control_allow_methods="PUT,DELETE"
     ).rest
     ask = client(replace(origins, loopback=False, hosts=frozenset()))
     found = ask("GET", "/connectors", None, {"origin": "https://a.example"})
     assert found.headers["access-control-allow-origin"] == "https://a.example"
-    assert "origin" in found.headers["vary"].lower()
+    assert found.headers["vary"] == "Origin"
+    assert "access-control-allow-methods" not in found.headers
+    for method in ("PUT", "PATCH"):
+        asked = {"origin": "https://a.example", "access-control-request-method": method}
+        found = ask("OPTIONS", "/connectors/fs/pause", None, asked)
+        assert found.status_code == 200
+        assert found.headers["access-control-allow-methods"] == "PUT,DELETE"
+        assert found.headers["access-control-allow-headers"] == "Content-Type"
+        assert found.headers["access-control-allow-origin"] == "https://a.example"
+        assert found.headers["access-control-max-age"] == "60"
+    assert ask("OPTIONS", "/nope", None, asked).status_code == 404
+
+
+def test_a_preflight_request_needs_no_login() -> None:
+    """Browsers send none with it. It learns which login to send, and nothing of connectors."""
+    ask = client(replace(OPEN, login=True, origins=("https://a.example",)), "sesame")
     asked = {"origin": "https://a.example", "access-control-request-method": "PUT"}
     found = ask("OPTIONS", "/connectors/fs/pause", None, asked)
     assert found.status_code == 200
-    assert found.headers["access-control-allow-methods"] == "PUT, DELETE"
-    assert found.headers["access-control-allow-origin"] == "https://a.example"
+    assert found.headers["access-control-allow-headers"] == "Content-Type,Authorization"
+    for method, headers in (("OPTIONS", {}), ("PUT", asked), ("GET", asked)):
+        assert ask(method, "/connectors/fs/pause", None, headers).status_code == 401
+
+
+def test_origins_are_patterns_of_their_own() -> None:
+    """Flags and groups of one are not in the way of another."""
+    patterns = config(access_control_allow_origin=r"(?i)https://(?P<x>A)\.e,(?P<x>http://b)").rest
+    for origin, allowed in (("https://a.e", True), ("http://b", True), ("http://c", False)):
+        assert (refusal("127.0.0.1", origin, patterns) is None) == allowed
+        found = client(patterns)("GET", "/connectors", None, {"host": "[::1]", "origin": origin})
+        assert found.headers.get("access-control-allow-origin") == (origin if allowed else None)
 
 
 def test_every_origin_is_echoed() -> None:

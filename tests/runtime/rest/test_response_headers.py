@@ -31,6 +31,11 @@ INVALID = [
     "set X: y: z",
     "setDate X: soon",
     "set X:a\x01b",
+    "setDate X: 999999999999999",
+    "setDate X: -9999999999999",
+    "add Content-Length: 1",
+    "set transfer-encoding: chunked",
+    f"set X: {'y' * 200_000}",
 ]
 
 

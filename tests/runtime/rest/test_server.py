@@ -31,6 +31,18 @@ def test_a_taken_port_is_said_plainly() -> None:
     assert f"127.0.0.1:{port}" in str(raised.value)
 
 
+def test_a_listener_that_is_listed_twice_is_said_plainly() -> None:
+    """Two sockets can have the port, until one of them listens."""
+    first = Bound.at("127.0.0.1", 0)
+    second = Bound.at("127.0.0.1", first.port)
+    first.listen()
+    with pytest.raises(Unreachable) as raised:
+        second.listen()
+    assert f"127.0.0.1:{first.port}" in str(raised.value)
+    first.close()
+    second.close()
+
+
 def test_answers_do_not_wait_for_the_clients_ack() -> None:
     """asyncio turns Nagle off for sockets that name their protocol, as this one must."""
     bound = Bound.at("127.0.0.1", 0)
