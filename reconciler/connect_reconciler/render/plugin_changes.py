@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from deepdiff import DeepDiff
 
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
 
@@ -52,28 +54,32 @@ def _lines(old: PluginDefinition, new: PluginDefinition) -> Iterator[str]:
         yield f"+ {name}: {_told(new.keys[name])}"
     for name in sorted(old.keys.keys() - new.keys.keys()):
         yield f"- {name}: was {_told(old.keys[name])}"
-    for name in sorted(new.keys.keys() & old.keys.keys()):
-        if fields := _changed(old.keys[name], new.keys[name]):
-            yield f"~ {name}: {', '.join(_word(*each) for each in fields.items())}"
+    for name, fields in sorted(_changed(old, new).items()):
+        yield f"~ {name}: {', '.join(_word(*field) for field in sorted(fields.items()))}"
 
 
-def _changed(old: KeyDefinition, new: KeyDefinition) -> dict[str, Sides]:
-    """By field, what it was and what it is."""
-    before, after = _fields(old), _fields(new)
+def _changed(old: PluginDefinition, new: PluginDefinition) -> dict[str, dict[str, Sides]]:
+    """By key and field, what it was and what it is."""
+    both = old.keys.keys() & new.keys.keys()
+    found: dict[str, dict[str, Sides]] = {}
+    difference = DeepDiff(_fields(old, both), _fields(new, both), view="tree")
+    for change in (each for kind in difference.values() for each in kind):
+        name, field = change.path(output_format="list")[:2]
+        found.setdefault(name, {})[field] = (change.t1, change.t2)
+    return found
+
+
+def _fields(plugin: PluginDefinition, names: Collection[str]) -> dict[str, dict[str, Any]]:
     return {
-        field: (before[field], after[field])
-        for field in sorted(before)
-        if before[field] != after[field]
-    }
-
-
-def _fields(key: KeyDefinition) -> dict[str, Any]:
-    return {
-        "type": key.type,
-        "required": key.required,
-        "default": key.default,
-        "importance": key.importance,
-        "dependents": ", ".join(key.dependents),
+        name: {
+            "type": key.type,
+            "required": key.required,
+            "default": key.default,
+            "importance": key.importance,
+            "dependents": ", ".join(key.dependents),
+        }
+        for name, key in plugin.keys.items()
+        if name in names
     }
 
 
