@@ -98,8 +98,8 @@ FAULTS = (
     Fault("follower-frozen", faults.follower_frozen, 45),
     Fault("source-killed", faults.task_killed(lambda pair: pair.source), 5),
     Fault("sink-killed", faults.task_killed(lambda pair: pair.sink), 5),
-    Fault("source-frozen-in-a-transaction", faults.source_frozen_in_a_transaction, 75),
-    Fault("sink-frozen", faults.sink_frozen, 20),
+    Fault("source-frozen-in-a-transaction", faults.source_frozen_in_a_transaction),
+    Fault("sink-frozen", faults.sink_frozen),
     # Kafka
     Fault("broker-frozen-15-s", faults.broker_frozen, 15, health=KAFKA_AWAY, bystander=False),
     Fault("broker-frozen-70-s", faults.broker_frozen, 70, health=KAFKA_AWAY, bystander=False),

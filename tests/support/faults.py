@@ -165,19 +165,22 @@ def task_killed(connector: Callable[[Pair], str]) -> Happens:
 
 @contextmanager
 def source_frozen_in_a_transaction(world: World) -> Iterator[None]:
-    """Its producer hangs in the middle of one."""
+    """Its producer hangs in the middle of one, until the process is noticed and killed."""
     process, topic = world.task_of(world.subject.source), world.subject.name
 
     def is_inside() -> bool:
         return any(world.ends.stable(topic, at) < world.ends.high(topic, at) for at in (0, 1))
 
     with _frozen_when(is_inside, process):
+        wait_until(lambda: not process.alive, what="the source to be noticed")
         yield
 
 
 @contextmanager
 def sink_frozen(world: World) -> Iterator[None]:
-    with frozen([world.task_of(world.subject.sink)]):
+    process = world.task_of(world.subject.sink)
+    with frozen([process]):
+        wait_until(lambda: not process.alive, what="the sink to be noticed")
         yield
 
 

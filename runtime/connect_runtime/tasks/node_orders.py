@@ -71,9 +71,9 @@ class Request:
         return cls(*orjson.loads(line))
 
 
-def start() -> None:
+def start(beside: Callable[[int], None] | None = None) -> None:
     """Forks the process that follows; it ends with this one. If the system refuses it, nobody
-    serves here."""
+    serves here. `beside` runs there on a thread of its own, and gets the pid of this process."""
     global _door
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     parent = os.getpid()
@@ -86,7 +86,7 @@ def start() -> None:
         return
     if forked == 0:
         ours.close()
-        _serve_and_exit(theirs, parent)
+        _serve_and_exit(theirs, parent, beside)
     theirs.close()
     _door = ours
 
@@ -107,7 +107,7 @@ def connect(wait_s: float) -> socket.socket | None:
     return ours
 
 
-def _serve_and_exit(door: socket.socket, parent: int) -> None:
+def _serve_and_exit(door: socket.socket, parent: int, beside: Callable[[int], None] | None) -> None:
     """Never returns: the caller's code must not run in two processes."""
     try:
         if sys.platform == "linux":
@@ -119,6 +119,8 @@ def _serve_and_exit(door: socket.socket, parent: int) -> None:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1):  # Spark speaks to its daemon over these
             os.dup2(nowhere, standard)
+        if beside is not None:
+            threading.Thread(target=beside, args=(parent,), name="beside", daemon=True).start()
         Server(door, lambda: os.getppid() != parent, most=hard - _OF_CONSUMERS).serve()
     except BaseException:
         _log.exception("Assignments are not followed for all tasks of this node")

@@ -230,6 +230,20 @@ def test_tasks_of_a_killed_executor_start_again_and_others_go_on(site: Site) -> 
     )
 
 
+@pytest.mark.long
+def test_a_task_that_is_frozen_alone_runs_again(site: Site) -> None:
+    """Its executor is healthy, and Spark notices nothing."""
+    before = _tasks(site)
+    with frozen(before[:1]):
+        site.write()
+        wait_until(lambda: not before[0].alive, what="it to be noticed")
+        site.deliver()
+    site.deliver()
+    for name in ("lines", "copy"):
+        site.wait_for(name, "RUNNING", "RUNNING")
+    assert before[1].alive
+
+
 def test_a_paused_task_keeps_its_slot_and_a_stopped_one_releases_it(site: Site) -> None:
     site.ask("PUT", "/connectors/lines/pause")
     site.wait_for("lines", "PAUSED", "PAUSED")
