@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from connect_runtime.herder.decide_tasks import end, tasks_of, tasks_of_failed, wait_for_slot
 from connect_runtime.herder.effects import (
@@ -36,11 +36,12 @@ from connect_runtime.storage.snapshots import ConnectorState, State, Status, Tas
 from connect_specs.states import TargetState
 
 
-def decide(view: View, now: float) -> tuple[Effect, ...]:
-    """Returns the next effects; empty if nothing is to do or everything is in progress."""
+def decide(view: View, now: float, names: Collection[str] | None = None) -> tuple[Effect, ...]:
+    """Returns the next effects; empty if nothing is to do or everything is in progress. `names`:
+    of these connectors only, because nothing is to do for the others (`changes.py`)."""
     free = view.free
     effects: list[Effect] = []
-    for name, ids in _by_connector(view).items():
+    for name, ids in _by_connector(view, names).items():
         try:
             wanted = list(_connector(view, name, ids, now))
         except Exception:  # bad records of one connector must not affect the others
@@ -70,13 +71,15 @@ def next_look(view: View, now: float) -> float:
 _TIMED = (RunPhase.STOPPING, RunPhase.ENDED)
 
 
-def _by_connector(view: View) -> dict[str, list[TaskId]]:
-    """Returns every known connector name with its known tasks."""
-    found: dict[str, dict[TaskId, None]] = {name: {} for name in view.config.connectors}
-    for name in (*view.instances, *view.status.connectors, *view.failures):
-        found.setdefault(name, {})
+def _by_connector(view: View, names: Collection[str] | None) -> dict[str, list[TaskId]]:
+    """Returns known connector names, of `names` if given, with their known tasks."""
+    known = (*view.config.connectors, *view.instances, *view.status.connectors, *view.failures)
+    found: dict[str, dict[TaskId, None]] = {
+        name: {} for name in known if names is None or name in names
+    }
     for task in (*view.runs, *view.assignments.tasks, *view.status.tasks):
-        found.setdefault(task.connector, {})[task] = None
+        if names is None or task.connector in names:
+            found.setdefault(task.connector, {})[task] = None
     return {name: sorted(ids) for name, ids in found.items()}
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
+from connect_runtime.herder.changes import changed
 from connect_runtime.herder.cluster_log import ClusterLog
 from connect_runtime.herder.decide import decide, next_look
 from connect_runtime.herder.effects import Effect, StopRun, connector_of
@@ -313,12 +314,16 @@ class Herder:
         """Decides and acts until nothing is left to do now."""
         if not self._leading or self._stopping.is_set() or now < self._not_before:
             return
-        if now < self._next_look and self._settled is not None and same(self.view, self._settled):
-            return
+        due: frozenset[str] | None = None
+        if now < self._next_look and self._settled is not None:
+            if same(self.view, self._settled):
+                return
+            due = changed(self.view, self._settled)
         for _ in range(_ROUNDS):
-            effects = decide(self.view, now)
+            decided = self.view
+            effects = decide(decided, now, due)
             if not effects:
-                self._settled, self._next_look = self.view, next_look(self.view, now)
+                self._settled, self._next_look = decided, next_look(decided, now)
                 return
             try:
                 self.perform(effects, now)
@@ -328,6 +333,8 @@ class Herder:
                 _log.warning("A write failed and will be retried: %s", error)
                 self._not_before = now + _WRITE_RETRY_S
                 return
+            since = changed(self.view, decided)
+            due = None if since is None else since.union(map(connector_of, effects))
 
     def perform(self, effects: Sequence[Effect], now: float) -> None:
         """Writes all records of `effects` at once, then carries the effects out. An effect that

@@ -6,7 +6,7 @@ attempts and time are rules of their own, so that everything interleaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -17,10 +17,13 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from connect_runtime.herder import herder as herder_module
 from connect_runtime.herder.decide import decide
+from connect_runtime.herder.effects import Effect
 from connect_runtime.herder.errors import NotLeader, Refusal, RequestError
 from connect_runtime.herder.runs import InstancePhase, RunPhase
 from connect_runtime.herder.succession import may_write
+from connect_runtime.herder.view import View
 from connect_runtime.storage.assignments_topic import reduce_all
 from connect_runtime.storage.memory import MemoryLogReader
 from connect_runtime.storage.snapshots import AssignmentSnapshot, State, TaskId
@@ -39,6 +42,20 @@ SETTLED = {
     TargetState.PAUSED: State.PAUSED,
     TargetState.STOPPED: State.STOPPED,
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def decided_for_all() -> Iterator[None]:
+    """Deciding only for what changed gives what deciding for all connectors gives."""
+
+    def checked(view: View, now: float, names: Collection[str] | None) -> Sequence[Effect]:
+        effects = decide(view, now, names)
+        assert effects == decide(view, now), names
+        return effects
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(herder_module, "decide", checked)
+        yield
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -25,9 +25,9 @@ def decided(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     times: list[float] = []
     decide = herder_module.decide
 
-    def noted(view: View, now: float) -> Sequence[Effect]:
+    def noted(view: View, now: float, names: Collection[str] | None) -> Sequence[Effect]:
         times.append(now)
-        return decide(view, now)
+        return decide(view, now, names)
 
     monkeypatch.setattr(herder_module, "decide", noted)
     return times
