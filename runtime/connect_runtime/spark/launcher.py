@@ -23,7 +23,8 @@ from pyspark.errors import PythonException
 from connect_runtime.spark.jvm import ensure_java
 from connect_runtime.spark.jvm_figures import JvmFigures
 from connect_runtime.spark.keeper import SessionKeeper
-from connect_runtime.spark.lease import Lease
+from connect_runtime.spark.lease import Lease, confirm_death
+from connect_runtime.spark.losses import failure_cause
 from connect_runtime.spark.messages import envelope_json, outcome_from_json
 from connect_runtime.spark.readings import file_beside, read
 from connect_runtime.spark.session import SparkSession, is_local
@@ -40,8 +41,8 @@ _UNSEEN_DEATH_S = 1.5
 _DEATH_GRACE_S = DRAIN_S + 1
 # ... and the attempt ends without proof of its death after this time.
 _DEATH_MAX_S = 10.0
-_DEATH_POLL_S = 0.05
 _HOLD_POLL_S = 1.0
+_WITHOUT_SLOT_S = 1.0
 _AS_WANTED = (Ended.STOPPED, Ended.SUPERSEDED, Ended.ORPHANED)
 _KILLED_S = 3.0
 _RETURN_S = 5.0
@@ -57,6 +58,8 @@ class _Attempt:
     session: SparkSession | None = None
     thread: threading.Thread | None = None
     lease: Lease | None = None
+    # why it is cancelled, though nobody killed it
+    executor_lost: bool = False
 
 
 class SparkLauncher:
@@ -94,6 +97,9 @@ class SparkLauncher:
         ensure_java()
         if self._local:
             self._keeper.start()
+        else:
+            name = "spark-lost"
+            threading.Thread(target=self._end_without_slot, name=name, daemon=True).start()
 
     def lead(self) -> None:
         """Starts Spark, if it does not run."""
@@ -240,7 +246,7 @@ class SparkLauncher:
         if lease is not None:
             self._keep_reading(outcome, file_beside(lease.path))
         if not outcome.dead and lease is not None:
-            outcome = replace(outcome, dead=_confirm_death(lease))
+            outcome = replace(outcome, dead=confirm_death(lease, _DEATH_GRACE_S, _DEATH_MAX_S))
         if outcome.dead:
             self._forget(attempt)
         self._report(attempt, outcome)
@@ -312,6 +318,22 @@ class SparkLauncher:
             return session.rdd_on(hosts, envelope).mapPartitions(self._run)
         return context.parallelize([envelope], 1).mapPartitions(self._run)
 
+    # --- attempts that Spark would run again ---
+
+    def _end_without_slot(self) -> None:
+        """Ends attempts whose executor is lost and that wait for a slot of another one: Spark tries
+        them again, where there is room, and says nothing. Watches until this launcher is closed."""
+        while not self._closed.wait(_WITHOUT_SLOT_S):
+            session, slots = self._keeper.session, self._keeper.slots
+            with self._lock:
+                attempts = [a for a in self._attempts.values() if a.session is session]
+            if session is None or len(attempts) <= slots:
+                continue
+            for each in attempts:
+                if not each.executor_lost and _waits_again(each, session):
+                    each.executor_lost = True
+                    _cancel(each, session)
+
     def _hold_slot(self, lease: Lease | None) -> None:
         """Keeps the attempt's slot taken while its process may still live."""
         if lease is None:
@@ -336,21 +358,12 @@ class SparkLauncher:
             _log.exception("The outcome of %s could not be reported", attempt.launch.id)
 
 
-def _confirm_death(lease: Lease) -> bool:
-    """Waits until the process is dead, and kills it if that takes too long. False: it may live."""
-    began = time.monotonic()
+def _waits_again(attempt: _Attempt, session: SparkSession) -> bool:
     try:
-        while not lease.over():
-            waited = time.monotonic() - began
-            if waited > _DEATH_MAX_S:
-                return False
-            if waited > _DEATH_GRACE_S:
-                lease.kill()
-            time.sleep(_DEATH_POLL_S)
-    except OSError as error:
-        _log.warning("It is not known whether a process is dead: %s", error)
+        return session.waits_again(attempt.group)
+    except Exception:  # the JVM may be dying
+        _log.debug("It is not known whether %s runs", attempt.group, exc_info=True)
         return False
-    return True
 
 
 def _node_of(attempt: _Attempt, session: SparkSession) -> str:
@@ -390,16 +403,6 @@ def _loss_reason(attempt: _Attempt, session: SparkSession, error: Exception) -> 
     """Returns why an attempt was lost. When Spark ends or its JVM dies, any exception may occur."""
     if attempt.killed.is_set():
         return "killed"
-    return _failure_cause(error) if session.alive else "Spark's JVM is gone"
-
-
-def _failure_cause(error: Exception) -> str:
-    """Returns the cause of Spark's stage failure in a line or two."""
-    thrown: Any = getattr(error, "java_exception", None)
-    if thrown is None:
-        return f"{type(error).__name__}: {error}"
-    try:
-        message = (thrown.getCause() or thrown).getMessage()
-    except Exception:
-        return str(error)
-    return str(message).split("Consider setting")[0].split("\nDriver stacktrace")[0].strip()
+    if attempt.executor_lost:
+        return "Its executor was lost, and no other one has a free slot"
+    return failure_cause(error) if session.alive else "Spark's JVM is gone"

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import tempfile
+import time
 from pathlib import Path
 
 from connect_runtime.kafka.process import end_process, start_time
 
+_log = logging.getLogger(__name__)
+
+_POLL_S = 0.05
 # The worker's locks: a lock lasts as long as its process.
 _held: list[int] = []
 
@@ -52,6 +57,24 @@ class Lease:
         # process
         if started is not None and not self.over():
             end_process(int(pid), started, patience_s=0)
+
+
+def confirm_death(lease: Lease, grace_s: float, most_s: float) -> bool:
+    """Waits until the process is dead, and kills it after `grace_s`. False if it may live after
+    `most_s`."""
+    began = time.monotonic()
+    try:
+        while not lease.over():
+            waited = time.monotonic() - began
+            if waited > most_s:
+                return False
+            if waited > grace_s:
+                lease.kill()
+            time.sleep(_POLL_S)
+    except OSError as error:
+        _log.warning("It is not known whether a process is dead: %s", error)
+        return False
+    return True
 
 
 def hold(path: str) -> bool:

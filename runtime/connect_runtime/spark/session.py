@@ -177,13 +177,23 @@ class SparkSession:
     def host_of(self, group: str) -> str | None:
         """Returns the host on which the newest task of a job group ran; None if none did. Blocks
         until the JVM answers."""
+        newest = self._newest_task(group)
+        return None if newest is None else str(newest.host())
+
+    def waits_again(self, group: str) -> bool:
+        """Whether the newest task of a job group has ended, and its job has not: Spark wants to run
+        it once more. Blocks until the JVM answers."""
+        newest = self._newest_task(group)
+        return newest is not None and str(newest.status()) in ("FAILED", "KILLED")
+
+    def _newest_task(self, group: str) -> Any:
         tracker = self._context.statusTracker()
         jobs = tracker.getJobIdsForGroup(group)
         job = tracker.getJobInfo(max(jobs)) if jobs else None
         if job is None or not job.stageIds:
             return None
         tasks = self._status_store().taskList(max(job.stageIds), 0, 1)
-        return str(tasks.apply(0).host()) if tasks.size() else None
+        return tasks.apply(0) if tasks.size() else None
 
     def _status_store(self) -> Any:
         return self._context._jsc.sc().statusStore()  # noqa: SLF001

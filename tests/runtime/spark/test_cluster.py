@@ -14,7 +14,7 @@ from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
 from runtime.spark.bodies import body_in, is_gone, launch
 from runtime.spark.endings import Endings, jvm_of, running, runs_again, wait_for_slots
-from support.processes import kill
+from support.processes import kill, of_session
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.wait import wait_until
 
@@ -106,6 +106,28 @@ def test_a_killed_worker_and_another_one(
     _lost(endings, 3)
     runs_again(launcher, endings, 3)
     assert len(endings.told) == 2
+
+
+def test_a_lost_node_of_a_full_cluster(
+    launcher: SparkLauncher, cluster: SparkCluster, folder: Path, endings: Endings
+) -> None:
+    """The trap: Spark itself tries the node's tasks again, and waits for a slot that nobody has."""
+    wait_for_slots(launcher)
+    node = cluster.start_worker("127.0.0.2")
+    wait_until(lambda: launcher.slots == 2 * cluster.cores, what="all slots", timeout_s=60)
+    given = [launch("wait", task=number, attempt=8) for number in range(2 * cluster.cores)]
+    for each in given:
+        launcher.launch(each, endings)
+    pids = [running(folder, each) for each in given]
+    kill(*of_session(node.pid))
+    wait_until(lambda: len(endings.told) == cluster.cores, what="its tasks to be lost")
+    assert all("no other one has a free slot" in (each.trace or "") for each in endings.told)
+    lost = {each.id for each in endings.told}
+    kept = [(each, pid) for each, pid in zip(given, pids, strict=True) if each.id not in lost]
+    assert not any(is_gone(pid) for _, pid in kept)
+    for each, _ in kept:
+        launcher.kill(each.id, each.attempt)
+    wait_until(lambda: launcher.active == 0, what="all slots to be free")
 
 
 def test_a_restarted_master_has_forgotten_the_application(

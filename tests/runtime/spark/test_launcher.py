@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -207,3 +209,56 @@ def test_a_reading_that_cannot_be_removed_holds_up_no_outcome(tmp_path: Path) ->
     launcher = SparkLauncher("local[1]", tmp_path)
     launcher._keep_reading(outcome, tmp_path)  # a folder
     assert launcher.readings() == {}
+
+
+class FullSession:
+    """A session that is its own keeper; the job of `lost` waits for another executor."""
+
+    alive, local = True, False
+
+    def __init__(self, lost: str, slots: int) -> None:
+        self.lost = lost
+        self.given = slots
+        self.looks = 0
+        self.cancelled: list[str] = []
+
+    @property
+    def session(self) -> Any:
+        return self
+
+    @property
+    def slots(self) -> int:
+        self.looks += 1
+        return self.given
+
+    def waits_again(self, group: str) -> bool:
+        return group == self.lost
+
+    def cancel(self, group: str) -> None:
+        self.cancelled.append(group)
+
+
+def test_an_attempt_that_waits_for_another_executor_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launching, "_WITHOUT_SLOT_S", 0.01)
+    launcher = SparkLauncher("spark://nowhere:1", tmp_path)
+    session: Any = FullSession("lost", slots=2)
+    launcher._keeper = session
+    for group in ("runs", "lost"):
+        attempt = launching._Attempt(launch("c"), lambda outcome: None, group, session=session)
+        launcher._attempts[group] = attempt
+    watch = threading.Thread(target=launcher._end_without_slot, daemon=True)
+    watch.start()
+    try:
+        lost = launcher._attempts["lost"]
+        # as long as there are slots, Spark's own retry says that it does nothing
+        wait_until(lambda: session.looks > 2, what="two looks")
+        assert session.cancelled == []
+        session.given = 1
+        wait_until(lambda: session.cancelled == ["lost"], what="its job to be cancelled")
+    finally:
+        launcher._closed.set()
+        watch.join()
+    reason = launching._loss_reason(lost, session, RuntimeError("cancelled"))
+    assert reason == "Its executor was lost, and no other one has a free slot"
