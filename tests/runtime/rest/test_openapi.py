@@ -22,6 +22,7 @@ from connect_runtime.rest import openapi
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.settings.worker_config import from_properties
+from connect_runtime.validation.validate import check
 from runtime.rest.client import WORKER
 from support.connectors import SINK, SOURCE
 from support.rest_worker import AsgiTransport, rest_worker
@@ -62,7 +63,7 @@ def test_every_route_is_described_and_nothing_else(client: httpx.Client) -> None
 def client() -> Iterator[httpx.Client]:
     """Of a real herder without Kafka, with a few connectors."""
     worker, _ = from_properties(WORKER)
-    with rest_worker() as running:
+    with rest_worker(check=lambda name, config: check(config, worker)) as running:
         app = create_app(
             lambda: running.verbs,
             ConnectorPlugins(worker).routes(),
