@@ -4,12 +4,8 @@ PYTHON ?= python3
 UV_VERSION := 0.13.9
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --upgrade --no-header
 BIN := .venv/bin
-# Tests wait for processes more than they compute, so there may be more workers than cores. Those
-# that kill at observed moments come after the others: a busy machine makes the moments hard to meet.
-WORKERS ?= 4
-CHAOS_WORKERS ?= 2
-# Where tests of faults lie: to collect all others takes longer than some of them
-FAULTS := tests/chaos tests/runtime/spark tests/reconciler/apply
+# Tests wait for processes more than they compute, so there are more workers than cores.
+WORKERS ?= 6
 # Files in the order that tests/support/shared.py gives them
 ORDER := --dist loadfile --no-loadscope-reorder
 STAMP := .venv/.installed
@@ -51,8 +47,7 @@ prometheus:
 
 test: jars chromium ## run the tests
 	-@PYTHONPATH=tests $(BIN)/python -m support.oracle
-	$(BIN)/python -m pytest -m "not chaos and not long" -n $(WORKERS) $(ORDER) $(ARGS)
-	$(BIN)/python -m pytest -m "chaos and not long" -n $(CHAOS_WORKERS) $(ORDER) $(ARGS) $(FAULTS)
+	$(BIN)/python -m pytest -m "not long" -n $(WORKERS) $(ORDER) $(ARGS)
 
 chaos: jars prometheus ## run all tests of faults and outages, which takes long
 	$(BIN)/python -m pytest -m "chaos or long" $(ARGS)

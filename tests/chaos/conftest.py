@@ -1,5 +1,5 @@
-"""Tests that kill processes. They run after all others: a busy machine hides the moments at which
-some of them kill."""
+"""Tests that kill processes. Their moments are announced or observed, so a busy machine only makes
+them come later."""
 
 import sys
 from pathlib import Path

@@ -37,6 +37,7 @@ def _jvm(up: Up) -> Process:
     return next(each for each in up.processes if "org.apache.spark.deploy" in each.command)
 
 
+@pytest.mark.long
 def test_a_killed_jvm_is_replaced_and_health_says_so(rig: Rig, unique: str) -> None:
     rig.no_specs()
     up = rig.running or rig.up()

@@ -1,16 +1,14 @@
-"""Who can use a runtime's REST API, from the command line."""
+"""Who can use a runtime's REST API, from the command line.
+
+That our verbs log in by themselves is seen in test_up_and_down.py, where a runtime is up."""
 
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 
 import pytest
 
 from support.command import Command
-from support.wait import wait_until
 
 PROJECT = """\
 project: p
@@ -20,12 +18,6 @@ cluster:
   worker: {{{worker}}}
 """
 LOGIN = "rest.authentication: basic"
-
-
-@pytest.fixture
-def project(connect: Command) -> Iterator[Command]:
-    yield connect
-    connect("down")
 
 
 @pytest.mark.parametrize("words", [("up",), ("up", "--detach")])
@@ -55,34 +47,3 @@ def test_the_verb_says_where_the_password_is_and_replaces_it(connect: Command) -
         "rotated": True,
     }
     assert file.read_text().strip() != first
-
-
-@pytest.mark.spark
-def test_our_verbs_log_in_by_themselves(project: Command) -> None:
-    project.write("connect.yaml", PROJECT.format(worker=f"{LOGIN}, listeners: 'http://0.0.0.0:0'"))
-    file = project.write("in.txt", "one\n")
-    config = f"{{connector.class: FileStreamSource, file: {file}, topic: lines}}"
-    project.write("connectors/copy.yaml", f"name: copy\nconfig: {config}\n")
-    up = project("up", "--detach", "--json")
-    assert up.returncode == 0, up.stderr
-    assert "every user of this machine" not in up.stderr
-    url = json.loads(up.stdout)["url"]
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(f"{url}/connectors", timeout=10)
-    with refused.value as answer:
-        assert answer.code == 401
-    applied = project("apply", "--yes")
-    assert applied.returncode == 0, applied.stderr
-    before = (project.folder / ".connect" / "rest-password").read_text().strip()
-    assert project("password", "--rotate").returncode == 0
-    stopped = project("stop", "copy")
-    assert stopped.returncode == 0, stopped.stderr
-
-    def is_stopped() -> bool:
-        (copy,) = json.loads(project("status", "--json").stdout)["connectors"]
-        return bool(copy["connector"]["state"] == "STOPPED")
-
-    wait_until(is_stopped, what="the source to be stopped")
-    runtime_log = (project.folder / ".connect" / "runtime.log").read_text()
-    assert before not in runtime_log
-    assert (project.folder / ".connect" / "rest-password").read_text().strip() not in runtime_log

@@ -30,6 +30,8 @@ cluster:
   kafka: embedded
   worker: {value.converter: org.apache.kafka.connect.storage.StringConverter}
 """
+WITH_LOGINS = PROJECT.replace("kafka: embedded", "kafka: {embedded: {authentication: sasl}}")
+EVERYBODY = "rest.authentication: basic, listeners: 'http://0.0.0.0:0'"
 SPEC = """\
 name: copy
 config: {{connector.class: FileStreamSource, file: {file}, topic: lines}}
@@ -64,6 +66,23 @@ def _slots(url: str) -> int:
         return found
 
 
+def _log_in(project: Command, url: str) -> None:
+    """Our verbs do so by themselves, and nobody gets in without the password."""
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{url}/connectors", timeout=10)
+    with refused.value as answer:
+        assert answer.code == 401
+    file = project.folder / ".connect" / "rest-password"
+    passwords = [file.read_text().strip()]
+    assert project("password", "--rotate").returncode == 0
+    passwords.append(file.read_text().strip())
+    stopped = project("stop", "copy")
+    assert stopped.returncode == 0, stopped.stderr
+    wait_until(lambda: _state(project) == ("STOPPED", []), what="the source to be stopped")
+    log = (project.folder / ".connect" / "runtime.log").read_text()
+    assert not [each for each in passwords if each in log]
+
+
 def _metrics(url: str) -> str:
     with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
         text: str = answer.read().decode()
@@ -72,8 +91,7 @@ def _metrics(url: str) -> str:
 
 def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: Command) -> None:
     """With a Kafka that asks for a login, which every verb has."""
-    embedded = "kafka: {embedded: {authentication: sasl}}"
-    project.write("connect.yaml", PROJECT.replace("kafka: embedded", embedded))
+    project.write("connect.yaml", WITH_LOGINS)
     data = project.folder / ".connect"
     data.mkdir(mode=0o755)
     planned = project("plan")
@@ -110,10 +128,13 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     assert broker is not None
     os.kill(running["pid"], signal.SIGKILL)
     text = (project.folder / ".connect" / "runtime.log").stat().st_size
+    project.write("connect.yaml", WITH_LOGINS.replace("worker: {", f"worker: {{{EVERYBODY}, "))
     again = project("up", "--detach", "--json", "--log-format", "json")
     assert again.returncode == 0, again.stderr
+    assert "every user of this machine" not in again.stderr
     assert find_broker(project.folder / ".connect" / "broker") == broker
     _wait_until_it_runs(project)
+    _log_in(project, json.loads(again.stdout)["url"])
 
     pid = json.loads(again.stdout)["pid"]
     started = start_time(pid)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.oracle
 STEPS = ["StopOld", "Create", "CarryOffsets", "Resume", "DeleteOld"]
 
 
-@pytest.fixture(params=["with its Kafka", "REST alone"])
+@pytest.fixture(params=["with its Kafka", pytest.param("REST alone", marks=pytest.mark.long)])
 def project(
     request: pytest.FixtureRequest, oracle: Oracle, broker: BrokerAddress
 ) -> Iterator[RestProject]:

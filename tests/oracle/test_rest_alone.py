@@ -267,7 +267,7 @@ def test_what_was_made_by_hand_is_adopted_with_its_next_config(
 
 
 @pinned_version
-@pytest.mark.parametrize("last", [2, 5])
+@pytest.mark.parametrize("last", [2, pytest.param(5, marks=pytest.mark.long)])
 def test_a_half_done_rewind_is_finished(
     worker: Oracle,
     project: RestProject,

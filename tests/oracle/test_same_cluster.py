@@ -121,6 +121,7 @@ def test_a_kafka_that_the_workers_do_not_use_is_refused(
     assert names(first) == []
 
 
+@pytest.mark.long
 def test_a_copied_connect_yaml_with_the_other_group_s_workers_is_refused(
     connect: Command, first: Oracle, second: Oracle, broker: BrokerAddress
 ) -> None:
@@ -167,6 +168,7 @@ def test_the_same_names_on_both_are_told_apart_by_their_workers(
         assert worker.url.removeprefix("http://") in refused.stderr
 
 
+@pytest.mark.long
 def test_a_missing_config_topic_is_no_empty_cluster(
     connect: Command, first: Oracle, broker: BrokerAddress
 ) -> None:
@@ -178,6 +180,7 @@ def test_a_missing_config_topic_is_no_empty_cluster(
     assert "connect.yaml:3" in refused.stderr
 
 
+@pytest.mark.long
 def test_a_group_without_workers_is_refused(
     first: Oracle, client: dict[str, str], connect: Command, broker: BrokerAddress
 ) -> None:
@@ -193,6 +196,7 @@ def test_a_group_without_workers_is_refused(
     assert "connect.yaml:3" in refused.stderr
 
 
+@pytest.mark.long
 def test_a_status_topic_that_is_not_the_workers_is_refused(
     first: Oracle, connect: Command, broker: BrokerAddress, tmp_path: Path, unique: str
 ) -> None:
@@ -225,6 +229,7 @@ def test_a_write_that_went_to_another_cluster_ends_the_apply(
     assert len(names(second)) <= project.choices.parallelism
 
 
+@pytest.mark.long
 def test_connectors_that_come_and_go_meanwhile_refuse_nothing(
     first: Oracle, client: dict[str, str], tmp_path: Path
 ) -> None:
@@ -282,6 +287,7 @@ def test_workers_whose_connectors_use_another_kafka_are_theirs(
         worker.kill()
 
 
+@pytest.mark.long
 def test_our_runtime_s_topics_with_apache_s_workers_are_refused(
     first: Oracle, broker: BrokerAddress, client: dict[str, str], tmp_path: Path, unique: str
 ) -> None:

@@ -116,6 +116,7 @@ def test_a_delete_is_done_when_nothing_is_left(stuck: Stuck, oracle: Oracle) -> 
     assert "its tasks end" in gone.stderr
 
 
+@pytest.mark.long
 def test_a_delete_over_rest_alone_is_done_when_nothing_is_left(
     oracle: Oracle, broker: BrokerAddress, unique: str, tmp_path: Path
 ) -> None:

@@ -39,7 +39,7 @@ def topic(broker: BrokerAddress, unique: str) -> str:
     return unique
 
 
-@pytest.fixture(params=["kafka", "rest-alone"])
+@pytest.fixture(params=["kafka", pytest.param("rest-alone", marks=pytest.mark.long)])
 def project(
     request: pytest.FixtureRequest, oracle: Oracle, client: dict[str, str]
 ) -> Iterator[RestProject]:

@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -25,7 +25,7 @@ from support.broker import BrokerAddress
 
 FOLDER = pytest.StashKey[Path]()
 # fixtures of which a run has one; the files that use it run in one worker, in turn
-ONE_AT_A_TIME = ("oracle", "guarded")
+ONE_AT_A_TIME = ("oracle", "guarded", "rig")
 
 _ENDER = pytest.StashKey["subprocess.Popen[bytes]"]()
 _GROUPS = "groups.json"
@@ -73,7 +73,7 @@ def order(config: pytest.Config, items: list[pytest.Item]) -> None:
     files are to run in one worker."""
     used: dict[str, str] = {}
     for item in items:
-        for name in _fixtures(item).intersection(ONE_AT_A_TIME):
+        for name in filter(partial(_is_shared, item), ONE_AT_A_TIME):
             assert used.setdefault(_file(item.nodeid), name) == name, f"{item.path} uses two"
     # written anew by each worker, with the same content
     new = config.stash[FOLDER] / f"groups-{os.getpid()}"
@@ -96,6 +96,12 @@ def _file(nodeid: str) -> str:
 
 def _fixtures(item: pytest.Item) -> set[str]:
     return {*item.fixturenames} if isinstance(item, pytest.Function) else set()
+
+
+def _is_shared(item: pytest.Item, name: str) -> bool:
+    """Whether it uses the run's fixture of that name; a file may have one of its own."""
+    known = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+    return name in known and known[name][-1].scope == "session"
 
 
 def _is_long(item: pytest.Item) -> bool:
