@@ -138,6 +138,7 @@ def test_inside_an_open_transaction(load: Load, tree: bool, record_property: Rec
     assert load.rig.states() == {load.source: RUNNING, load.sink: RUNNING}
 
 
+@pytest.mark.long
 @TREE
 def test_while_the_sink_writes(load: Load, tree: bool, record_property: Record) -> None:
     load.start()

@@ -13,7 +13,7 @@ from support.wait import wait_until
 
 SECRET = "s3cret-t0pic"
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 @pytest.fixture

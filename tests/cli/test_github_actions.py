@@ -515,6 +515,7 @@ if [[ $3 == venv ]]; then mkdir -p "$4/bin" && cp "$0" "$4/bin/python"; fi
     assert asked.read_text().splitlines()[1:] == [f"{pip} other==1"]
 
 
+@pytest.mark.long
 def test_to_install_runs_nothing_that_the_repository_holds(
     tmp_path: Path, job: dict[str, str]
 ) -> None:

@@ -34,13 +34,14 @@ def _rename(rig: Rig, old: str, new: str, file: Path) -> None:
     rig.source(new, offsets=f"renamed_from: {old}\n", file=str(file), topic=old)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("turns", "runtime"),
     [
         pytest.param(TURNS[2:3], True, id="killed once"),
-        pytest.param(TURNS, True, id="killed with a runtime up", marks=pytest.mark.long),
-        pytest.param(TURNS[1:4], False, id="killed with no runtime", marks=pytest.mark.long),
+        pytest.param(TURNS, True, id="killed with a runtime up"),
+        pytest.param(TURNS[1:4], False, id="killed with no runtime"),
     ],
 )
 def test_no_line_is_lost_or_doubled(

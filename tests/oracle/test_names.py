@@ -20,7 +20,7 @@ from support.oracle import Oracle
 from support.rest_project import RestProject, source
 from support.wait import wait_until
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.long]
 
 STOPPED = TargetState.STOPPED
 SINCE_4 = ("a/b", "a%b", "a%2Fb", "a\\b")
@@ -28,10 +28,7 @@ BRACES = ("a{b", "a}b")
 FINE = ("a b", "a?b", "a#b", "a;b=c", "a+b", "a&b=c", "a:b@c", "a|b", "a^b", "aéb", "a日b", "a.b")
 
 
-@pytest.fixture(
-    scope="module",
-    params=[KAFKA_VERSION, *(pytest.param(each, marks=pytest.mark.long) for each in VERSIONS)],
-)
+@pytest.fixture(scope="module", params=[KAFKA_VERSION, *VERSIONS])
 def worker(
     request: pytest.FixtureRequest, broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Oracle]:
@@ -62,13 +59,7 @@ def listed(worker: Oracle) -> set[str]:
     return set(found.json())
 
 
-@pytest.mark.parametrize(
-    "kafka",
-    [
-        pytest.param(True, id="kafka"),
-        pytest.param(False, id="rest-alone", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("kafka", [True, False], ids=["kafka", "rest-alone"])
 def test_a_plan_refuses_what_cannot_be_addressed_and_applies_the_rest(
     worker: Oracle, broker: BrokerAddress, tmp_path: Path, *, kafka: bool
 ) -> None:

@@ -155,6 +155,7 @@ def test_a_copied_connect_yaml_with_the_other_group_s_workers_is_refused(
     assert (by_hand.returncode, names(first)) == (2, ["lines"]), by_hand.stderr
 
 
+@pytest.mark.long
 def test_the_same_names_on_both_are_told_apart_by_their_workers(
     connect: Command, first: Oracle, second: Oracle, broker: BrokerAddress, tmp_path: Path
 ) -> None:
@@ -216,6 +217,7 @@ def test_a_status_topic_that_is_not_the_workers_is_refused(
     assert connect("plan").returncode == 0
 
 
+@pytest.mark.long
 def test_a_write_that_went_to_another_cluster_ends_the_apply(
     first: Oracle, second: Oracle, client: dict[str, str], tmp_path: Path
 ) -> None:

@@ -24,15 +24,13 @@ from support.connect_jars import VERSIONS
 from support.oracle import Oracle
 from support.rest_project import RestProject
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.long]
 
 SOON = Choices(health_timeout=3, healthy_for=0.5, settle=2)
 
 
 # The oldest one repeats no task configs that a new config leaves as they were
-@pytest.fixture(
-    scope="module", params=[KAFKA_VERSION, pytest.param(VERSIONS[0], marks=pytest.mark.long)]
-)
+@pytest.fixture(scope="module", params=[KAFKA_VERSION, VERSIONS[0]])
 def worker(
     request: pytest.FixtureRequest, broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Oracle]:
@@ -46,7 +44,7 @@ def worker(
         started.kill()
 
 
-@pytest.fixture(params=["Kafka", pytest.param("REST alone", marks=pytest.mark.long)])
+@pytest.fixture(params=["Kafka", "REST alone"])
 def project(
     request: pytest.FixtureRequest, worker: Oracle, broker: BrokerAddress, unique: str
 ) -> Iterator[RestProject]:

@@ -168,6 +168,7 @@ def test_a_damaged_record_is_named(folder: Path) -> None:
         find_broker(folder)
 
 
+@pytest.mark.long
 def test_a_login_is_asked_for_if_wanted(folder: Path) -> None:
     started = EmbeddedBroker.start(folder, authentication=True)
     properties = started.client_properties

@@ -179,6 +179,7 @@ def test_slots_are_what_executors_hold_and_a_standby_takes_none(site: Site) -> N
     assert state["coresused"] == 2 * CORES
 
 
+@pytest.mark.long
 def test_a_plugin_that_nodes_lack_is_named_and_another_node_is_tried(site: Site) -> None:
     names = ("on_one_node", "on_no_node")
     for name in names:
