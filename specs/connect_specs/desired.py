@@ -111,7 +111,8 @@ class RestTarget:
     """A Connect cluster reached through its REST API: `url` without a trailing slash.
 
     `user` and `password` are for basic authentication. `ca_file` replaces the system's certificate
-    authorities; `cert_file` and `key_file` (PEM) say who we are. Times are in seconds: `connect_s`
+    authorities; `cert_file` and `key_file` (PEM) say who we are; `ssl`, of our own runtime, are the
+    properties of its https listeners instead. Times are in seconds: `connect_s`
     to be connected, `answer_s` for an answer. None of the secrets is in its repr.
     """
 
@@ -124,6 +125,7 @@ class RestTarget:
     key_file: Path | None = None
     connect_s: float = 5.0
     answer_s: float = 100.0
+    ssl: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import signal
+import ssl
 import stat
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from connect_runtime.kafka.embedded import find_broker
 from connect_runtime.kafka.process import is_alive, start_time
 from connect_runtime.settings.default_slots import default_slots, memory_limit
+from support.certificates import Authority, Certificate
 from support.command import CONNECT, Command
 from support.wait import wait_until
 
@@ -31,7 +33,6 @@ cluster:
   worker: {value.converter: org.apache.kafka.connect.storage.StringConverter}
 """
 WITH_LOGINS = PROJECT.replace("kafka: embedded", "kafka: {embedded: {authentication: sasl}}")
-EVERYBODY = "rest.authentication: basic, listeners: 'http://0.0.0.0:0'"
 SPEC = """\
 name: copy
 config: {{connector.class: FileStreamSource, file: {file}, topic: lines}}
@@ -66,10 +67,27 @@ def _slots(url: str) -> int:
         return found
 
 
-def _log_in(project: Command, url: str) -> None:
+def _for_everybody(authority: Authority, server: Certificate) -> str:
+    """Worker properties: https alone, on all interfaces, with a login and certificates of an
+    authority that the system does not know."""
+    properties = {
+        "rest.authentication": "basic",
+        "rest.advertised.host.name": "127.0.0.1",
+        "listeners": "https://0.0.0.0:0",
+        "listeners.https.ssl.client.auth": "required",
+        "listeners.https.ssl.keystore.type": "PEM",
+        "listeners.https.ssl.keystore.key": server.key.read_text(),
+        "listeners.https.ssl.keystore.certificate.chain": server.certificate.read_text(),
+        "listeners.https.ssl.truststore.type": "PEM",
+        "listeners.https.ssl.truststore.location": str(authority.own.certificate),
+    }
+    return ", ".join(f"{key}: {json.dumps(text)}" for key, text in properties.items())
+
+
+def _log_in(project: Command, url: str, trusted: ssl.SSLContext) -> None:
     """Our verbs do so by themselves, and nobody gets in without the password."""
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(f"{url}/connectors", timeout=10)
+        urllib.request.urlopen(f"{url}/connectors", timeout=10, context=trusted)
     with refused.value as answer:
         assert answer.code == 401
     file = project.folder / ".connect" / "rest-password"
@@ -128,13 +146,18 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     assert broker is not None
     os.kill(running["pid"], signal.SIGKILL)
     text = (project.folder / ".connect" / "runtime.log").stat().st_size
-    project.write("connect.yaml", WITH_LOGINS.replace("worker: {", f"worker: {{{EVERYBODY}, "))
+    authority = Authority.make(project.folder / "tls")
+    server = authority.sign("server")
+    everybody = _for_everybody(authority, server)
+    project.write("connect.yaml", WITH_LOGINS.replace("worker: {", f"worker: {{{everybody}, "))
     again = project("up", "--detach", "--json", "--log-format", "json")
     assert again.returncode == 0, again.stderr
     assert "every user of this machine" not in again.stderr
     assert find_broker(project.folder / ".connect" / "broker") == broker
     _wait_until_it_runs(project)
-    _log_in(project, json.loads(again.stdout)["url"])
+    trusted = ssl.create_default_context(cafile=authority.own.certificate)
+    trusted.load_cert_chain(server.certificate, server.key)
+    _log_in(project, json.loads(again.stdout)["url"], trusted)
 
     pid = json.loads(again.stdout)["pid"]
     started = start_time(pid)

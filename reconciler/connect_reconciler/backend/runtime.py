@@ -37,7 +37,7 @@ from connect_runtime.kafka.errors import is_denied
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.rest.password import USER, password_file, read_password
-from connect_runtime.settings.worker_config import from_project
+from connect_runtime.settings.worker_config import from_project, project_tls
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
 from connect_runtime.validation.validate import check
@@ -189,7 +189,8 @@ def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
 def runtime_target(project: Project, url: str) -> RestTarget:
     """Without a login where this folder has no password."""
     password = read_password(project.data)
-    return RestTarget(url) if password is None else RestTarget(url, USER, password)
+    tls = project_tls(project) if url.startswith("https://") else None
+    return RestTarget(url, None if password is None else USER, password, ssl=tls)
 
 
 def login_hint(project: Project) -> str:

@@ -48,11 +48,6 @@ class RestSettings:
     admin: tuple[Listener, ...] | None = None
     login_hosts: frozenset[str] = frozenset()
 
-    @property
-    def open_to_others(self) -> bool:
-        """Whether anyone who can reach this machine may use it."""
-        return not self.loopback and not self.login
-
 
 def define_rest_keys(keys: ConfigDef) -> None:
     """Defines the worker properties that `rest_settings` reads."""

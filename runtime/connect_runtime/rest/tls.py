@@ -81,6 +81,34 @@ def client_context(properties: Mapping[str, str]) -> ssl.SSLContext:
     return context
 
 
+def command_context(properties: Mapping[str, str]) -> ssl.SSLContext:
+    """Returns the context for requests of a project's commands to its own runtime, whose https
+    listeners have these properties. Raises Invalid.
+
+    Without a trust store, the runtime's own certificate is trusted beside the system's authorities.
+    A command may run where the key store is not: then it has no certificate to show.
+    """
+    tls = _Properties(properties, LISTENERS)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = bool(tls.get("ssl.endpoint.identification.algorithm", "https"))
+    shows = tls.get("ssl.client.auth", "none") != "none"
+    chain = tls.key_chain() if tls.has_key_here and (shows or not tls.has_trust_store) else None
+    if chain is not None and shows:
+        _load_chain(context, chain)
+    _trust(context, tls, ssl.Purpose.SERVER_AUTH)
+    if chain is not None and not tls.has_trust_store:
+        context.load_verify_locations(cadata=_pem(chain.certificates))
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    _algorithms(context, tls)
+    return context
+
+
+def asks_for_certificates(properties: Mapping[str, str], prefix: str) -> bool:
+    """Whether https listeners take only clients with certificates that a trust store knows."""
+    tls = _Properties(properties, prefix)
+    return tls.get("ssl.client.auth", "none") == "required" and tls.has_trust_store
+
+
 class _Properties:
     """The `ssl.*` properties of listeners, and their full names for messages."""
 
@@ -91,6 +119,15 @@ class _Properties:
 
     def get(self, key: str, default: str = "") -> str:
         return self._values.get(key, default).strip()
+
+    @property
+    def has_trust_store(self) -> bool:
+        return bool(self.get("ssl.truststore.certificates") or self.get("ssl.truststore.location"))
+
+    @property
+    def has_key_here(self) -> bool:
+        location = self.get("ssl.keystore.location")
+        return bool(self.get("ssl.keystore.key") or (location and Path(location).exists()))
 
     def refuse(self, key: str, why: str, hint: str = "") -> NoReturn:
         what = f"Invalid value for configuration {self._prefix}{key}: {why}"
@@ -227,14 +264,17 @@ def _load_chain(context: ssl.SSLContext, chain: _Chain) -> None:
 
 
 def _trust(context: ssl.SSLContext, tls: _Properties, purpose: ssl.Purpose) -> None:
-    from cryptography.hazmat.primitives.serialization import Encoding
-
     trusted = tls.trusted()
     if trusted is None:
         context.load_default_certs(purpose)
-        return
-    pem = b"".join(each.public_bytes(Encoding.PEM) for each in trusted)
-    context.load_verify_locations(cadata=pem.decode())
+    else:
+        context.load_verify_locations(cadata=_pem(trusted))
+
+
+def _pem(certificates: Sequence[Any]) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return b"".join(each.public_bytes(Encoding.PEM) for each in certificates).decode()
 
 
 def _algorithms(context: ssl.SSLContext, tls: _Properties) -> None:

@@ -16,8 +16,13 @@ from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.config_providers.resolved import Resolved
 from connect_runtime.rest.listeners import Listener, advertised, parse_listeners
-from connect_runtime.rest.settings import DEFAULT_LISTENER, RestSettings, rest_settings
-from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS
+from connect_runtime.rest.settings import (
+    DEFAULT_LISTENER,
+    RestSettings,
+    is_loopback,
+    rest_settings,
+)
+from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS, asks_for_certificates
 from connect_runtime.settings.default_slots import default_slots, memory_limit
 from connect_runtime.settings.worker_keys import (
     JSON_CONVERTER,
@@ -38,6 +43,8 @@ STANDALONE_GROUP: Final = "connect-standalone"
 SMALL_SEGMENTS: Final[Mapping[str, str]] = {"segment.bytes": "10485760"}
 _LOCAL: Final = re.compile(r"local\[(\d+)\]")
 _KINDS: Final = ("config", "offset", "status")
+_LISTENERS_TLS: Final = (LISTENERS, ADMIN_LISTENERS)
+_TLS: Final = ("ssl.", *_LISTENERS_TLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,26 @@ class WorkerConfig:
         )
         return told.url(self.advertised_port or bound_port)
 
+    @property
+    def open_listeners(self) -> tuple[Listener, ...]:
+        """Returns the listeners that answer anyone who reaches them: with neither a login nor
+        certificates of clients."""
+        if self.rest.login:
+            return ()
+        groups = ((self.listeners, LISTENERS), (self.rest.admin or (), ADMIN_LISTENERS))
+        return tuple(
+            each
+            for listeners, prefix in groups
+            for each in listeners
+            if not (each.scheme == "https" and asks_for_certificates(self.tls, prefix))
+        )
+
+    @property
+    def open_hosts(self) -> tuple[str, ...]:
+        """Returns the hosts of those that others than this machine reach."""
+        hosts = [each.host for each in self.open_listeners]
+        return tuple(each for each in hosts if not is_loopback(each))
+
     def with_slots(self, slots: int) -> WorkerConfig:
         """Returns the same settings on this machine, with that many tasks at once."""
         return replace(self, master=f"local[{slots}]")
@@ -161,6 +188,14 @@ def from_project(
     else:
         resolved = Resolved(given | worker, given | _without_references(worker), {})
     return _config(resolved, project.topics, project.data, warnings), warnings
+
+
+def project_tls(project: Project) -> Mapping[str, str]:
+    """Returns the properties of the https listeners of a project's runtime, with references
+    resolved in this process. Raises Invalid."""
+    given = {**(project.kafka or {}), **project.worker}
+    kept = {k: v.strip() for k, v in given.items() if k.startswith((*_TLS, "config.providers"))}
+    return {key: text for key, text in _resolved(kept).config.items() if key.startswith(_TLS)}
 
 
 def _resolved(given: dict[str, str]) -> Resolved:
@@ -272,11 +307,7 @@ def _config(
         offset_topic=_topic("offset", values["offset.storage.partitions"], values, given),
         status_topic=_topic("status", values["status.storage.partitions"], values, given),
         listeners=parse_listeners("listeners", values["listeners"]),
-        tls={
-            key: value
-            for key, value in given.items()
-            if key.startswith(("ssl.", LISTENERS, ADMIN_LISTENERS))
-        },
+        tls={key: value for key, value in given.items() if key.startswith(_TLS)},
         rest=rest_settings(values),
         advertised_scheme=values["rest.advertised.listener"],
         advertised_host=values["rest.advertised.host.name"] or None,
@@ -298,7 +329,8 @@ def _config(
 
 
 def _task_properties(given: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, str]:
-    """Returns all worker properties; those that tasks read have defaults where omitted."""
+    """Returns the worker properties but those of listeners; those that tasks read have defaults
+    where omitted."""
     defaults = {
         "bootstrap.servers": ",".join(values["bootstrap.servers"]),
         "header.converter": values["header.converter"],
@@ -307,7 +339,8 @@ def _task_properties(given: Mapping[str, str], values: Mapping[str, Any]) -> dic
     }
     # the leader and its tasks must not read this one differently
     decided = {"exactly.once.source.support": str(values["exactly.once.source.support"])}
-    return defaults | dict(given) | decided
+    kept = {key: text for key, text in given.items() if not key.startswith(_LISTENERS_TLS)}
+    return defaults | kept | decided
 
 
 def _topic(

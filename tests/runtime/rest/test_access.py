@@ -223,9 +223,8 @@ def test_the_password_is_a_file_of_its_owner(tmp_path: Path) -> None:
 def test_worker_properties_say_who_may_ask() -> None:
     found = config(listeners="http://127.0.0.1:8083").rest
     assert found == RestSettings(loopback=True, hosts=frozenset({"127.0.0.1"}))
-    assert not found.open_to_others
     found = config(listeners="http://:8083", rest_authentication="basic").rest
-    assert (found.loopback, found.login, found.open_to_others) == (False, True, False)
+    assert (found.loopback, found.login) == (False, True)
     found = config(
         listeners="http://localhost:1",
         rest_advertised_host_name="Me.example",
@@ -236,6 +235,42 @@ def test_worker_properties_say_who_may_ask() -> None:
     assert found.hosts == {"me.example", "a.example", "b.example"}
     assert found.max_body_bytes == 2048
     assert config(listeners="http://:8083", rest_advertised_host_name="x").rest.hosts == set()
+
+
+REQUIRED = {"ssl.client.auth": "required", "ssl.truststore.location": "/trust.p12"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "open_hosts", "open_listeners"),
+    [
+        ({"listeners": "http://127.0.0.1:1"}, (), 1),
+        ({"listeners": "http://:1"}, ("0.0.0.0",), 1),
+        ({"listeners": "http://:1", "rest.authentication": "basic"}, (), 0),
+        ({"listeners": "https://:1"}, ("0.0.0.0",), 1),
+        ({"listeners": "https://:1", **REQUIRED}, (), 0),
+        ({"listeners": "https://:1", **REQUIRED, "ssl.client.auth": "requested"}, ("0.0.0.0",), 1),
+        # whom any authority knows
+        ({"listeners": "https://:1", "ssl.client.auth": "required"}, ("0.0.0.0",), 1),
+        ({"listeners": "https://:1,http://[::1]:1", **REQUIRED}, (), 1),
+        ({"listeners": "https://:1,http://10.0.0.7:1", **REQUIRED}, ("10.0.0.7",), 1),
+        ({"listeners": "https://:1", "admin.listeners": "http://:2", **REQUIRED}, ("0.0.0.0",), 1),
+        (
+            {
+                "listeners": "https://:1",
+                **REQUIRED,
+                "listeners.https.ssl.keystore.location": "/key.p12",
+            },
+            ("0.0.0.0",),
+            1,
+        ),
+    ],
+)
+def test_which_listeners_answer_anyone(
+    properties: dict[str, str], open_hosts: tuple[str, ...], open_listeners: int
+) -> None:
+    found, _ = from_properties({**WORKER, **properties})
+    assert found.open_hosts == open_hosts
+    assert len(found.open_listeners) == open_listeners
 
 
 def test_a_worker_answers_to_the_name_that_it_tells_others() -> None:

@@ -18,7 +18,13 @@ from connect_runtime.rest.forwarding import Forwarding
 from connect_runtime.rest.limits import ConnectionLimits
 from connect_runtime.rest.server import Bound, RestServer
 from connect_runtime.rest.settings import RestSettings
-from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS, client_context, server_context
+from connect_runtime.rest.tls import (
+    ADMIN_LISTENERS,
+    LISTENERS,
+    client_context,
+    command_context,
+    server_context,
+)
 from connect_runtime.server import Runtime
 from connect_runtime.settings.worker_config import from_properties
 from connect_specs.diagnostics import Invalid
@@ -265,6 +271,40 @@ def test_a_standby_forwards_over_mutual_tls(files: Files) -> None:
             assert answer.status_code == status
     assert answer.json()["message"].startswith("IO Error trying to forward REST request: ")
     assert Forwarding()._tls().verify_mode is ssl.CERT_REQUIRED
+
+
+def test_commands_trust_the_runtime_whose_properties_they_have(files: Files) -> None:
+    """By its trust store, or else by its own certificate if that is here. They show a certificate
+    only to listeners that ask for one."""
+    own, trust = key_store(files, "PEM"), trust_store(files, "PEM")
+    required = {"ssl.client.auth": "required"}
+    elsewhere = {"ssl.keystore.location": "/gone.pem"}
+    for runtime, command, taken in (
+        (own, own, True),
+        (own, {**own, **trust, **elsewhere}, True),
+        (own, {**own, **elsewhere}, False),
+        ({**own, **trust, **required}, {**own, **trust, **required}, True),
+        ({**own, **trust, **required}, {**own, **trust, **required, **elsewhere}, False),
+        ({**own, **trust, **required}, {**own, **trust}, False),
+    ):
+        prefixed = {f"{LISTENERS}{key}": value for key, value in command.items()}
+        with https(runtime) as url:
+            if taken:
+                assert ask(url, command_context(prefixed)).status_code == 201
+            else:
+                with pytest.raises(httpx.TransportError):
+                    ask(url, command_context(prefixed))
+
+
+def test_commands_do_not_trust_another_certificate_of_that_name(files: Files) -> None:
+    other = Authority.make(files.folder / "impostor").sign("server")
+    impostor = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": other.key.read_text(),
+        "ssl.keystore.certificate.chain": other.certificate.read_text(),
+    }
+    with https(impostor) as url, pytest.raises(httpx.TransportError):
+        ask(url, command_context(key_store(files, "PEM")))
 
 
 @pytest.mark.parametrize(

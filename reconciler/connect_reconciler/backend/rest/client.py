@@ -45,6 +45,14 @@ from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 T = TypeVar("T")
 
 _CONFLICT = 409
+_TRUST_HINT = (
+    "check the target's ca_file, or without one the system's certificate authorities"
+    " (SSL_CERT_FILE); a cluster may also want a cert_file and key_file"
+)
+_RUNTIME_TRUST_HINT = (
+    "check listeners.https.ssl.truststore.* under 'worker', or without them the system's"
+    " authorities (SSL_CERT_FILE); a runtime that asks for certificates wants its key store here"
+)
 
 
 class RestClient:
@@ -68,6 +76,7 @@ class RestClient:
         self._clock = clock
         self._sleep = sleep
         self._shown = shown_url(target)
+        self._trust_hint = _TRUST_HINT if target.ssl is None else _RUNTIME_TRUST_HINT
         self._client = connected(target, direct=direct, transport=transport)
 
     @classmethod
@@ -316,12 +325,10 @@ class RestClient:
             return Unreachable(Diagnostic("cluster.bad-tls", what, self._shown, hint=hint))
         if refusal is not None:
             what = "the Connect cluster and this side do not trust each other's certificates"
-            hint = (
-                "check the target's ca_file, or without one the system's certificate authorities"
-                " (SSL_CERT_FILE); a cluster may also want a cert_file and key_file"
-            )
             why = refusal.reason or str(refusal)
-            return Unreachable(Diagnostic("cluster.bad-tls", what, self._shown, why, hint))
+            return Unreachable(
+                Diagnostic("cluster.bad-tls", what, self._shown, why, self._trust_hint)
+            )
         what = "the Connect cluster cannot be reached"
         hint = "check the target's URL, and whether the cluster runs"
         if isinstance(error, httpx.ProxyError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
+from collections.abc import Mapping
 
 import httpx
 
@@ -62,7 +63,9 @@ def is_local(host: str) -> bool:
 
 def _tls(target: RestTarget) -> ssl.SSLContext:
     """Trusts the target's authorities, else the system's as OpenSSL finds them, which is told by
-    SSL_CERT_FILE and SSL_CERT_DIR."""
+    SSL_CERT_FILE and SSL_CERT_DIR. Our runtime is trusted as its listeners' properties say."""
+    if target.ssl is not None:
+        return runtime_tls(target.ssl)
     try:
         context = ssl.create_default_context(cafile=target.ca_file)
         if target.cert_file is not None:
@@ -74,6 +77,19 @@ def _tls(target: RestTarget) -> ssl.SSLContext:
             Diagnostic("cluster.bad-certificate", what, why=why, hint=_TRUST_HINT)
         ) from error
     return context
+
+
+def runtime_tls(properties: Mapping[str, str]) -> ssl.SSLContext:
+    """How our runtime is asked over https; `properties` are those of its listeners. Raises
+    Invalid."""
+    from connect_runtime.rest.tls import command_context
+
+    try:
+        return command_context(properties)
+    except ImportError:
+        what = "the key stores of the runtime cannot be read: cryptography is not installed"
+        hint = "pip install 'connect-reconciler[runtime]'"
+        raise Invalid(Diagnostic("runtime.not-installed", what, hint=hint)) from None
 
 
 def _no_tls() -> ssl.SSLContext:

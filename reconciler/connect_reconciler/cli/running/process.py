@@ -113,8 +113,9 @@ def _already_up(running: RuntimeRecord | None) -> Failed:
     return Failed(Diagnostic("up.already", what, hint="`connect down` stops it"))
 
 
-def probe(url: str, login: str | None = None) -> Mapping[str, Any] | None:
-    """The JSON object that a GET returns; None for any other response, or none.
+def probe(project: Project, url: str, login: str | None = None) -> Mapping[str, Any] | None:
+    """The JSON object that a GET of the project's runtime returns; None for any other response, or
+    none.
 
     `login` is `user:password`. Does without an HTTP library, which would take long to import.
     """
@@ -122,7 +123,13 @@ def probe(url: str, login: str | None = None) -> Mapping[str, Any] | None:
 
     request = urllib.request.Request(url)
     # The environment's proxy must not come between the processes of one cluster
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+    if url.startswith("https://"):
+        from connect_reconciler.backend.rest.connection import runtime_tls
+        from connect_runtime.settings.worker_config import project_tls
+
+        handlers.append(urllib.request.HTTPSHandler(context=runtime_tls(project_tls(project))))
+    opener = urllib.request.build_opener(*handlers)
     if login is not None:
         encoded = base64.b64encode(login.encode()).decode()
         request.add_unredirected_header("Authorization", f"Basic {encoded}")
@@ -163,7 +170,12 @@ def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
     deadline = time.monotonic() + _PATIENCE_S
     while started is not None and is_alive(pid, started):
         running = find_runtime(project)
-        if running and running.pid == pid and running.url and probe(f"{running.url}/health"):
+        if (
+            running
+            and running.pid == pid
+            and running.url
+            and probe(project, f"{running.url}/health")
+        ):
             return running
         if time.monotonic() > deadline:
             end_process(pid, started, patience_s=_ENDING_S)

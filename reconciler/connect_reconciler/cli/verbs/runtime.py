@@ -25,7 +25,6 @@ from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
     from connect_runtime.kafka.embedded import BrokerRecord
-    from connect_runtime.rest.settings import RestSettings
     from connect_runtime.settings.worker_config import WorkerConfig
     from connect_specs.desired import Project
 
@@ -81,7 +80,7 @@ def up(
         _detach(project, slots, master, _with_master(config, slots, master), as_json=as_json)
         for warning in warnings:
             progress(f"warning: {warning}")
-        _say_who_can_reach(config.rest)
+        _say_who_can_reach(config)
     else:
         _run_here(project, slots, master, as_json=as_json)
 
@@ -125,21 +124,15 @@ def _check_reach(project: Project) -> tuple[WorkerConfig, list[str]]:
 
     # what Kafka's address is makes no difference here
     config, warnings = from_project(project, "localhost:9092")
-    if config.rest.open_to_others:
-        what = (
-            f"REST would answer whoever reaches this machine: it listens on {_open_hosts(config)}"
+    if config.open_hosts:
+        hosts = ", ".join(config.open_hosts)
+        what = f"REST would answer whoever reaches this machine: it listens on {hosts}"
+        hint = (
+            "add rest.authentication: basic under 'worker', listen on 127.0.0.1, or on https with "
+            "ssl.client.auth: required and a trust store"
         )
-        hint = "add rest.authentication: basic under 'worker', or listen on 127.0.0.1"
         raise Invalid(Diagnostic("up.open-listener", what, str(project.file), hint=hint))
     return config, warnings
-
-
-def _open_hosts(config: WorkerConfig) -> str:
-    """The hosts of listeners that others than this machine reach."""
-    from connect_runtime.rest.settings import is_loopback
-
-    listeners = (*config.listeners, *(config.rest.admin or ()))
-    return ", ".join(each.host for each in listeners if not is_loopback(each.host))
 
 
 def _say_slots(config: WorkerConfig) -> None:
@@ -147,8 +140,8 @@ def _say_slots(config: WorkerConfig) -> None:
         progress(f"{config.slots} slots: as many tasks can run at once (--slots N changes it)")
 
 
-def _say_who_can_reach(rest: RestSettings) -> None:
-    if not rest.login:
+def _say_who_can_reach(config: WorkerConfig) -> None:
+    if config.open_listeners:
         progress(
             "every user of this machine can use the REST API; rest.authentication: basic requires "
             "a password"
@@ -189,7 +182,7 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
         config, warnings = from_project(reached, None)
         config = _with_master(_with_free_port(project, config), slots, master)
         _say_slots(config)
-        _say_who_can_reach(config.rest)
+        _say_who_can_reach(config)
         run_until_stopped(
             config,
             warnings,
@@ -294,10 +287,11 @@ def standalone(
 
 def _reach_warnings(config: WorkerConfig) -> list[str]:
     """Warns of a REST API that answers whoever reaches this machine."""
-    if not config.rest.open_to_others:
+    if not config.open_hosts:
         return []
+    hosts = ", ".join(config.open_hosts)
     return [
-        f"listeners: everyone who can reach {_open_hosts(config)} can use the REST API and "
+        f"listeners: everyone who can reach {hosts} can use the REST API and "
         "with it read and write files as this process; rest.authentication=basic requires a "
         "password"
     ]

@@ -208,7 +208,9 @@ def _waiting(project: Project, leader: str) -> list[TaskId] | None:
     from connect_runtime.rest.password import login
     from connect_runtime.rest.wire import runtime_from_json
 
-    answer = probe(f"{leader}/runtime", login(project.data)) if leader.startswith("http") else None
+    if not leader.startswith("http"):
+        return None
+    answer = probe(project, f"{leader}/runtime", login(project.data))
     runtime = None if answer is None else runtime_from_json(answer)
     return list(runtime.waiting) if runtime and runtime.slots else None
 
