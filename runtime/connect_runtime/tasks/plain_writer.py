@@ -11,11 +11,11 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from confluent_kafka import KafkaError, Producer
 
-from connect_runtime.api import ConnectorError
+from connect_runtime.api import ConnectorError, SourceRecord
 from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.errors.stages import Failure, Stage
 from connect_runtime.kafka import clients
@@ -26,11 +26,13 @@ from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.interrupted import Interrupted
 from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.refused_records import RefusedRecords
 from connect_runtime.tasks.send_failures import RAISED, SendFailures, error_in
 from connect_runtime.tasks.source_writer import Messages, queue
 from connect_runtime.tasks.transactions import QUEUE, UNACKNOWLEDGED_BYTES
 from connect_runtime.tasks.worker_topics import open_offsets
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _ROOM_LIMIT_S: Final = 60.0
@@ -40,8 +42,7 @@ _CLASS: Final = "org.apache.kafka.connect.runtime.WorkerSourceTask"
 class PlainWriter:
     """A producer of records, and a writer of offsets. Implements SourceWriter.
 
-    If errors are tolerated, it skips records that the producer refuses for their size. Records that
-    only Kafka refuses fail the task: Kafka answers for a batch, which has others in it.
+    If errors are tolerated, it skips records that the producer or Kafka refuses.
     """
 
     atomic = False
@@ -52,11 +53,16 @@ class PlainWriter:
         self._id = launch.id
         self._flush_limit_s = client_properties.flush_timeout_ms(launch) / 1000
         self._failures = SendFailures()
+        properties = client_properties.plain_source_producer(launch)
+        singly = QUEUE | {"batch.num.messages": 1, "error_cb": self._failures.erred}
+        self._refused = RefusedRecords(self._failures, lambda: clients.producer(properties, singly))
+        delivered = self._refused.delivered if errors.tolerates_all else None
+        self._delivered = delivered  # None: each refused record fails the task
         self._producer: Producer = clients.producer(
-            client_properties.plain_source_producer(launch),
+            properties,
             QUEUE
             | {
-                "on_delivery": self._failures.delivered,
+                "on_delivery": delivered or self._failures.delivered,
                 "error_cb": self._failures.erred,
                 "statistics.interval.ms": STATISTICS_MS,
                 "stats_cb": partial(metrics.client, "producer"),
@@ -72,7 +78,7 @@ class PlainWriter:
         """Queues messages; the partition follows from the key if it is None."""
         self._begin(messages)
         try:
-            refused = queue(self._producer, topic, messages, partition)
+            refused = queue(self._producer, topic, messages, partition, self._delivered)
         except RAISED as raised:
             failure = self._failures.failure(error_in(raised), self._producer)
             raise failure from raised.with_traceback(None)
@@ -82,6 +88,7 @@ class PlainWriter:
     def serve(self) -> None:
         """Serves the producer's callbacks."""
         self._call(self._producer.poll, 0)
+        self._send_again()
 
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
         """Waits until sent records are acknowledged, then writes the offsets after them.
@@ -107,6 +114,7 @@ class PlainWriter:
             self._flush(self._flush_limit_s)
         finally:
             del self._producer
+            self._refused.close()
             self._offsets.close()
 
     def _skip(
@@ -117,17 +125,28 @@ class PlainWriter:
         for number, error in refused:
             if not self._errors.tolerates_all or error.code() not in RECORD_REFUSED:
                 raise self._failures.failure(error, self._producer)
-            why = reason(error)
-            _log.error("Task %s skips a record for topic %s: %s", self._id, topic, why)
-            cause = ConnectorError(why)
-            self._errors.report(Failure(Stage.KAFKA_PRODUCE, _CLASS, cause, sources[number]))
+            self._report(sources[number], topic, error)
+
+    def _report(self, record: SourceRecord, topic: str, error: KafkaError) -> None:
+        why = reason(error)
+        _log.error("Task %s skips a record for topic %s: %s", self._id, topic, why)
+        self._errors.report(Failure(Stage.KAFKA_PRODUCE, _CLASS, ConnectorError(why), record))
+
+    def _send_again(self) -> None:
+        """Sends records again that Kafka refused with others, and reports those that it refused
+        alone: as they were sent, because the batch that they came from is not kept."""
+        self._call(lambda _: self._refused.send_again(), 0)
+        for topic, sent, error in self._refused.take():
+            key, timestamp = sent.get("key"), sent.get("timestamp")
+            record = SourceRecord({}, None, topic, sent["value"], key=key, timestamp=timestamp)
+            self._report(record, topic, error)
 
     def _begin(self, messages: Messages) -> None:
         if not self.open:
             self.open = True
             self.bytes = 0
             self.opened_at = time.monotonic()
-        self._call(lambda limit_s: self._producer.poll(limit_s), 0)
+        self.serve()
         if self._unacknowledged >= UNACKNOWLEDGED_BYTES and not self._flush(_ROOM_LIMIT_S):
             raise Interrupted(f"Kafka acknowledged no records for {_ROOM_LIMIT_S:g} s")
         self.bytes += messages.size
@@ -136,11 +155,13 @@ class PlainWriter:
     def _flush(self, limit_s: float) -> bool:
         """Whether everything sent is acknowledged. Raises for what cannot be delivered."""
         left = self._call(lambda left_s: self._producer.flush(left_s), limit_s)
+        left = left or self._call(lambda left_s: self._refused.flush(left_s), limit_s)
+        self._send_again()
         if left == 0:
             self._unacknowledged = 0
         return left == 0
 
-    def _call(self, function: Callable[[float], int], limit_s: float) -> int:
+    def _call(self, function: Callable[[float], T], limit_s: float) -> T:
         try:
             answer = function(limit_s)
         except RAISED as raised:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -39,9 +40,14 @@ class Messages:
 
 
 def queue(
-    producer: Producer, topic: str, messages: Messages, partition: int | None
+    producer: Producer,
+    topic: str,
+    messages: Messages,
+    partition: int | None,
+    delivered: Callable[..., None] | None = None,
 ) -> list[tuple[int, KafkaError]]:
-    """Hands messages to a producer. Returns the numbers of those that it refuses, and why."""
+    """Hands messages to a producer. Returns the numbers of those that it refuses, and why.
+    `delivered` gets the reports of messages that have more than key and value, with `given`."""
     place = () if partition is None else (partition,)
     if not messages.singly:
         if producer.produce_batch(topic, messages.each, *place) == len(messages.each):
@@ -50,8 +56,9 @@ def queue(
     keywords = {} if partition is None else {"partition": partition}
     refused = []
     for number, message in enumerate(messages.each):
+        told = {} if delivered is None else {"on_delivery": partial(delivered, given=message)}
         try:
-            producer.produce(topic, **message, **keywords)
+            producer.produce(topic, **message, **keywords, **told)
         except KafkaException as raised:
             refused.append((number, error_of(raised)))
     return refused

@@ -15,9 +15,11 @@ import pytest
 from confluent_kafka import Producer
 
 from connect_runtime.api import (
+    STRING,
     ConfigDef,
     ConnectorError,
     DataError,
+    Header,
     RetriableError,
     SinkBatch,
     SinkTask,
@@ -307,6 +309,61 @@ def test_records_that_are_too_large(
         "Error encountered in task c-0. Executing stage 'KAFKA_PRODUCE' with class"
         " 'org.apache.kafka.connect.runtime.WorkerSourceTask'."
     ] * 2
+
+
+@pytest.mark.parametrize("timestamp", [None, 5], ids=["batch", "singly"])
+@pytest.mark.parametrize("support", ["enabled", "disabled"])
+def test_records_that_kafka_refuses(
+    cluster: Any,
+    install: Any,
+    caplog: pytest.LogCaptureFixture,
+    support: str,
+    timestamp: int | None,
+) -> None:
+    """Without transactions they are skipped if errors are tolerated, and no others with them; a
+    transaction fails. Connect skips the others, too, or splits their batch without an end."""
+    limit = {"max.message.bytes": "2000"}
+    create_topic(cluster.bootstrap_servers, cluster.data, config=limit)
+    headers = () if timestamp is None else (Header("h", "x", STRING),)
+    records = [
+        SourceRecord(
+            {"p": 1}, {"n": n}, cluster.data, f"{n}" * size, key=f"{n}", key_schema=STRING,
+            timestamp=timestamp, headers=headers,
+        )
+        for n, size in enumerate([1, 5000, 2, 5000, 3])
+    ]  # fmt: skip
+    task = type("Task", (Scripted,), {"script": [records], "events": []})
+    cluster.worker["exactly.once.source.support"] = support
+    cluster.worker["offset.flush.interval.ms"] = "100"
+    name = "org.apache.kafka.connect.storage.StringConverter"
+    strings = {"key.converter": name, "value.converter": name}
+    logs = {"errors.log.enable": "true", "errors.log.include.messages": "true"}
+    running = started(cluster, install, task, **strings, **TOLERANT, **logs)
+    if support == "enabled":
+        assert running.outcome().ended is Ended.FAILED
+        assert cluster.values() == []
+        assert cluster.newest(cluster.topics.offsets) == {}
+        return
+    wait_until(lambda: len(task.events) == 5, what="all records")
+    assert stopped(cluster, running) is Ended.STOPPED
+
+    written = read_to_end(cluster.bootstrap_servers, cluster.data)
+    sent_headers = None if timestamp is None else [("h", b"x")]
+    assert [(m.key(), m.value(), m.headers()) for m in written] == [
+        (key, value, sent_headers) for key, value in [(b"0", b"0"), (b"2", b"22"), (b"4", b"444")]
+    ]
+    assert timestamp is None or {m.timestamp()[1] for m in written} == {timestamp}
+    assert cluster.newest(cluster.topics.offsets) == {'["c",{"p":1}]': {"n": 4}}
+    logged = [r.getMessage() for r in caplog.records if "Error encountered" in r.getMessage()]
+    assert len(logged) == 2
+    for number, text in zip("13", logged, strict=True):
+        assert text.startswith(
+            "Error encountered in task c-0. Executing stage 'KAFKA_PRODUCE' with class"
+            " 'org.apache.kafka.connect.runtime.WorkerSourceTask', where source record is ="
+            " SourceRecord{sourcePartition={}, sourceOffset=null}"
+            f" ConnectRecord{{topic='{cluster.data}', kafkaPartition=null, key={number},"
+            f" keySchema=null, value={number * 5000},"
+        )
 
 
 def test_a_stop_ends_the_retries_of_a_source(cluster: Any, topic: Any, install: Any) -> None:
