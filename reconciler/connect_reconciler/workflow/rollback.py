@@ -21,10 +21,7 @@ from connect_reconciler.plan.rollback.rollback import (
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.validation.configs import checked
 from connect_reconciler.workflow.planning import judged
-from connect_reconciler.workflow.replanning import (
-    Agrees,
-    as_saved,
-)
+from connect_reconciler.workflow.replanning import Agrees, as_saved
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.loader import load_specs

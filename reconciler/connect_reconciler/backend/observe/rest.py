@@ -31,9 +31,7 @@ from connect_reconciler.model.secrets import redact, see_through_masks
 from connect_reconciler.plan.diff import managed_state, written_config
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorStatus
-from connect_runtime.storage.snapshots import (
-    ConnectorState,
-)
+from connect_runtime.storage.snapshots import ConnectorState
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, RestTarget
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plugin_definitions import Definitions
