@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
 from connect_reconciler.cli.connector_table import Row, changes, draw, row_of, short_of_slots
 from connect_reconciler.cli.running.foreground import look
 from connect_reconciler.cli.running.live_table import Rates
@@ -38,7 +39,7 @@ class OneFailed:
 
 
 def test_up_says_why_one_failed_without_what_its_spec_calls_sensitive() -> None:
-    rows = look(cast(Verbs, OneFailed()), {"c": ("p*",)}.__getitem__)
+    rows = look(cast(Verbs, OneFailed()), SpecSecrets({"c": ("p*",)}.__getitem__))
     assert rows["c"].why == ("OSError: no (hidden) opens, nor (hidden)",)
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_reconciler.backend import open_backend
-from connect_reconciler.backend.observe.plugin_facts import without_secrets
+from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, without_secrets
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest_only import RestOnlyBackend
 from connect_reconciler.cli.applying.report import render_report, report_json
@@ -224,5 +224,5 @@ def test_no_secret_in_a_trace_that_status_shows(config: dict[str, str]) -> None:
     config = {**config, "name": "a"}
     failed = InstanceStatus(State.FAILED, "w", quoted(config))
     status = ConnectorStatus("a", failed, {0: failed}, "sink")
-    shown = without_secrets(status, (config,), PLUGINS, lambda name: SENSITIVE)
+    shown = without_secrets(status, (config,), PLUGINS, SpecSecrets(lambda name: SENSITIVE))
     assert MARK not in repr(shown)

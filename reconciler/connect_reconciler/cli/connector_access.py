@@ -11,7 +11,7 @@ from connect_reconciler.backend.observe.plugin_facts import redactor_of
 from connect_reconciler.backend.port import Cluster
 from connect_reconciler.backend.rest.refusals import wants_stop
 from connect_reconciler.cli.connecting import backend_of
-from connect_reconciler.cli.session import sensitive_by_specs
+from connect_reconciler.cli.session import secrets_of_specs
 from connect_reconciler.cli.signals import may_change
 from connect_reconciler.ledger.config_entry import load_ledger, with_configs
 from connect_reconciler.ledger.topic import LedgerUnreadable
@@ -94,11 +94,8 @@ def redacted(text: str, backend: Backend, cluster: Cluster, name: str) -> str:
         return _UNTOLD
     if config is None:
         return text
-    project = backend.project
     with backend.plugins() as plugins:
-        redactor = redactor_of(
-            name, [config], plugins, sensitive_by_specs(project), project.secrets
-        )
+        redactor = redactor_of(name, [config], plugins, secrets_of_specs(backend.project))
     return redact(text, redactor, config)
 
 

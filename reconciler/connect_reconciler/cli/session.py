@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -19,6 +19,7 @@ from connect_specs.diagnostics import ConnectError
 from connect_specs.printable import one_line
 
 if TYPE_CHECKING:
+    from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
     from connect_specs.desired import Project
     from connect_specs.value_origins import Origin
 
@@ -99,8 +100,10 @@ def origins_json(found: tuple[Origin, ...]) -> list[dict[str, object]]:
     ]
 
 
-def sensitive_by_specs(project: Project) -> Callable[[str], Collection[str]]:
-    """The sensitive keys of each connector, from the specs; they are reread after 5 s."""
+def secrets_of_specs(project: Project) -> SpecSecrets:
+    """What the specs say is secret; they are reread after 5 s."""
+    from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
+
     read: list[tuple[float, dict[str, tuple[str, ...]] | None]] = []
 
     def sensitive(name: str) -> Collection[str]:
@@ -110,7 +113,7 @@ def sensitive_by_specs(project: Project) -> Callable[[str], Collection[str]]:
         found = read[0][1]
         return _EVERYTHING if found is None else found.get(name, ())
 
-    return sensitive
+    return SpecSecrets(sensitive, project.secrets)
 
 
 def _by_name(project: Project) -> dict[str, tuple[str, ...]] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Kind, Live, kind_of
@@ -97,22 +97,28 @@ def passwords(keys: Iterable[KeyDefinition]) -> frozenset[str]:
     return frozenset(key.name for key in keys if key.type == "PASSWORD")
 
 
+@dataclass(frozen=True, slots=True)
+class SpecSecrets:
+    """What a project's specs say is secret: the sensitive keys of a connector, and texts."""
+
+    keys: Callable[[str], Collection[str]] = lambda name: ()
+    texts: tuple[str, ...] = ()
+
+
 def without_secrets(
     status: ConnectorStatus,
     configs: Collection[Mapping[str, str]],
     plugins: Definitions,
-    sensitive: Callable[[str], Collection[str]],
-    texts: tuple[str, ...] = (),
+    specs: SpecSecrets,
 ) -> ConnectorStatus:
-    """`configs` are the connector's and its tasks'; `sensitive` are the keys that its spec names,
-    and `texts` the project's secret values.
+    """The status without the secrets of `configs`, which are the connector's and its tasks'.
 
     Neither plugins nor specs are asked where nothing has failed.
     """
     parts = (status.connector, *status.tasks.values())
     if all(part.trace is None for part in parts):
         return status
-    redactor = redactor_of(status.name, configs, plugins, sensitive, texts)
+    redactor = redactor_of(status.name, configs, plugins, specs)
     of_texts = redactor_of_texts(redactor, *configs)
 
     def shown(part: InstanceStatus) -> InstanceStatus:
@@ -127,12 +133,11 @@ def redactor_of(
     name: str,
     configs: Collection[Mapping[str, str]],
     plugins: Definitions,
-    sensitive: Callable[[str], Collection[str]],
-    texts: tuple[str, ...] = (),
+    specs: SpecSecrets,
 ) -> ConfigRedactor:
     """Covers what is secret in these configs of a connector, by its plugins and its spec."""
     passwords = (passwords_in(config, plugins) for config in configs)
-    return ConfigRedactor(name, None, frozenset(sensitive(name)).union(*passwords), texts)
+    return ConfigRedactor(name, None, frozenset(specs.keys(name)).union(*passwords), specs.texts)
 
 
 def failed_traces(parts: Iterable[tuple[str, Status | InstanceStatus]]) -> dict[str, list[str]]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from connect_reconciler.backend.observe.plugin_facts import (
+    SpecSecrets,
     failed_traces,
     kinds_of,
     password_keys,
@@ -185,7 +186,8 @@ def _covered(
 ) -> Diagnostic:
     spec = desired.connectors.get(name)
     sensitive = () if spec is None else spec.sensitive
-    redactor = redactor_of(name, [config], plugins, lambda name: sensitive, desired.secrets)
+    secrets = SpecSecrets(lambda name: sensitive, desired.secrets)
+    redactor = redactor_of(name, [config], plugins, secrets)
     return replace(said, why=redact(said.why, redactor, config))
 
 

@@ -10,10 +10,11 @@ import contextlib
 import json
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from connect_reconciler.backend.observe.plugin_facts import without_secrets
+from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, without_secrets
 from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.cli.connector_table import Row, changes, row_of
 from connect_reconciler.cli.output import progress, progress_of, result
@@ -37,23 +38,20 @@ if TYPE_CHECKING:
 
 _CHECK_EVERY_S = 1.0
 _KAFKA_EVERY_S = 0.5
+_NO_SECRETS = SpecSecrets()
 
 
 def run_until_stopped(
     config: WorkerConfig,
     warnings: Sequence[str],
-    on_url: Callable[[str], None],
-    sensitive: Callable[[str], Collection[str]],
-    texts: tuple[str, ...] = (),
     *,
+    on_url: Callable[[str], None] = lambda url: None,
+    secrets: SpecSecrets = _NO_SECRETS,
     connectors: Sequence[FirstConnector] = (),
     as_json: bool = False,
 ) -> None:
     """Starts the runtime with these connectors, calls `on_url` once REST listens, and stops it on a
-    signal.
-
-    `sensitive` gives the sensitive keys of a connector; `texts` are secrets, too.
-    Raises Failed if the runtime stops by itself.
+    signal. Statuses are shown without `secrets`. Raises Failed if the runtime stops by itself.
     """
     may_change()
     make_private_folder(config.data_folder)
@@ -73,22 +71,16 @@ def run_until_stopped(
             if on_terminal:
                 from connect_reconciler.cli.running.live_table import show_until
 
-                show_until(
-                    stop,
-                    lambda: look(runtime.verbs, sensitive, texts),
-                    runtime.verbs,
-                    config.client,
-                )
+                rows = partial(look, runtime.verbs, secrets)
+                show_until(stop, rows, runtime.verbs, config.client)
             else:
-                _print_changes(stop, lambda: look(runtime.verbs, sensitive, texts), as_json=as_json)
+                _print_changes(stop, partial(look, runtime.verbs, secrets), as_json=as_json)
         finally:
             progress("stopping: tasks flush and commit, then Spark stops")
             runtime.stop()
 
 
-def look(
-    verbs: Verbs, sensitive: Callable[[str], Collection[str]], texts: tuple[str, ...] = ()
-) -> dict[str, Row]:
+def look(verbs: Verbs, secrets: SpecSecrets) -> dict[str, Row]:
     """The rows of all connectors; connectors deleted meanwhile are left out."""
     runtime = verbs.runtime()
     # While Spark starts there are no slots yet, so none are missing.
@@ -97,7 +89,7 @@ def look(
     for name in verbs.connectors():
         try:
             status, config = verbs.status(name), verbs.config(name)
-            shown = without_secrets(status, (config,), InstalledDefinitions(), sensitive, texts)
+            shown = without_secrets(status, (config,), InstalledDefinitions(), secrets)
             rows[name] = row_of(shown, waiting)
         except RequestError:
             continue

@@ -234,17 +234,17 @@ def _live(
     project: Project,
 ) -> tuple[Sequence[DesiredConnector], Mapping[str, Collection[str]]]:
     from connect_reconciler.cli.connecting import backend_of
-    from connect_reconciler.cli.session import sensitive_by_specs
+    from connect_reconciler.cli.session import secrets_of_specs
     from connect_reconciler.workflow.importing import spec_of
     from connect_reconciler.workflow.planning import observed
     from connect_specs.desired import Desired
 
-    sensitive = sensitive_by_specs(project)
+    secrets = secrets_of_specs(project)
     with backend_of(project) as backend:
         live = observed(backend, Desired(project.name, {}))
     found = (spec_of(each, live, with_secrets=True) for each in live.connectors.values())
     named = {
-        name: live.password_keys.get(name, frozenset()).union(sensitive(name))
+        name: live.password_keys.get(name, frozenset()).union(secrets.keys(name))
         for name in live.connectors
     }
     return tuple(each.spec for each in found), named

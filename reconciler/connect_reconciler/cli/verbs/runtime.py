@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +25,7 @@ from connect_runtime.logs.log_format import LogFormat
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
+    from connect_reconciler.cli.session import Invocation
     from connect_runtime.kafka.embedded import BrokerRecord
     from connect_runtime.settings.worker_config import WorkerConfig
     from connect_specs.desired import Project
@@ -169,7 +171,7 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
     from connect_reconciler.cli.connecting import has_own_broker, own_broker
     from connect_reconciler.cli.running.foreground import keep_kafka_alive, run_until_stopped
     from connect_reconciler.cli.running.process import announce, claimed
-    from connect_reconciler.cli.session import sensitive_by_specs
+    from connect_reconciler.cli.session import secrets_of_specs
     from connect_runtime.settings.worker_config import from_project
 
     with ExitStack() as stack:
@@ -186,9 +188,8 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
         run_until_stopped(
             config,
             warnings,
-            lambda url: announce(project, url),
-            sensitive_by_specs(project),
-            project.secrets,
+            on_url=partial(announce, project),
+            secrets=secrets_of_specs(project),
             as_json=as_json,
         )
 
@@ -215,22 +216,11 @@ def distributed(
 
     Runs in the foreground until Ctrl-C. Keys that have no effect here are reported as warnings.
     """
-    from connect_reconciler.cli.running.process import ensure_runtime_installed
-
     _use_log_format(log_lines)
-    ensure_runtime_installed()
+    config, warnings = _from_file(invocation(context), file, slots, master)
     from connect_reconciler.cli.running.foreground import run_until_stopped
-    from connect_runtime.settings.worker_config import from_properties
 
-    _check_one_master(slots, master)
-    call = invocation(context)
-    config, warnings = from_properties(
-        _properties(call.path(file)), data_folder=call.path(Path(".connect"))
-    )
-    config = _with_master(config, slots, master)
-    _say_slots(config)
-    warnings += _reach_warnings(config)
-    run_until_stopped(config, warnings, lambda url: None, lambda name: (), as_json=as_json)
+    run_until_stopped(config, warnings, as_json=as_json)
 
 
 def standalone(
@@ -252,37 +242,41 @@ def standalone(
     For Apache's connect-standalone.properties. All connector files are checked before anything
     starts. Runs in the foreground until Ctrl-C; connectors created over REST are then forgotten.
     """
-    from connect_reconciler.cli.running.process import ensure_runtime_installed
-
     _use_log_format(log_lines)
-    ensure_runtime_installed()
+    call = invocation(context)
+    config, warnings = _from_file(call, file, slots, standalone=True)
     from connect_reconciler.cli.running.foreground import run_until_stopped
     from connect_runtime.plugins.modules import allow_modules
-    from connect_runtime.settings.worker_config import from_properties
     from connect_runtime.standalone.connectors import check_connectors
     from connect_specs.connector_files import read_connector_files
 
-    call = invocation(context)
-    config, warnings = from_properties(
-        _properties(call.path(file)), standalone=True, data_folder=call.path(Path(".connect"))
-    )
     assert config.offset_file is not None, "a standalone worker has one"
-    config = _with_master(
-        replace(config, offset_file=call.path(config.offset_file)), slots, master=None
-    )
-    _say_slots(config)
-    warnings += _reach_warnings(config)
+    config = replace(config, offset_file=call.path(config.offset_file))
     wanted = read_connector_files(map(call.path, connectors or ()), call.folder)
     allow_modules(config.properties)
     check_connectors(wanted, config)
-    run_until_stopped(
-        config,
-        warnings,
-        lambda url: None,
-        lambda name: (),
-        connectors=wanted,
-        as_json=as_json,
-    )
+    run_until_stopped(config, warnings, connectors=wanted, as_json=as_json)
+
+
+def _from_file(
+    call: Invocation,
+    file: Path,
+    slots: int | None,
+    master: str | None = None,
+    *,
+    standalone: bool = False,
+) -> tuple[WorkerConfig, list[str]]:
+    """The settings of a worker.properties file with those of the command line, and warnings."""
+    from connect_reconciler.cli.running.process import ensure_runtime_installed
+    from connect_runtime.settings.worker_config import from_properties
+
+    ensure_runtime_installed()
+    _check_one_master(slots, master)
+    properties, data = _properties(call.path(file)), call.path(Path(".connect"))
+    config, warnings = from_properties(properties, standalone=standalone, data_folder=data)
+    config = _with_master(config, slots, master)
+    _say_slots(config)
+    return config, [*warnings, *_reach_warnings(config)]
 
 
 def _reach_warnings(config: WorkerConfig) -> list[str]:

@@ -165,17 +165,16 @@ def _redacted(
 ) -> dict[str, tuple[ConnectorState, ConnectorStatus | None]]:
     """The connectors of these names, without the secrets that a trace may hold."""
     from connect_reconciler.backend.observe.plugin_facts import without_secrets
-    from connect_reconciler.cli.session import sensitive_by_specs
+    from connect_reconciler.cli.session import secrets_of_specs
 
-    project = backend.project
-    sensitive = sensitive_by_specs(project)
+    secrets = secrets_of_specs(backend.project)
     shown: dict[str, tuple[ConnectorState, ConnectorStatus | None]] = {}
     with backend.plugins() as plugins:
         for name in names:
             asked, told = found.connectors[name], found.told.get(name)
             configs = (asked.config, *asked.task_configs)
             if told is not None:
-                told = without_secrets(told, configs, plugins, sensitive, project.secrets)
+                told = without_secrets(told, configs, plugins, secrets)
                 told = replace(told, type=_kind(asked))
             shown[name] = asked, told
     return shown

@@ -10,6 +10,7 @@ import pytest
 
 from connect_reconciler.backend.observe import rest
 from connect_reconciler.backend.observe.plugin_facts import (
+    SpecSecrets,
     failed_traces,
     with_failures,
     without_secrets,
@@ -189,7 +190,9 @@ def test_a_status_of_many_failed_tasks_is_redacted_at_once() -> None:
     configs = [Counted({"file": "hunter2", "task.id": str(task)}) for task in range(300)]
     failed = InstanceStatus(State.FAILED, "w", "X: no hunter2")
     status = ConnectorStatus("a", failed, dict.fromkeys(range(300), failed), "sink")
-    found = without_secrets(status, configs, InstalledDefinitions(), lambda name: ("file",))
+    found = without_secrets(
+        status, configs, InstalledDefinitions(), SpecSecrets(lambda name: ("file",))
+    )
     assert {each.trace for each in (found.connector, *found.tasks.values())} == {"X: no (hidden)"}
     assert max(each.searched for each in configs) < 5
 
