@@ -9,7 +9,8 @@ cluster, or with another login, the producer of the connector's task 0 writes (d
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -67,9 +68,13 @@ class Groups(Protocol):
 class Change:
     """One change of a connector's offsets. `entries` None resets all of them."""
 
-    verb: str
     name: str
     entries: Sequence[OffsetEntry] | None
+
+    @property
+    def verb(self) -> str:
+        """Returns "alter" or "reset"."""
+        return "reset" if self.entries is None else "alter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +114,17 @@ class ConnectorOffsets:
         state = requests.known(self._herder.view.config, name, NOT_FOUND)
         clients = self._clients(state, _kind(state))
         if clients.kind == "sink":
-            try:
+            text = f"Failed to retrieve consumer group offsets for sink connector {name}"
+            with _refused(text):
                 found = self._groups.offsets(clients)
-            except ConnectError as error:
-                text = f"Failed to retrieve consumer group offsets for sink connector {name}"
-                raise RequestError(500, text) from error
             return [sink_entry(key, offset) for key, offset in sorted(found.items())]
-        try:
+        with _refused(f"Failed to retrieve offsets for source connector {name}"):
             sources = self._sources.read(clients).merged.connectors.get(name, {})
-        except ConnectError as error:
-            text = f"Failed to retrieve offsets for source connector {name}"
-            raise RequestError(500, text) from error
         return [OffsetEntry(found.partition, found.offset) for found in sources.values()]
 
     def change(self, name: str, entries: Sequence[OffsetEntry] | None) -> str:
         """Alters offsets by `entries`, or resets them; returns Connect's success text."""
-        change = Change("reset" if entries is None else "alter", name, entries)
+        change = Change(name, entries)
         if entries is not None and not entries:
             raise RequestError(
                 400, "Partitions / offsets need to be provided for an alter offsets request"
@@ -210,14 +210,12 @@ class ConnectorOffsets:
         self, change: Change, clients: ConnectorClients, resolved: Resolved, plugin: Plugin
     ) -> bool:
         fenced = self._fence(change, clients)
-        try:
+        text = (
+            "Timed out while trying to read to the end of the offsets topic prior to modifying "
+            f"offsets for source connector {change.name}"
+        )
+        with _refused(text, Refusal.NOT_READ):
             stored = self._sources.read(clients)
-        except ConnectError as error:
-            text = (
-                "Timed out while trying to read to the end of the offsets topic prior to modifying "
-                f"offsets for source connector {change.name}"
-            )
-            raise RequestError(500, text, Refusal.NOT_READ) from error
         wanted: Sequence[tuple[Partition, Offset | None]]
         if change.entries is None:
             known = stored.merged.connectors.get(change.name, {})
@@ -243,13 +241,9 @@ class ConnectorOffsets:
     def _fence(self, change: Change, clients: ConnectorClients) -> _Fencing:
         """Fences the producers; the fencing record is written together with the offsets."""
         fencing = self._herder.run_on_thread(lambda: self._fencing(change))
-        try:
+        text = "Failed to perform zombie fencing for source connector prior to modifying offsets"
+        with _refused(text):
             self._sources.fence(clients, fencing.tasks)
-        except ConnectError as error:
-            text = (
-                "Failed to perform zombie fencing for source connector prior to modifying offsets"
-            )
-            raise RequestError(500, text) from error
         return fencing
 
     def _fenced_record(self, name: str) -> NewRecord:
@@ -273,7 +267,7 @@ class ConnectorOffsets:
         producer.
         """
         first = [self._fenced_record(change.name), *writes.removed]
-        try:
+        with _refused(f"Failed to modify offsets for source connector {change.name}"):
             self._prepare(clients, writes)
             with self._sources.logs.of(clients) as theirs:
                 writer = theirs.logs.writer(clients.transactional_id(0))
@@ -282,11 +276,6 @@ class ConnectorOffsets:
                     writer.write(writes.own)
                 finally:
                     writer.close()
-        except RequestError:
-            raise
-        except ConnectError as error:
-            text = f"Failed to modify offsets for source connector {change.name}"
-            raise RequestError(500, text) from error
         if writes.copies:
             try:
                 self._herder.run_on_thread(lambda: self._write(change, fenced, writes.copies))
@@ -316,9 +305,10 @@ class ConnectorOffsets:
         except GroupActive as error:
             raise RequestError(500, _still_active(change), Refusal.GROUP_ACTIVE) from error
         except ConnectError as error:
-            what = "alter" if change.entries is not None else "reset"
-            kind = "" if change.entries is not None else "sink "
-            text = f"Failed to {what} consumer group offsets for {kind}connector {change.name}"
+            kind = "sink " if change.entries is None else ""
+            text = (
+                f"Failed to {change.verb} consumer group offsets for {kind}connector {change.name}"
+            )
             raise RequestError(500, text) from error
         return handled
 
@@ -356,14 +346,9 @@ class ConnectorOffsets:
             raise RequestError(500, text) from None
 
     def _offsets_before_reset(self, change: Change, clients: ConnectorClients) -> Group:
-        try:
+        text = f"Failed to list offsets prior to resetting offsets for sink connector {change.name}"
+        with _refused(text):
             return self._groups.offsets(clients)
-        except ConnectError as error:
-            text = (
-                "Failed to list offsets prior to resetting offsets for sink connector "
-                f"{change.name}"
-            )
-            raise RequestError(500, text) from error
 
     def _move_group(
         self, clients: ConnectorClients, wanted: Mapping[tuple[str, int], int | None] | None
@@ -379,6 +364,17 @@ class ConnectorOffsets:
             self._groups.forget(clients, forgotten)
 
 
+@contextmanager
+def _refused(text: str, refusal: Refusal | None = None) -> Iterator[None]:
+    """Turns errors of Kafka into Connect's answer, 500 with this text; keeps a RequestError."""
+    try:
+        yield
+    except RequestError:
+        raise
+    except ConnectError as error:
+        raise RequestError(500, text, refusal) from error
+
+
 def _plugin(config: Mapping[str, str]) -> Plugin:
     return registry.connector(config.get("connector.class", ""))
 
@@ -392,15 +388,10 @@ def _kind(state: ConnectorState) -> Kind:
 
 
 def _still_active(change: Change) -> str:
-    what, request = (
-        ("reset consumer group offsets", "reset")
-        if change.entries is None
-        else ("alter consumer group offsets", "alter")
-    )
     return (
-        f"Failed to {what} for connector {change.name} either because its tasks haven't stopped "
-        f"completely yet or the connector was resumed before the request to {request} its offsets "
-        "could be successfully completed. If the connector is in a stopped state, this operation "
-        "can be safely retried. If it doesn't eventually succeed, the Connect cluster may need to "
-        "be restarted to get rid of the zombie sink tasks."
+        f"Failed to {change.verb} consumer group offsets for connector {change.name} either "
+        "because its tasks haven't stopped completely yet or the connector was resumed before the "
+        f"request to {change.verb} its offsets could be successfully completed. If the connector "
+        "is in a stopped state, this operation can be safely retried. If it doesn't eventually "
+        "succeed, the Connect cluster may need to be restarted to get rid of the zombie sink tasks."
     )
