@@ -21,7 +21,7 @@ from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.herder.view import View
-from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.joining import Leader, ensure_topics, find_cluster, find_kafka
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs

@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
 from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.kafka.groups import GroupActive
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import assignments_topic, config_topic, offsets_topic, status_topic

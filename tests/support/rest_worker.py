@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.connect_cluster import Check, ConnectCluster
-from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.rest.app import create_app
 from connect_runtime.storage.memory import MemoryLogs
 from support.launcher import MemoryLauncher

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.settings.worker_config import from_properties
 from connect_runtime.standalone.alone import Alone

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.connect_cluster import Check, ConnectCluster
-from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs

@@ -29,7 +29,7 @@ from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.herder.view import View
-from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.kafka.election import Election, Leader, find_leader

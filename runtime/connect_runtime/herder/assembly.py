@@ -14,7 +14,8 @@ from connect_runtime.herder.herder import Candidate, Herder
 from connect_runtime.herder.launcher import Launcher
 from connect_runtime.herder.offset_changes import ConnectorOffsets, Groups
 from connect_runtime.herder.source_offsets import SourceOffsets
-from connect_runtime.herder.worker import Worker, WorkerSettings
+from connect_runtime.herder.worker import Worker
+from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.kafka.log import connector_logs
 from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.settings.topic_tracking import TopicTracking

@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import assert_never
 
@@ -53,10 +53,10 @@ from connect_runtime.herder.launcher import Launcher
 from connect_runtime.herder.runs import Fencing, Instance, InstancePhase, Kind, Run, RunPhase
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.view import View
+from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.storage.status_topic import storable_trace
 from connect_runtime.tasks.launch import Outcome, TaskLaunch
-from connect_specs.names import ClusterTopics
 from connect_specs.redaction import Redactor, secrets_in
 
 _log = logging.getLogger(__name__)
@@ -74,25 +74,6 @@ _STOP_S = 5.0
 _SUPERSEDED_S = 60.0
 
 FenceTasks = Callable[[str, Mapping[str, str], int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """The worker settings that a task needs. `properties` has Apache's names; `graceful_s` is how
-    long an attempt may take to end before it is killed; `socket` as in TaskLaunch."""
-
-    group_id: str
-    topics: ClusterTopics
-    worker_id: str
-    properties: Mapping[str, str]
-    graceful_s: float = 5.0
-    socket: str | None = None
-
-    @property
-    def exactly_once(self) -> bool:
-        """Whether sources write in transactions, which is the default."""
-        support = self.properties.get("exactly.once.source.support", "enabled")
-        return support.strip().lower() != "disabled"
 
 
 class Worker:

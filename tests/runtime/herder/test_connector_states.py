@@ -12,7 +12,7 @@ import pytest
 from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.errors import NotLeader, Refusal, RequestError
 from connect_runtime.herder.events import Request
-from connect_runtime.herder.worker import WorkerSettings
+from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import task_transactional_id

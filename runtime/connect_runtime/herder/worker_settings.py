@@ -1,0 +1,27 @@
+"""What a worker is set to, as far as running tasks needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect_specs.names import ClusterTopics
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """`properties` has Apache's names; `graceful_s` is how long an attempt may take to end before
+    it is killed; `socket` as in TaskLaunch."""
+
+    group_id: str
+    topics: ClusterTopics
+    worker_id: str
+    properties: Mapping[str, str]
+    graceful_s: float = 5.0
+    socket: str | None = None
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether sources write in transactions, which is the default."""
+        support = self.properties.get("exactly.once.source.support", "enabled")
+        return support.strip().lower() != "disabled"
