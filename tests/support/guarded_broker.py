@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from connect_runtime.kafka import embedded
+from connect_runtime.kafka import embedded_settings
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.embedded import EmbeddedBroker
 from connect_runtime.kafka.ports import free_port
@@ -146,7 +146,7 @@ def guarded_broker(folder: Path) -> Iterator[GuardedBroker]:
     keystore.write_text(own.key.read_text() + own.certificate.read_text())
     ports = {name: free_port() for name in _PROTOCOLS}
     more = "".join(f",{name}://{{host}}:{port}" for name, port in ports.items())
-    properties = embedded._PROPERTIES.replace(
+    properties = embedded_settings._PROPERTIES.replace(
         "CONTROLLER://{host}:{controller_port}\n",
         f"CONTROLLER://{{host}}:{{controller_port}}{more}\n",
     ).replace(
@@ -160,7 +160,7 @@ def guarded_broker(folder: Path) -> Iterator[GuardedBroker]:
         keystore=keystore,
         authority=authority.own.certificate,
     )
-    with patch.object(embedded, "_PROPERTIES", properties):
+    with patch.object(embedded_settings, "_PROPERTIES", properties):
         broker = EmbeddedBroker.start(folder)
     try:
         yield GuardedBroker({"bootstrap.servers": broker.bootstrap_servers}, ports, authority)

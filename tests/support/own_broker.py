@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
-from connect_runtime.kafka import embedded
+from connect_runtime.kafka import embedded, embedded_settings
 from connect_runtime.kafka.embedded import EmbeddedBroker
 from connect_runtime.kafka.ports import LOOPBACK, free_port
 from support.kafka_proxy import KafkaProxy
@@ -51,7 +51,7 @@ def own_broker(folder: Path) -> Iterator[OwnBroker]:
     behind, before = ports[: len(_WAYS)], ports[len(_WAYS) :]
     listening = _listeners(behind)
     properties = (
-        embedded._PROPERTIES.replace(
+        embedded_settings._PROPERTIES.replace(
             "CONTROLLER://{host}:{controller_port}\n",
             f"CONTROLLER://{{host}}:{{controller_port}}{listening}\n",
         ).replace(
@@ -74,7 +74,10 @@ def own_broker(folder: Path) -> Iterator[OwnBroker]:
 
 def _start(folder: Path, properties: str, port: int | None) -> EmbeddedBroker:
     # this machine may be busy with what a fault has started
-    with patch.multiple(embedded, _PROPERTIES=properties, _START_S=_START_S):
+    with (
+        patch.object(embedded_settings, "_PROPERTIES", properties),
+        patch.object(embedded, "_START_S", _START_S),
+    ):
         return EmbeddedBroker.start(folder, port=port)
 
 
