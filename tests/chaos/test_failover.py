@@ -122,7 +122,7 @@ def test_failover(
     assert new.command.returncode == 0
     with infile.open("a") as more:
         more.write("the end\n")
-    wait_until(lambda: lines_of(outfile)[-1] == "the end", what="the last line", timeout_s=30)
+    wait_until(lambda: lines_of(outfile)[-1] == "the end", what="the last line", timeout_s=60)
     rig.assert_nothing_to_do()
     status.close()
     os.kill(old.command.pid, signal.SIGTERM)

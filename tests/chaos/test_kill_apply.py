@@ -98,6 +98,7 @@ def _kill_at(moment: str, apply: Popen[str]) -> None:
     assert said == f"at {moment}\n", told
 
 
+@pytest.mark.long
 def test_with_a_runtime_up(delivered: Delivered) -> None:
     """Each of the two pins has its offsets written once without a record."""
     rig = delivered.rig

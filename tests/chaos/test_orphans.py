@@ -26,6 +26,7 @@ def _deliver(rig: Rig, kafka: str, name: str, last: int) -> None:
     assert (found.lost, found.duplicated, found.extra) == (0, 0, 0)
 
 
+@pytest.mark.long
 def test_killed_driver_leaves_nobody_and_the_next_up_adopts_its_kafka(
     rig: Rig, unique: str
 ) -> None:

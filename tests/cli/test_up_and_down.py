@@ -21,6 +21,7 @@ from connect_runtime.kafka.process import is_alive, start_time
 from connect_runtime.settings.default_slots import default_slots, memory_limit
 from support.certificates import Authority, Certificate
 from support.command import CONNECT, Command
+from support.processes import of_session
 from support.wait import wait_until
 
 pytestmark = pytest.mark.spark
@@ -144,7 +145,9 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
 
     broker = find_broker(data / "broker")
     assert broker is not None
+    assert len(of_session(running["pid"])) >= 4  # driver, JVM, Python daemon, one task
     os.kill(running["pid"], signal.SIGKILL)
+    wait_until(lambda: not of_session(running["pid"]), what="its processes to be gone")
     text = (project.folder / ".connect" / "runtime.log").stat().st_size
     authority = Authority.make(project.folder / "tls")
     server = authority.sign("server")

@@ -92,6 +92,7 @@ def test_a_lost_request_is_unknown_and_the_next_apply_repeats_it(
     assert proxy.passed == ["POST /connectors"]
 
 
+@pytest.mark.long
 def test_a_load_balancer_that_answers_503_ends_no_apply(
     project: RestProject, proxy: LosingProxy, unique: str, tmp_path: Path
 ) -> None:

@@ -193,9 +193,7 @@ def test_statuses_over_rest(worker: list[Oracle], topic: str, tmp_path: Path) ->
     project.settle()
 
 
-@pytest.mark.parametrize(
-    "project", ["kafka", pytest.param("rest-alone", marks=pytest.mark.long)], indirect=True
-)
+@pytest.mark.long
 def test_a_worker_killed_and_started_in_the_middle_of_an_apply(
     project: RestProject, worker: list[Oracle], topic: str, tmp_path: Path
 ) -> None:

@@ -201,6 +201,7 @@ def test_failed_tasks_are_restarted_by_a_verb(
         http.delete(f"{oracle.url}/connectors/{topic}", timeout=30)
 
 
+@pytest.mark.long
 def test_what_fails_is_rolled_back(
     oracle: Oracle, broker: BrokerAddress, topic: str, tmp_path: Path
 ) -> None:

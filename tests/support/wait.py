@@ -12,7 +12,7 @@ _LONGEST_PAUSE_S = 1.0
 
 
 def wait_until(
-    condition: Callable[[], T], *, what: str, timeout_s: float = 30, every_s: float = 0.05
+    condition: Callable[[], T], *, what: str, timeout_s: float = 60, every_s: float = 0.05
 ) -> T:
     """The first true value of `condition`, asked every `every_s` seconds; an expensive one after
     twice the time that it took.

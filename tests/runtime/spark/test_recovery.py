@@ -57,7 +57,7 @@ def endings() -> Endings:
 
 def _down(launcher: SparkLauncher) -> str:
     """What the launcher says while there is no session; none was asked to start one."""
-    found = wait_until(lambda: launcher.problem, what="a problem", timeout_s=30)
+    found = wait_until(lambda: launcher.problem, what="a problem", timeout_s=60)
     assert launcher.slots == 0
     return found
 
