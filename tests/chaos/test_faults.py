@@ -95,7 +95,7 @@ FAULTS = (
     Fault("jvm-frozen", faults.jvm_frozen, 20, health=SPARK_AWAY),
     Fault("daemon-killed", faults.spark_daemon_killed, bystander=False),
     Fault("follower-killed", faults.follower_killed),
-    Fault("follower-frozen", faults.follower_frozen, 45),
+    Fault("follower-frozen", faults.follower_frozen),
     Fault("source-killed", faults.task_killed(lambda pair: pair.source), 5),
     Fault("sink-killed", faults.task_killed(lambda pair: pair.sink), 5),
     Fault("source-frozen-in-a-transaction", faults.source_frozen_in_a_transaction),

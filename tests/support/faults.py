@@ -140,14 +140,18 @@ def spark_daemon_killed(world: World) -> Iterator[None]:
 
 @contextmanager
 def follower_killed(world: World) -> Iterator[None]:
-    """The process that follows assignments for all tasks. They follow by themselves."""
+    """The process that follows assignments for all tasks. They follow by themselves, and another
+    one is started for later tasks."""
     kill(*follower_processes(world.leader.processes))
+    wait_until(lambda: follower_processes(world.leader.processes), what="another follower")
     yield
 
 
 @contextmanager
 def follower_frozen(world: World) -> Iterator[None]:
-    with frozen(follower_processes(world.leader.processes)):
+    (follower,) = follower_processes(world.leader.processes)
+    with frozen([follower]):
+        wait_until(lambda: not follower.alive, what="the follower to be noticed")
         yield
 
 

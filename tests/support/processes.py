@@ -71,10 +71,16 @@ def daemon_processes(among: Sequence[Process]) -> list[Process]:
 
 
 def follower_processes(among: Sequence[Process]) -> list[Process]:
-    """Those that follow assignments for all tasks of a daemon: its other forks."""
+    """Those that follow assignments for all tasks of a daemon: forked by who watches over them,
+    its only fork outside of its group."""
     python = [each for each in among if _DAEMON in each.command]
-    others = {each.pid for each in (*task_processes(among), *daemon_processes(among))}
-    return [each for each in python if each.pid not in others]
+    daemons = {each.pid for each in daemon_processes(among)}
+    watching = {
+        each.pid
+        for each in python
+        if _parent(each.pid) in daemons and _group(each.pid) not in daemons
+    }
+    return [each for each in python if _parent(each.pid) in watching]
 
 
 def pss_mb(of: Process) -> float:
@@ -135,6 +141,11 @@ def _stat(pid: int) -> list[str]:
 def _session(pid: int) -> int | None:
     fields = _stat(pid)
     return int(fields[3]) if fields else None
+
+
+def _parent(pid: int) -> int | None:
+    fields = _stat(pid)
+    return int(fields[1]) if fields else None
 
 
 def _group(pid: int) -> int | None:

@@ -35,8 +35,7 @@ def main() -> None:
     from connect_runtime.kafka.outages import log_outages
     from connect_runtime.logs.log_format import log_to
     from connect_runtime.plugins import registry
-    from connect_runtime.spark.frozen import end_frozen
-    from connect_runtime.tasks import node_orders
+    from connect_runtime.spark import node_watch
 
     log_to(None, logging.INFO)
     for module in _MODULES:
@@ -49,7 +48,7 @@ def main() -> None:
     gc.disable()
     gc.collect()
     gc.freeze()
-    node_orders.start(beside=end_frozen)
+    node_watch.start()
     manager()
 
 

@@ -1,26 +1,20 @@
 """Follows the assignments topic once for all tasks that are forked from one process.
 
 A consumer takes 1 MB and five threads, and wakes up many times a second: too much for each of a
-thousand idle tasks. Spark's daemon therefore starts one process before it forks tasks. A task hands
-it one end of a socket pair and says what it wants to follow; then it gets the records of its key,
-and a line now and then, so that it notices a process that is frozen. A task that cannot be served
-follows the topic by itself (`control.py`): nothing depends on this process but its cost.
-
-`start` must be called before any thread starts. Only processes forked afterwards can ask.
+thousand idle tasks. One process of a node does so instead (`spark/node_watch`). A task hands it one
+end of a socket pair and says what it wants to follow; then it gets the records of its key, and a
+line now and then, so that it notices a process that is frozen. A task that cannot be served follows
+the topic by itself (`control.py`): nothing depends on this process but its cost.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import gc
 import logging
 import os
 import resource
 import select
-import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -46,7 +40,6 @@ _UNUSED_S: Final = 60.0
 LONGEST_REQUEST: Final = 1 << 16
 # Descriptors that are left to the consumers, whose brokers may move
 _OF_CONSUMERS: Final = 100
-_PR_SET_PDEATHSIG: Final = 1
 
 _door: socket.socket | None = None
 
@@ -71,24 +64,19 @@ class Request:
         return cls(*orjson.loads(line))
 
 
-def start(beside: Callable[[int], None] | None = None) -> None:
-    """Forks the process that follows; it ends with this one. If the system refuses it, nobody
-    serves here. `beside` runs there on a thread of its own, and gets the pid of this process."""
+def open_door() -> socket.socket:
+    """Returns the side of the process that is to follow. Processes forked afterwards can ask it."""
     global _door
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    parent = os.getpid()
-    try:
-        forked = os.fork()
-    except OSError as error:
-        _log.warning("Each task of this node follows its assignments by itself: %s", error)
-        ours.close()
-        theirs.close()
-        return
-    if forked == 0:
-        ours.close()
-        _serve_and_exit(theirs, parent, beside)
-    theirs.close()
-    _door = ours
+    _door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    return theirs
+
+
+def close_door() -> None:
+    """Nobody serves here."""
+    global _door
+    if _door is not None:
+        _door.close()
+        _door = None
 
 
 def connect(wait_s: float) -> socket.socket | None:
@@ -107,25 +95,12 @@ def connect(wait_s: float) -> socket.socket | None:
     return ours
 
 
-def _serve_and_exit(door: socket.socket, parent: int, beside: Callable[[int], None] | None) -> None:
-    """Never returns: the caller's code must not run in two processes."""
-    try:
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        gc.enable()
-        # a connection for each task, where 1,024 descriptors are a common limit
-        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for standard in (0, 1):  # Spark speaks to its daemon over these
-            os.dup2(nowhere, standard)
-        if beside is not None:
-            threading.Thread(target=beside, args=(parent,), name="beside", daemon=True).start()
-        Server(door, lambda: os.getppid() != parent, most=hard - _OF_CONSUMERS).serve()
-    except BaseException:
-        _log.exception("Assignments are not followed for all tasks of this node")
-    finally:
-        os._exit(0)
+def serve(door: socket.socket, parent: int) -> None:
+    """Follows until the process that forked this one is gone."""
+    # a connection for each task, where 1,024 descriptors are a common limit
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    Server(door, lambda: os.getppid() != parent, most=hard - _OF_CONSUMERS).serve()
 
 
 class Server:

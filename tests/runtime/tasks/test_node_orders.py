@@ -165,13 +165,3 @@ def test_a_frozen_process_holds_up_no_task_with_a_long_request(
     cluster.worker["ssl.truststore.certificates"] = "x" * 1_000_000
     launch = cluster.launch(TASK, {"name": "src"})
     assert node_control._ask(launch, Orders(launch)) is None
-
-
-def test_without_room_for_one_more_process_nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused() -> int:
-        raise BlockingIOError
-
-    monkeypatch.setattr(node_orders, "_door", None)
-    monkeypatch.setattr(node_orders.os, "fork", refused)
-    node_orders.start()
-    assert node_orders.connect(END_S) is None

@@ -1,0 +1,141 @@
+"""Watches over the Python processes of a node: Spark's daemon, tasks, and who follows assignments.
+
+Spark notices a process that ends, and an executor that sends no heartbeats, but not a process of a
+task that is stopped by a signal: it would keep its slot, and do nothing, for ever. So one process
+of the node asks the kernel every few seconds who is stopped, and kills who stays so. The attempt is
+LOST and runs again, and cannot wake up beside the new one. A heartbeat of each task would cost a
+thousand idle ones their sleep, and is missing, too, while a plugin runs C code. The same process
+starts the one that follows assignments (`tasks/node_orders`), and starts it again.
+
+`start` must be called before any thread starts. Only Linux tells the state of processes in this
+way; elsewhere nobody is taken for frozen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+from connect_runtime.tasks import node_orders
+
+_log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S: Final = 4.0
+# A process that is stopped for a moment only goes on. All together are noticed after 8 to 12 s.
+LOOKS: Final = 3
+_STOPPED: Final = b"T"
+_PR_SET_PDEATHSIG: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A process that is stopped, with its start and the CPU time that it has had, in ticks of the
+    kernel: one that ran in between is another one."""
+
+    pid: int
+    started: bytes
+    ran: tuple[bytes, ...]
+
+
+def start() -> None:
+    """Forks the process that watches over this one, the daemon, and over what it forks. It ends
+    with this one."""
+    door = node_orders.open_door()
+    if _forked(lambda daemon: _watch(daemon, door)) is None:
+        node_orders.close_door()
+    door.close()
+
+
+def _watch(daemon: int, door: socket.socket) -> None:
+    follower: int | None = None
+    looks: Mapping[Seen, int] = {}
+    while os.getppid() == daemon:
+        if follower is None or _has_ended(follower):
+            follower = _forked(lambda parent: node_orders.serve(door, parent))
+        time.sleep(_LOOK_EVERY_S)
+        followers = () if follower is None else (follower,)
+        looks = look((daemon, *_children(daemon), *followers), looks)
+
+
+def _forked(run: Callable[[int], None]) -> int | None:
+    """Returns the pid of a new process that runs this with its parent's pid, and ends with its
+    parent; None if the system refuses one."""
+    parent = os.getpid()
+    try:
+        forked = os.fork()
+    except OSError as error:
+        _log.warning("Each task of this node follows its assignments by itself: %s", error)
+        return None
+    if forked == 0:
+        _run_and_exit(run, parent)
+    return forked
+
+
+def _run_and_exit(run: Callable[[int], None], parent: int) -> NoReturn:
+    """The caller's code must not run in two processes."""
+    try:
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        gc.enable()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1):  # Spark speaks to its daemon over these
+            os.dup2(nowhere, standard)
+        run(parent)
+    except BaseException:
+        _log.exception("A process that serves this node has failed")
+    finally:
+        os._exit(0)
+
+
+def _has_ended(child: int) -> bool:
+    return os.waitpid(child, os.WNOHANG) != (0, 0)
+
+
+def look(pids: Iterable[int], before: Mapping[Seen, int]) -> Mapping[Seen, int]:
+    """Looks once, and kills what is stopped for the `LOOKS`th time. Returns how often in a row each
+    was seen; `before` is that of the last look. Only looks count, not time: if the whole node stood
+    still, nobody is frozen."""
+    found: dict[Seen, int] = {}
+    for each in _stopped(pids):
+        found[each] = before.get(each, 0) + 1
+        if found[each] >= LOOKS:
+            _log.warning("Process %d of this node was frozen: it is killed", each.pid)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(each.pid, signal.SIGKILL)
+    return found
+
+
+def _stopped(pids: Iterable[int]) -> Iterator[Seen]:
+    for pid in pids:
+        fields = _fields(pid)
+        if fields[:1] == [_STOPPED]:
+            yield Seen(pid, fields[19], tuple(fields[11:13]))
+
+
+def _fields(pid: int) -> list[bytes]:
+    """Returns those of proc_pid_stat(5) that follow the command's name, which may hold spaces."""
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def _children(pid: int) -> list[int]:
+    found = map(int, _read(f"/proc/{pid}/task/{pid}/children").split())
+    return [each for each in found if each != os.getpid()]
+
+
+def _read(path: str) -> bytes:
+    """Returns nothing for a process that has ended."""
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
