@@ -7,9 +7,9 @@ if all of them can and no record is an error, else on single records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeVar
@@ -57,15 +57,21 @@ class Outbound:
 
     def sendings(self, polled: Polled) -> list[Sending]:
         """Returns what to send, in order. Records that the chain drops, or whose errors are
-        tolerated, are not in it.
+        tolerated, are not in it, nor are topics that have only such records.
 
         Raises RetriesEnded if the task is to end before all are ready, and what fails the task.
         """
+        found = [self._sending(batch, sources) for batch, sources in self._ready(polled)]
+        return [sending for sending in found if sending.messages.each]
+
+    def _ready(
+        self, polled: Polled
+    ) -> Iterable[tuple[SourceBatch, Callable[[], Iterator[SourceRecord]]]]:
+        """Returns the records in batches to convert, with what they were before."""
         if self._chain:
-            return [self._sending(batch, sources) for batch, sources in self._transformed(polled)]
-        if isinstance(polled, SourceBatch):
-            return [self._sending(polled, polled.records)]
-        return [self._sending(batch, batch.records) for batch in batches_of(polled)]
+            return self._transformed(polled)
+        batches = [polled] if isinstance(polled, SourceBatch) else batches_of(polled)
+        return ((batch, batch.records) for batch in batches)
 
     def _sending(
         self, batch: SourceBatch, sources: Callable[[], Iterator[SourceRecord]]
@@ -79,13 +85,13 @@ class Outbound:
         """Yields the records as the chain made them, in batches, with what they were before."""
         columns = self._in_columns(polled)
         if columns is not None:
+            all_of = cache(partial(_records_of, polled))  # made once, however many batches ask
             for begin, end in _runs(columns):
-                sources = partial(_records_in, polled, columns.rows[begin:end])
+                sources = partial(_chosen, all_of, columns.rows[begin:end])
                 yield _batch_in(columns, begin, end), sources
             return
-        records = list(polled.records()) if isinstance(polled, SourceBatch) else polled
         changed, before = [], []
-        for record in records:
+        for record in _records_of(polled):
             try:
                 after = self._chain.apply(record, record, self._errors)
             except RecordSkipped:
@@ -168,8 +174,14 @@ def _batch_in(columns: Columns, begin: int, end: int) -> SourceBatch:
     )
 
 
-def _records_in(polled: Polled, rows: Sequence[int]) -> Iterator[SourceRecord]:
-    records = list(polled.records()) if isinstance(polled, SourceBatch) else polled
+def _records_of(polled: Polled) -> Sequence[SourceRecord]:
+    return list(polled.records()) if isinstance(polled, SourceBatch) else polled
+
+
+def _chosen(
+    all_of: Callable[[], Sequence[SourceRecord]], rows: Sequence[int]
+) -> Iterator[SourceRecord]:
+    records = all_of()
     return (records[row] for row in rows)
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from connect_runtime.api import INT64, STRING, Header, Schema, SourceBatch, Struct
+from connect_runtime.data.bytes_converter import ByteArrayConverter
 from connect_runtime.data.converters import Converters
 from connect_runtime.data.json_converter import JsonConverter
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
 from connect_runtime.errors.handler import ErrorHandler
+from connect_runtime.errors.policy import ErrorPolicy
 from connect_runtime.tasks.source_batches import Outbound
 from connect_runtime.transforms.chain import chain_of
 
@@ -89,3 +92,26 @@ def test_columns_are_not_made_into_records(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(SourceBatch, "records", refuse)
     assert len(_sent(CHAINS["hoist"], BATCHES["lines"])[0][2]) == 3
+
+
+def test_records_are_made_once_for_all_topics_that_have_errors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a topic for each record, making all of them for each takes minutes."""
+    made: list[SourceBatch] = []
+    records = SourceBatch.records
+    monkeypatch.setattr(SourceBatch, "records", lambda batch: made.append(batch) or records(batch))
+    converter = ByteArrayConverter()
+    converter.configure({})
+    chain = chain_of(
+        {"transforms": "a", "transforms.a.type": "TimestampRouter",
+         "transforms.a.timestamp.format": "SSS"}
+    )  # fmt: skip
+    failed: list[Any] = []
+    reporter: Any = SimpleNamespace(report=lambda failure: failed.append(failure.record.value))
+    errors = ErrorHandler(ErrorPolicy(tolerates_all=True), [reporter])
+    outbound = Outbound(Converters(converter, converter, SimpleHeaderConverter()), chain, errors)
+
+    batch = SourceBatch("t", {}, ["a", "b", "c"], timestamps=[1, 2, 3])
+    assert outbound.sendings(batch) == []  # no topic is created for them
+    assert (failed, len(made)) == (["a", "b", "c"], 1)
