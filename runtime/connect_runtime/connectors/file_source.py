@@ -5,9 +5,10 @@ characters but skips that many bytes when it resumes, so after any non-ASCII tex
 wrong place. For ASCII files the two agree, and either can take over from the other.
 
 If a file is truncated or replaced while it is followed, reading continues at its new beginning,
-after everything still readable in the old one. If that happened while nothing followed it, the rest
-of the old one cannot be found: a position after the file's end is an error. A file that has grown
-beyond the position by then looks like the old one.
+after everything still readable in the old one. A file that has grown beyond the position after it
+was truncated is known by its bytes before the position: others were read there. If that happened
+while nothing followed it, the rest of the old one cannot be found: a position after the file's end
+is an error. A file that has grown beyond the position by then looks like the old one.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ _REPLACED_S: Final = 0.2  # how long a replaced file is followed: it may still b
 _MAX_REQUEST: Final = "producer.override.max.request.size"
 # The longest allowed line, to bound memory; Kafka's default limit is 1 MiB.
 _LINE_BYTES: Final = 16 << 20
+# By so many bytes before the position a file is known to be the one that was read.
+_KNOWN_BYTES: Final = 256
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a final \r may be half of \r\n
 
 
@@ -151,6 +154,8 @@ class FileStreamSourceTask(SourceTask):
         self._line_bytes = _LINE_BYTES
         self._lines = Lines()
         self._replaced_at: float | None = None
+        self._known = b""  # what was read last, right before the file's position
+        self._at_end = False
 
     def version(self) -> str:
         return VERSION
@@ -184,12 +189,19 @@ class FileStreamSourceTask(SourceTask):
     def _read(self) -> bool:
         """Whether there is more."""
         file = self._open()
-        block = b"" if file is None else file.read(_BLOCK_BYTES)
+        if file is None:
+            return False
+        if self._at_end and self._name is not None and self._has_other_bytes(file):
+            self._begin_again(file, "truncated")
+            return True
+        block = file.read(_BLOCK_BYTES)
+        self._at_end = not block
         if block:
             self._check_line()
             self._lines.feed(block)
+            self._known = (self._known + block[-_KNOWN_BYTES:])[-_KNOWN_BYTES:]
             return True
-        return file is not None and self._was_rewritten(file)
+        return self._was_rewritten(file)
 
     def _check_line(self) -> None:
         if self._lines.unfinished > self._line_bytes:
@@ -198,6 +210,14 @@ class FileStreamSourceTask(SourceTask):
                 f" {self._lines.position} is longer than {self._line_bytes} bytes. Such a record is"
                 f" too large for Kafka; if it is not, set {_MAX_REQUEST} to its size"
             )
+
+    def _has_other_bytes(self, file: BinaryIO) -> bool:
+        """Whether the file, which has grown, has other bytes than were read from it."""
+        size = _size(os.fstat(file.fileno()))
+        if size is None or size <= file.tell():
+            return False
+        begin = file.tell() - len(self._known)
+        return os.pread(file.fileno(), len(self._known), begin) != self._known
 
     def _was_rewritten(self, file: BinaryIO) -> bool:
         """Whether, at the end of the file, it was truncated or replaced, so that the next read
@@ -208,13 +228,15 @@ class FileStreamSourceTask(SourceTask):
             if time.monotonic() < self._replaced_at + _REPLACED_S:
                 return False
         self._replaced_at = None
-        if not how:
-            return False
+        if how:
+            self._begin_again(file, how)
+        return bool(how)
+
+    def _begin_again(self, file: BinaryIO, how: str) -> None:
         _log.warning("%s was %s: it is read from its beginning", self._name, how)
         file.close()
-        self._file = None
+        self._file, self._known = None, b""
         self._lines = self._lines.ended()
-        return True
 
     def _open(self) -> BinaryIO | None:
         if self._file is None and self._name is not None:

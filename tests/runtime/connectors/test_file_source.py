@@ -251,6 +251,28 @@ def test_a_truncated_file_is_read_from_its_beginning(
     task.stop()
 
 
+@pytest.mark.parametrize("more", [0, 1, 300])
+@pytest.mark.parametrize("rest", ["", "unfinished"])
+def test_a_truncated_file_that_has_grown_again_is_read_from_its_beginning(
+    tmp_path: Path, more: int, rest: str
+) -> None:
+    """The trap: it is longer than before when it is looked at again."""
+    file = tmp_path / "in.txt"
+    old = [f"old {n}" for n in range(more + 2)]
+    file.write_text("\n".join([*old, rest]))
+    task = started(file)
+    until_lines(task, *old)
+    assert task.poll() is None
+    new = [f"new {n}" for n in range(more + 5)]
+    file.write_text("\n".join([*new, ""]))
+
+    until_lines(task, *([rest] if rest else []), *new)
+    with file.open("a") as out:
+        out.write("more\n")
+    until_lines(task, "more")
+    task.stop()
+
+
 @pytest.mark.parametrize("rest", ["", "unfinished"])
 def test_a_replaced_file_is_read_to_its_end_and_then_the_new_one(tmp_path: Path, rest: str) -> None:
     file, old = tmp_path / "in.txt", tmp_path / "in.txt.1"
