@@ -61,49 +61,59 @@ class Outbound:
 
         Raises RetriesEnded if the task is to end before all are ready, and what fails the task.
         """
-        found = [self._sending(batch, sources) for batch, sources in self._ready(polled)]
+        found = self._transformed(polled) if self._chain else self._converted(polled)
         return [sending for sending in found if sending.messages.each]
 
-    def _ready(
-        self, polled: Polled
-    ) -> Iterable[tuple[SourceBatch, Callable[[], Iterator[SourceRecord]]]]:
-        """Returns the records in batches to convert, with what they were before."""
-        if self._chain:
-            return self._transformed(polled)
+    def _converted(self, polled: Polled) -> Iterator[Sending]:
         batches = [polled] if isinstance(polled, SourceBatch) else batches_of(polled)
-        return ((batch, batch.records) for batch in batches)
+        return (self._sending(batch, batch.records) for batch in batches)
 
     def _sending(
         self, batch: SourceBatch, sources: Callable[[], Iterator[SourceRecord]]
     ) -> Sending:
+        """Converts a batch; `sources` are its records as the task returned them."""
         messages = self._encoder.messages(batch, sources)
         return Sending(batch.topic, batch.partition, messages)
 
-    def _transformed(
-        self, polled: Polled
-    ) -> Iterator[tuple[SourceBatch, Callable[[], Iterator[SourceRecord]]]]:
-        """Yields the records as the chain made them, in batches, with what they were before."""
+    def _transformed(self, polled: Polled) -> Iterable[Sending]:
         columns = self._in_columns(polled)
-        if columns is not None:
-            all_of = cache(partial(_records_of, polled))  # made once, however many batches ask
-            for begin, end in _runs(columns):
-                sources = partial(_chosen, all_of, columns.rows[begin:end])
-                yield _batch_in(columns, begin, end), sources
-            return
-        changed, before = [], []
+        if columns is None:
+            return self._record_by_record(polled)
+        all_of = cache(partial(_records_of, polled))  # made once, however many batches ask
+        return (
+            self._sending(
+                _batch_in(columns, begin, end),
+                partial(_chosen, all_of, columns.rows[begin:end]),
+            )
+            for begin, end in _runs(columns)
+        )
+
+    def _record_by_record(self, polled: Polled) -> Sequence[Sending]:
+        """Transforms records one by one. Errors are in their order, as in Connect: what is
+        transformed is converted before the next error."""
+        found: list[Sending] = []
+        changed: list[SourceRecord] = []
+        before: list[SourceRecord] = []
+
+        def convert() -> None:
+            begin = 0
+            for batch in batches_of(changed):
+                sources = before[begin : begin + len(batch)]
+                begin += len(batch)
+                found.append(self._sending(batch, sources.__iter__))
+            changed.clear()
+            before.clear()
+
         for record in _records_of(polled):
             try:
-                after = self._chain.apply(record, record, self._errors)
+                after = self._chain.apply(record, record, self._errors, convert)
             except RecordSkipped:
                 continue
             if after is not None:
                 changed.append(after)
                 before.append(record)
-        begin = 0
-        for batch in batches_of(changed):
-            run = before[begin : begin + len(batch)]
-            begin += len(batch)
-            yield batch, run.__iter__
+        convert()
+        return found
 
     def _in_columns(self, polled: Polled) -> Columns | None:
         """Returns what the chain makes of columns. None if it needs records, or one is an error."""

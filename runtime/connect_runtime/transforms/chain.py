@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -78,13 +78,21 @@ class Chain:
     def __bool__(self) -> bool:
         return bool(self._steps)
 
-    def apply(self, record: R, source: Any, errors: ErrorHandler) -> R | None:
+    def apply(
+        self,
+        record: R,
+        source: Any,
+        errors: ErrorHandler,
+        before_error: Callable[[], None] = lambda: None,
+    ) -> R | None:
         """Returns the record as it is to be, or None to drop it; `source` is what `errors` is told
-        of. Raises RecordSkipped, RetriesEnded and ConnectorError, as `errors` does."""
+        of, after `before_error` was called. Raises RecordSkipped, RetriesEnded and ConnectorError,
+        as `errors` does."""
         for step in self._steps:
             try:
                 changed = step.apply(record)
             except Exception as error:
+                before_error()
                 failure = Failure(Stage.TRANSFORMATION, step.class_name, error, source)
                 changed = errors.recover(failure, partial(step.apply, record))
             if changed is None:

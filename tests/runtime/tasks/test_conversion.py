@@ -236,6 +236,28 @@ def test_an_error_after_the_chain_is_told_with_the_record_of_the_task() -> None:
     assert noted.stages == [(Stage.TRANSFORMATION, "worse"), (Stage.VALUE_CONVERTER, "bad")]
 
 
+@pytest.mark.parametrize("tolerates", [True, False])
+def test_errors_of_the_chain_and_of_converters_are_in_the_order_of_the_records(
+    tolerates: bool,
+) -> None:
+    noted = Noted()
+    errors = ErrorHandler(ErrorPolicy(tolerates_all=tolerates), [noted])
+    refuse = chain(lambda r: r if r.value != "refused" else 1 / 0)
+    outbound = Outbound(converters(value=json_()), refuse, errors)
+    polled = [record(value) for value in (1, object(), "refused", 2, object(), "refused", 3)]
+
+    if tolerates:
+        (first, second, third) = sent(outbound, polled)
+        assert [m["value"] for _, _, each in (first, second, third) for m in each] == [
+            b"1", b"2", b"3",
+        ]  # fmt: skip
+    else:
+        with pytest.raises(ConnectorError):
+            outbound.sendings(polled)
+    stages = [Stage.VALUE_CONVERTER, Stage.TRANSFORMATION] * 2
+    assert [f.stage for f in noted.failures] == stages[: None if tolerates else 1]
+
+
 def test_a_header_that_cannot_be_written() -> None:
     noted = Noted()
     outbound = Outbound(converters(), NO_CHAIN, tolerant(noted))
