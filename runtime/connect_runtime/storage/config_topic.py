@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import orjson
 
+from connect_runtime.storage import java_json
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
@@ -240,7 +241,8 @@ class _Fold:
         if record.value is None:
             self._remove(name)
             return
-        config = _properties(record)
+        # of a text that is none, the value is null: only this connector fails
+        config = _properties(record, java_json.loads)
         state = replace(
             self._known(name),
             config={key: value for key, value in config.items() if value is not None},
@@ -326,12 +328,12 @@ class _Fold:
         self._loggers[namespace] = LoggerRequest(namespace, level, record.offset)
 
 
-def _json_object(record: LogRecord) -> dict[str, Any]:
+def _json_object(record: LogRecord, loads: Callable[[bytes], Any] = orjson.loads) -> dict[str, Any]:
     if record.value is None:
         raise _Malformed("it has no value")
     try:
-        value = orjson.loads(record.value)
-    except orjson.JSONDecodeError:
+        value = loads(record.value)
+    except ValueError:
         # from None: the error's text and its `doc` hold the value
         raise _Malformed("its value is not JSON") from None
     if not isinstance(value, dict):
@@ -339,9 +341,11 @@ def _json_object(record: LogRecord) -> dict[str, Any]:
     return value
 
 
-def _properties(record: LogRecord) -> dict[str, str | None]:
+def _properties(
+    record: LogRecord, loads: Callable[[bytes], Any] = orjson.loads
+) -> dict[str, str | None]:
     """Decodes a config map."""
-    properties = _json_object(record).get("properties")
+    properties = _json_object(record, loads).get("properties")
     if not isinstance(properties, dict):
         raise _Malformed("'properties' is not a JSON object")
     for key, value in properties.items():

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from connect_runtime.storage import java_json
 from connect_runtime.storage.config_topic import task_id
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
@@ -267,7 +268,7 @@ def _number(found: dict[str, Any], field: str) -> int | None:
 def _json_object(value: bytes) -> dict[str, Any]:
     """Decodes a JSON object; empty for anything else."""
     try:
-        found = orjson.loads(value)
-    except orjson.JSONDecodeError:
+        found = java_json.loads(value)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

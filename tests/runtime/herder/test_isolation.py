@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 import sys
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import registry
+from connect_runtime.rest import wire
+from connect_runtime.storage import config_topic
+from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import State
 from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.states import TargetState
 from support.connectors import SINK, SOURCE
 from support.examples import examples
-from support.memory_cluster import GROUP_ID, MemoryCluster, MemoryRuntime
+from support.memory_cluster import GROUP_ID, TOPICS, MemoryCluster, MemoryRuntime
 from support.misbehaving import (
     MISBEHAVING,
     TASK_CONFIGS,
@@ -401,3 +405,30 @@ def test_a_connector_that_cannot_follow_a_crashed_runtime_stays_failed_until_a_r
     second.verbs.restart("bad", include_tasks=True)
     cluster.settle()
     is_well(second, "bad")
+
+
+def test_a_config_of_apache_that_is_no_text_fails_its_connector_alone() -> None:
+    """Half of a surrogate pair. Its connector can be changed, which heals it, and be deleted."""
+    cluster = MemoryCluster()
+    value = rb'{"properties":{"connector.class":"%s","odd":"\uD800"}}' % SOURCE.encode()
+    cluster.logs.writer("apache").write(
+        [
+            NewRecord(TOPICS.config, b"connector-bad", value),
+            NewRecord(TOPICS.config, b"task-bad-0", value),
+            NewRecord(TOPICS.config, b"commit-bad", b'{"tasks":1}'),
+            *(
+                config_topic.connector_record(TOPICS.config, name, good(name))
+                for name in ("one", "two")
+            ),
+        ]
+    )
+    runtime = cluster.leader()
+    cluster.settle()
+    is_well(runtime, "one")
+    is_well(runtime, "two")
+    assert trace_of(runtime).startswith("Non-string value found in original settings for key odd")
+    assert runtime.verbs.status("bad").tasks == {}
+    assert orjson.dumps(wire.connector_info_json(runtime.verbs.info("bad")))
+    runtime.verbs.put_config("bad", good("bad"))
+    cluster.settle()
+    is_well(runtime, "bad")

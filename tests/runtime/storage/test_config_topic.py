@@ -345,6 +345,23 @@ def test_null_config_values_count_as_none() -> None:
     assert state.connectors["c"].config == {"b": "1"}
 
 
+def test_a_text_with_half_of_a_surrogate_pair_is_null() -> None:
+    """As an Apache worker of 4.1 stores it. The connector is there, and a null keeps it from
+    starting; a task's config is ignored, so that no task runs without the value."""
+    odd = rb'{"properties":{"a":"x\uD800y","b":"\uDC00","c":"\uD83D\uDE00","d\uD800":"\\uD800"}}'
+    state = fold(("connector-c", odd), ("task-c-0", odd), commit(1), config("d"))
+    found = state.connectors["c"]
+    assert found.config == {"c": "\U0001f600", "d?": "\\uD800"}
+    assert found.null_keys == ("a", "b")
+    assert (found.task_configs, found.inconsistent) == ((), True)
+    assert state.connectors["d"].config == {"a": "1"}
+
+
+@pytest.mark.parametrize("value", [rb'{"a":"\uD800"', rb'["\ud800", ' + b"[" * 100_000])
+def test_half_of_a_surrogate_pair_makes_nothing_json(value: bytes) -> None:
+    assert fold(("connector-c", value), config("d")).connectors.keys() == {"d"}
+
+
 def test_restart_flags_default_to_false() -> None:
     state = fold(config(), ("restart-connector-c", '{"include-tasks":"yes"}'))
     assert state.restarts == (RestartRequest("c", False, False, 1),)

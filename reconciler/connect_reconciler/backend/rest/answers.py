@@ -20,6 +20,7 @@ from connect_reconciler.backend.rest.connection import shown_url
 from connect_reconciler.backend.rest.refusals import refusal_in, takes_no_such_path
 from connect_reconciler.model.secrets import HIDDEN
 from connect_runtime.herder.errors import Refusal, RequestError
+from connect_runtime.storage import java_json
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Diagnostic, Unreachable
 from connect_specs.redaction import Redactor
@@ -120,8 +121,8 @@ def decoded(response: httpx.Response) -> Any:
     if not response.headers.get("Content-Type", "").startswith("application/json"):
         return None
     try:
-        return orjson.loads(response.content)
-    except orjson.JSONDecodeError:
+        return java_json.loads(response.content)
+    except ValueError:
         return None
 
 

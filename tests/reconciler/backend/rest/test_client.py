@@ -95,6 +95,14 @@ def ask(clock: Clock) -> Iterator[Callable[..., tuple[HttpCluster, Scripted]]]:
 Over = Callable[..., tuple[HttpCluster, Scripted]]
 
 
+def test_half_of_a_surrogate_pair_makes_no_answer_unreadable(ask: Over) -> None:
+    """An Apache worker stores it in one connector's config, and lists all of them in one answer."""
+    json = {"Content-Type": "application/json"}
+    content = rb'{"odd":"x\uD800","k\uDC00":"\\uD800","pair":"\uD83D\uDE00"}'
+    cluster, _ = ask(httpx.Response(200, content=content, headers=json))
+    assert cluster.config("a") == {"k?": "\\uD800", "pair": "\U0001f600"}
+
+
 def test_a_rebalance_is_waited_out(ask: Over) -> None:
     """The trap: 409 or 500 while workers rebalance is an error. Here it is a retry."""
     cluster, transport = ask(told(409, REBALANCE), told(500, EXPECTED), httpx.Response(204))
