@@ -157,9 +157,8 @@ def apply(
     limits = opt.delete_options(max_deletes, allow_empty=allow_empty)
     run = run_of(call, project, scope, file, options=limits)
     with backend_for(run, project, waits=bool(lock_timeout), takeover=takeover) as (backend, lease):
-        replan: Replan
         if saved is None:
-            replan = FromSpecs(backend, desired, policies, scope)
+            replan: Replan = FromSpecs(backend, desired, policies, scope)
             live = observed(backend, desired, scope)
             plan = planned(project, desired, live, policies, scope)
         else:

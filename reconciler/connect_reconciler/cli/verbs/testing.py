@@ -85,14 +85,7 @@ def test(
     record fails that did not. Kafka is only read.
     """
     from connect_reconciler.cli.record_output import Output, tell_compared, tell_shown
-    from connect_reconciler.workflow.record_runs import (
-        LIVE,
-        Records,
-        compare_all,
-        old_subjects,
-        records_in,
-        show,
-    )
+    from connect_reconciler.workflow import record_runs as runs
     from connect_reconciler.workflow.testing import Subjects, chosen
     from connect_specs.loader import load_specs
     from connect_specs.record_tests import load_tests
@@ -117,18 +110,18 @@ def test(
     if against is None and records is None and last is None:
         return _check(call, subjects, desired, found if specs else None, junit, as_json=as_json)
     new = [subjects.subject(each) for each in found]
-    file = None if records is None else records_in(call.path(records), str(records))
+    file = None if records is None else runs.records_in(call.path(records), str(records))
     if file is not None and len(new) != 1:
         what, hint = "--records is for one connector", "name it: connect test NAME --records FILE"
         raise Invalid(Diagnostic("usage", what, hint=hint))
     reads = file is None and any(each.kind == "sink" for each in new)
-    with _backend(project, needed=reads or against == LIVE) as backend:
+    with _backend(project, needed=reads or against == runs.LIVE) as backend:
         if against is None:
-            taken = Records(backend, file, last)
-            return tell_shown([show(each, taken) for each in new], output)
-        taken = Records(backend, file, last, load_tests(project, desired.connectors))
-        old = old_subjects(against, subjects, found, backend)
-        done = compare_all(zip(old, new, strict=True), taken, strict=bool(specs))
+            taken = runs.Records(backend, file, last)
+            return tell_shown([runs.show(each, taken) for each in new], output)
+        taken = runs.Records(backend, file, last, load_tests(project, desired.connectors))
+        old = runs.old_subjects(against, subjects, found, backend)
+        done = runs.compare_all(zip(old, new, strict=True), taken, strict=bool(specs))
     return tell_compared(done, against, project, output, detailed=detailed_exitcode)
 
 
