@@ -69,8 +69,8 @@ def rig(
     broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory, unique: str
 ) -> Iterator[Rig]:
     """A project on the tests' Kafka. Nothing that was started in it may survive."""
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    rig = Rig(tmp_path_factory.mktemp("failover") / "project", unique[-20:].lstrip("-"), kafka)
+    folder = tmp_path_factory.mktemp("failover") / "project"
+    rig = Rig(folder, unique[-20:].lstrip("-"), broker.kafka)
     yield rig
     assert rig.end() == []
 

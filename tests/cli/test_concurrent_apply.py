@@ -18,8 +18,7 @@ from support.wait import wait_until
 @pytest.fixture
 def rig(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[Rig]:
     """A project on the tests' Kafka, with a pin to apply and no runtime."""
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    rig = Rig(tmp_path / "project", f"lease-{unique[-8:]}", kafka)
+    rig = Rig(tmp_path / "project", f"lease-{unique[-8:]}", broker.kafka)
     rig.source("read", state="stopped", offsets="offsets: {pin: start, reset: true}\n")
     yield rig
     for left in rig.leftovers():

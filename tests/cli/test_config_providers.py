@@ -24,8 +24,8 @@ def rig(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Rig]:
     """A project on the tests' Kafka whose workers read files below its folder `secrets`."""
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    rig = Rig(tmp_path_factory.mktemp("providers") / "project", unique[-20:].lstrip("-"), kafka)
+    folder = tmp_path_factory.mktemp("providers") / "project"
+    rig = Rig(folder, unique[-20:].lstrip("-"), broker.kafka)
     monkeypatch.setenv("CONNECT_TEST_LINGER", "7")
     (rig.folder / "secrets").mkdir()
     file = rig.folder / "connect.yaml"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.broker import FEW_PARTITIONS, BrokerAddress
+from support.broker import BrokerAddress
 from support.command import Command
 
 NAMES = ("one", "two", "three")
@@ -19,17 +19,12 @@ config: {{connector.class: FileStreamSource, file: /dev/null, topic: lines}}
 
 
 @pytest.fixture
-def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
+def project(on_kafka: Command) -> Command:
     """Three connectors, applied."""
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write(
-        "connect.yaml",
-        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
-    )
     for name in NAMES:
-        connect.write(f"connectors/{name}.yaml", SPEC.format(name=name))
-    assert connect("apply", "--yes").returncode == 0
-    return connect
+        on_kafka.write(f"connectors/{name}.yaml", SPEC.format(name=name))
+    assert on_kafka("apply", "--yes").returncode == 0
+    return on_kafka
 
 
 def remove(project: Command, *names: str) -> None:
@@ -98,9 +93,8 @@ def test_more_deletes_than_allowed(project: Command) -> None:
 def test_a_rollback_deletes_what_its_apply_created(
     connect: Command, broker: BrokerAddress, unique: str
 ) -> None:
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    cluster = f"cluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n"
-    connect.write("connect.yaml", f"project: p\n{cluster}max_deletes: 0\n")
+    text = f"project: p\ncluster: {broker.cluster(unique)}\nmax_deletes: 0\n"
+    connect.write("connect.yaml", text)
     connect.write("connectors/one.yaml", SPEC.format(name="one"))
     applied = connect("apply", "--yes", "--json")
     assert applied.returncode == 0, applied.stdout

@@ -18,7 +18,7 @@ from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_specs.names import ClusterTopics
-from support.broker import FEW_PARTITIONS, BrokerAddress
+from support.broker import BrokerAddress
 from support.command import CONNECT, Command
 
 SPEC = """\
@@ -76,14 +76,9 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(connect: Command, broker: BrokerAddress, unique: str) -> Cluster:
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write(
-        "connect.yaml",
-        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
-    )
-    connect.write("connectors/lines.yaml", SPEC)
-    return Cluster(connect, broker, unique)
+def cluster(on_kafka: Command, broker: BrokerAddress, unique: str) -> Cluster:
+    on_kafka.write("connectors/lines.yaml", SPEC)
+    return Cluster(on_kafka, broker, unique)
 
 
 def test_what_hands_did(cluster: Cluster) -> None:

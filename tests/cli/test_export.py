@@ -9,7 +9,7 @@ import yaml
 
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import config_topic
-from support.broker import FEW_PARTITIONS, BrokerAddress
+from support.broker import BrokerAddress
 from support.command import Command
 
 SPEC = """\
@@ -85,11 +85,7 @@ def test_several_properties_need_a_folder_and_names_must_be_there(project: Comma
 
 def test_what_is_live(project: Command, broker: BrokerAddress, unique: str) -> None:
     """From the live cluster to a spec: exported."""
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    project.write(
-        "connect.yaml",
-        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
-    )
+    project.write("connect.yaml", f"project: p\ncluster: {broker.cluster(unique)}\n")
     logs = KafkaLogs({"bootstrap.servers": broker.bootstrap_servers})
     topic = f"{unique}-configs"
     logs.ensure_compacted(topic, 1, "tests")

@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from support import warm
-from support.broker import FEW_PARTITIONS, BrokerAddress
 from support.command import Command
 from support.github import BOT, REPOSITORY, TOKEN, FakeGitHub
 
@@ -60,14 +59,9 @@ def job(connect: Command, github: FakeGitHub, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write(
-        "connect.yaml",
-        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
-    )
-    connect.write("connectors/lines.yaml", SPEC)
-    return connect
+def project(on_kafka: Command) -> Command:
+    on_kafka.write("connectors/lines.yaml", SPEC)
+    return on_kafka
 
 
 def step(

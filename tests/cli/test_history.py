@@ -13,8 +13,7 @@ from support.rig import Rig
 @pytest.fixture
 def rig(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[Rig]:
     """A project on the tests' Kafka, with no runtime."""
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    rig = Rig(tmp_path / "project", f"history-{unique[-8:]}", kafka)
+    rig = Rig(tmp_path / "project", f"history-{unique[-8:]}", broker.kafka)
     rig.source("a", state="stopped")
     yield rig
     for left in rig.leftovers():

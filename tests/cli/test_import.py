@@ -11,7 +11,7 @@ from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
-from support.broker import FEW_PARTITIONS, BrokerAddress
+from support.broker import BrokerAddress
 from support.command import Command
 
 ODD = {
@@ -69,14 +69,9 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(connect: Command, broker: BrokerAddress, unique: str) -> Cluster:
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write(
-        "connect.yaml",
-        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
-    )
-    (connect.folder / "connectors").mkdir()
-    return Cluster(connect, broker, unique)
+def cluster(on_kafka: Command, broker: BrokerAddress, unique: str) -> Cluster:
+    (on_kafka.folder / "connectors").mkdir()
+    return Cluster(on_kafka, broker, unique)
 
 
 def test_braces_stay_in_a_project_whose_files_are_templates(cluster: Cluster) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from connect_reconciler.cli.signals import _Deadline, at_once, stop_requested
-from support.broker import FEW_PARTITIONS, BrokerAddress
+from support.broker import BrokerAddress
 from support.command import CONNECT, Command
 from support.own_broker import own_broker
 from support.silent import SilentPort, silent_port
@@ -163,8 +163,7 @@ def test_the_start_of_a_runtime(connect: Command, silent: SilentPort) -> None:
 def test_the_question_whether_to_apply(
     connect: Command, broker: BrokerAddress, unique: str
 ) -> None:
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    project(connect, f"{{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}")
+    project(connect, broker.cluster(unique))
     _, its_end = terminal = pty.openpty()
     verb = started(connect, "apply", stdin=its_end)
     try:
@@ -294,8 +293,7 @@ def test_whoever_is_told_to_stop_is_never_cut(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_watch(connect: Command, broker: BrokerAddress, unique: str) -> None:
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    project(connect, f"{{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}")
+    project(connect, broker.cluster(unique))
     verb = started(connect, "drift", "--watch", "--every", "1h")
     assert verb.stdout is not None
     verb.stdout.readline()

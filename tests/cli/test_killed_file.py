@@ -15,8 +15,7 @@ PIN = "offsets: {{pin: {pin}, set: [{{partition: {{filename: f}}, offset: {{posi
 @pytest.fixture
 def rig(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[Rig]:
     """A project on the tests' Kafka, with no runtime."""
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    rig = Rig(tmp_path / "project", f"killed-{unique[-8:]}", kafka)
+    rig = Rig(tmp_path / "project", f"killed-{unique[-8:]}", broker.kafka)
     yield rig
     for left in rig.leftovers():
         raise AssertionError(f"still there: {left}")

@@ -22,21 +22,10 @@ from connect_reconciler.model.actions import Delete
 from connect_reconciler.model.reasons import NO_REASON
 from connect_specs.diagnostics import Diagnostic, ExitCode, Location
 from connect_specs.diagnostics_text import render_diagnostics
-from support.broker import FEW_PARTITIONS, BrokerAddress
 from support.command import CONNECT, Command
 
 ODD = "a\x1b]0;b\x07\x9b31m\r"
 SPEC = "name: {name}\nconfig: {{connector.class: FileStreamSource, file: x, topic: t}}\n"
-
-
-@pytest.fixture
-def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write(
-        "connect.yaml",
-        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
-    )
-    return connect
 
 
 def test_diagnostics_show_them_escaped() -> None:
@@ -55,49 +44,49 @@ def test_reports_tables_and_progress_show_them_escaped(capsys: pytest.CaptureFix
     assert all(line.isprintable() for line in shown.split("\n")), shown
 
 
-def test_files_and_values_show_them_escaped(project: Command) -> None:
-    project.write("values/default.yaml", 'a: "x\\e]0;y\\a\\nz"\nb: ["\\e[1m"]\n')
-    project.write("connectors/c\x1b[31m.yaml", SPEC.format(name="c") + "foo: 1\n")
-    project.write("connectors/d\n.yaml", SPEC.format(name="d"))
+def test_files_and_values_show_them_escaped(on_kafka: Command) -> None:
+    on_kafka.write("values/default.yaml", 'a: "x\\e]0;y\\a\\nz"\nb: ["\\e[1m"]\n')
+    on_kafka.write("connectors/c\x1b[31m.yaml", SPEC.format(name="c") + "foo: 1\n")
+    on_kafka.write("connectors/d\n.yaml", SPEC.format(name="d"))
     for words in (["validate", "--explain-vars"], ["validate"]):
-        done = project(*words)
+        done = on_kafka(*words)
         assert done.returncode == 2
         assert "\x1b" not in done.stdout + done.stderr
-    (project.folder / "connectors/c\x1b[31m.yaml").unlink()
-    done = project("validate")
+    (on_kafka.folder / "connectors/c\x1b[31m.yaml").unlink()
+    done = on_kafka("validate")
     assert "d\\n.yaml" in done.stdout, done.stdout
 
 
-def test_a_file_whose_name_is_no_text(project: Command) -> None:
+def test_a_file_whose_name_is_no_text(on_kafka: Command) -> None:
     name = os.fsdecode(b"connectors/\xff.yaml")
-    file = Path(project.folder, name)
+    file = Path(on_kafka.folder, name)
     file.parent.mkdir()
     file.write_text(SPEC.format(name="b"))
-    planned = project("plan", "--json", "--out", "p.json")
+    planned = on_kafka("plan", "--json", "--out", "p.json")
     assert planned.returncode == 0, planned.stderr
     assert json.loads(planned.stdout)["plan"]["places"]["b"]["file"] == "connectors/\\xff.yaml"
-    assert (project.folder / "p.json").exists()
-    assert "internal" not in project("validate").stderr
+    assert (on_kafka.folder / "p.json").exists()
+    assert "internal" not in on_kafka("validate").stderr
 
 
 @pytest.mark.parametrize("encoding", ["latin1", "ascii", "utf-8:strict"])
 def test_a_terminal_that_cannot_show_all(
-    project: Command, monkeypatch: pytest.MonkeyPatch, encoding: str
+    on_kafka: Command, monkeypatch: pytest.MonkeyPatch, encoding: str
 ) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
-    project.write("connectors/a.yaml", SPEC.format(name="\U0001f600→"))
-    planned = project("plan")
+    on_kafka.write("connectors/a.yaml", SPEC.format(name="\U0001f600→"))
+    planned = on_kafka("plan")
     assert planned.returncode == 0, planned.stderr
     assert "1 to create" in planned.stdout
-    shown = json.loads(project("validate", "--json").stdout)
+    shown = json.loads(on_kafka("validate", "--json").stdout)
     assert shown["connectors"] == ["\U0001f600→"]
 
 
-def test_stdin_that_is_no_text(project: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdin_that_is_no_text(on_kafka: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")
     done = subprocess.run(
         [*CONNECT, "offsets", "alter", "a"],
-        cwd=project.folder,
+        cwd=on_kafka.folder,
         input=b'{"offsets":\n \xff',
         capture_output=True,
         timeout=60,

@@ -31,7 +31,7 @@ from connect_specs.desired import Project, RestTarget
 from connect_specs.names import ClusterTopics
 from connect_specs.project import load_project
 from connect_specs.states import TargetState
-from support.broker import FEW_PARTITIONS, BrokerAddress
+from support.broker import BrokerAddress
 from support.command import CONNECT, Command
 from support.fake_worker import FakeWorker, Stored
 from support.serving import serving
@@ -55,12 +55,11 @@ OFFSETS = json.dumps({"offsets": [{"partition": {"filename": "f"}, "offset": {"p
 @pytest.fixture
 def ours(tmp_path: Path, broker: BrokerAddress, unique: str) -> Command:
     """A project with one connector, beside one with another."""
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
     for project, name in (("orders", "theirs"), ("billing", "ours")):
         (tmp_path / project).mkdir()
         command = Command(tmp_path / project)
-        cluster = f"cluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n"
-        command.write("connect.yaml", f"project: {project}\n{cluster}")
+        text = f"project: {project}\ncluster: {broker.cluster(unique)}\n"
+        command.write("connect.yaml", text)
         command.write("connectors/a.yaml", SPEC.format(name=name, guard="false"))
         assert command("apply", "--yes").returncode == 0
     return command

@@ -7,7 +7,6 @@ import subprocess
 
 import pytest
 
-from support.broker import FEW_PARTITIONS, BrokerAddress
 from support.command import CONNECT, Command
 
 SPEC = """\
@@ -22,15 +21,10 @@ config:
 
 
 @pytest.fixture
-def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
+def project(on_kafka: Command) -> Command:
     """A project on the session's Kafka, with one spec and no runtime."""
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write(
-        "connect.yaml",
-        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
-    )
-    connect.write("connectors/lines.yaml", SPEC)
-    return connect
+    on_kafka.write("connectors/lines.yaml", SPEC)
+    return on_kafka
 
 
 def test_plan_apply_plan_is_empty(project: Command) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.broker import FEW_PARTITIONS, BrokerAddress
+from support.broker import BrokerAddress
 from support.command import Command
 
 SPEC = """\
@@ -19,8 +19,7 @@ says: nothing new this week
 
 @pytest.fixture
 def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    cluster = f"cluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}"
+    cluster = f"cluster: {broker.cluster(unique)}"
     connect.write("connect.yaml", f"project: p\n{cluster}\npolicies: [policies/]\n")
     connect.write("connectors/lines.yaml", SPEC)
     return connect

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.broker import FEW_PARTITIONS, BrokerAddress
+from support.broker import BrokerAddress
 from support.command import Command
 
 SPEC = """\
@@ -28,8 +28,7 @@ class Projects:
 
     def __init__(self, folder: Path, broker: BrokerAddress, group_id: str) -> None:
         self._folder = folder
-        kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-        self._cluster = f"cluster: {{group.id: {group_id}, kafka: {kafka}, {FEW_PARTITIONS}}}\n"
+        self._cluster = f"cluster: {broker.cluster(group_id)}\n"
 
     def __call__(self, name: str) -> Command:
         folder = self._folder / name

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.broker import FEW_PARTITIONS, BrokerAddress, create_topic, produce
+from support.broker import BrokerAddress, create_topic, produce
 from support.command import Command
 
 DATA = Path(__file__).parents[1] / "reconciler" / "ledger" / "data"
@@ -26,9 +26,7 @@ def test_verbs_read_the_ledger_of_an_earlier_version(
         f"{unique}-ledger",
         ((each["key"].encode(), each["value"] and each["value"].encode()) for each in records),
     )
-    client = f"{{bootstrap.servers: '{kafka}'}}"
-    text = f"project: orders\ncluster: {{group.id: {unique}, kafka: {client}, {FEW_PARTITIONS}}}\n"
-    connect.write("connect.yaml", text)
+    connect.write("connect.yaml", f"project: orders\ncluster: {broker.cluster(unique)}\n")
     (connect.folder / "connectors").mkdir()
     wanted = json.loads(file.with_suffix(".means.json").read_text())
     told = connect("history", "--json")
@@ -49,28 +47,23 @@ def test_verbs_read_the_ledger_of_an_earlier_version(
 
 @pytest.mark.parametrize("pin", ["renamed_from:x", "rollback-2026"])
 def test_ids_of_renames_and_rollbacks_are_no_pins(
-    connect: Command, broker: BrokerAddress, unique: str, pin: str
+    on_kafka: Command, broker: BrokerAddress, unique: str, pin: str
 ) -> None:
     """Also where an earlier version applied one: without it in the spec there is nothing to do."""
-    kafka = broker.bootstrap_servers
-    client = f"{{bootstrap.servers: '{kafka}'}}"
-    connect.write(
-        "connect.yaml",
-        f"project: p\ncluster: {{group.id: {unique}, kafka: {client}, {FEW_PARTITIONS}}}\n",
-    )
     spec = (
         "name: a\nstate: stopped\nconfig: {connector.class: FileStreamSource, topic: t, file: f}\n"
     )
-    connect.write("connectors/a.yaml", spec)
-    assert connect("apply", "--yes").returncode == 0
+    on_kafka.write("connectors/a.yaml", spec)
+    assert on_kafka("apply", "--yes").returncode == 0
     applied = {"v": 1, "content_hash": "ab" * 32, "resolved": None, "applied_ms": 1, "held": True}
-    produce(kafka, f"{unique}-ledger", [(f"pin/a/{pin}".encode(), json.dumps(applied).encode())])
-    connect.write("connectors/a.yaml", f"{spec}offsets: {{pin: '{pin}', reset: true}}\n")
+    record = (f"pin/a/{pin}".encode(), json.dumps(applied).encode())
+    produce(broker.bootstrap_servers, f"{unique}-ledger", [record])
+    on_kafka.write("connectors/a.yaml", f"{spec}offsets: {{pin: '{pin}', reset: true}}\n")
     for words in (["validate"], ["plan"], ["apply", "--yes"]):
-        refused = connect(*words)
+        refused = on_kafka(*words)
         assert refused.returncode == 2
         assert "error[offsets.reserved-pin]: connectors/a.yaml:4:16" in refused.stderr
         assert "hint: choose another id" in refused.stderr
-    connect.write("connectors/a.yaml", spec)
-    assert ": no changes, " in connect("apply", "--yes").stdout
-    assert ": no changes, " in connect("apply", "--yes").stdout
+    on_kafka.write("connectors/a.yaml", spec)
+    assert ": no changes, " in on_kafka("apply", "--yes").stdout
+    assert ": no changes, " in on_kafka("apply", "--yes").stdout

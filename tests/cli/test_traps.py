@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from connect_specs.diagnostics import ExitCode
-from support.broker import FEW_PARTITIONS, BrokerAddress
 from support.command import Command
 
 README = Path(__file__).parents[2] / "README.md"
@@ -19,16 +18,11 @@ config: {connector.class: FileStreamSource, file: /dev/null, topic: lines}
 
 
 @pytest.fixture
-def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
+def project(on_kafka: Command) -> Command:
     """One protected connector, applied."""
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write(
-        "connect.yaml",
-        f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}, {FEW_PARTITIONS}}}\n",
-    )
-    connect.write("connectors/lines.yaml", SPEC)
-    assert connect("apply", "--yes").returncode == 0
-    return connect
+    on_kafka.write("connectors/lines.yaml", SPEC)
+    assert on_kafka("apply", "--yes").returncode == 0
+    return on_kafka
 
 
 def test_an_apply_without_changes_is_0(project: Command) -> None:

@@ -22,8 +22,8 @@ sensitive: [tasks.*]
 @pytest.fixture
 def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
     """A project on the session's Kafka, with no runtime up."""
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
-    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}}}\n")
+    cluster = f"{{group.id: {unique}, kafka: {broker.kafka}}}"
+    connect.write("connect.yaml", f"project: p\ncluster: {cluster}\n")
     connect.write("connectors/lines.yaml", SPEC)
     return connect
 

@@ -12,10 +12,9 @@ from support.command import Command
 
 @pytest.fixture
 def project(connect: Command, broker: BrokerAddress, unique: str) -> Command:
-    kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
     files = {
         "connect.yaml": "project: p\n"
-        f"cluster: {{group.id: '{unique}-{{{{ team }}}}', kafka: {kafka}}}\n",
+        f"cluster: {{group.id: '{unique}-{{{{ team }}}}', kafka: {broker.kafka}}}\n",
         "values/default.yaml": "team: a\ntopic: here\n"
         "db: {host: h, port: 5432, password: hunter2}\n"
         "regions: [eu]\n",

@@ -10,9 +10,6 @@ from confluent_kafka.admin import NewTopic
 from connect_runtime.kafka import clients
 from support.wait import wait_until
 
-# For connect.yaml, within `cluster`. To make Connect's 25 takes a broker 0.1 s of a core each time
-FEW_PARTITIONS = "worker: {offset.storage.partitions: 1}"
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
@@ -20,6 +17,17 @@ class BrokerAddress:
 
     bootstrap_servers: str
     cluster_id: str
+
+    @property
+    def kafka(self) -> str:
+        """What connect.yaml has as a cluster's `kafka`."""
+        return f"{{bootstrap.servers: '{self.bootstrap_servers}'}}"
+
+    def cluster(self, group_id: str) -> str:
+        """What connect.yaml has as `cluster`. Its offsets topic has one partition: to make
+        Connect's 25 takes a broker 0.1 s of a core each time."""
+        worker = "{offset.storage.partitions: 1}"
+        return f"{{group.id: {group_id}, kafka: {self.kafka}, worker: {worker}}}"
 
 
 def cluster_at(bootstrap_servers: str) -> BrokerAddress:
