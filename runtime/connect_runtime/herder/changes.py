@@ -8,6 +8,7 @@ some connectors is what it would have given for all.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 from connect_runtime.herder.view import View
@@ -29,7 +30,7 @@ def changed(view: View, before: View) -> frozenset[str] | None:
         return None
     if any(getattr(view, name) != getattr(before, name) for name in _PLAIN_OF_ALL):
         return None
-    if view.free > before.free:  # for those that wait for a slot
+    if _frees_a_slot(view, before):
         return None
     names = {*_differing(view.config.connectors, before.config.connectors)}
     names.update(_differing(view.status.connectors, before.status.connectors))
@@ -43,11 +44,29 @@ def changed(view: View, before: View) -> frozenset[str] | None:
     return frozenset(names.union(task.connector for task in tasks))
 
 
+def _frees_a_slot(view: View, before: View) -> bool:
+    """Whether a connector that waits for a slot may get one."""
+    return view.occupied < before.occupied or any(
+        key in before.runs
+        and before.runs[key].active
+        and not (key in view.runs and view.runs[key].active)
+        for key in _differing(view.runs, before.runs)
+    )
+
+
 def _differing(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> list[Any]:
     """Returns the keys of new, replaced and removed values."""
     if now is before:
         return []
-    found = [key for key, value in now.items() if before.get(key) is not value]
-    if len(now) - sum(key not in before for key in found) < len(before):
-        found.extend(key for key in before if key not in now)
+    found = []
+    same_keys = 0
+    # a copy has the same keys in the same order, up to the first that is gone or new
+    for (key, value), (key_before, value_before) in zip(now.items(), before.items(), strict=False):
+        if key is not key_before:
+            break
+        same_keys += 1
+        if value is not value_before:
+            found.append(key)
+    found += [k for k, v in islice(now.items(), same_keys, None) if before.get(k) is not v]
+    found += [k for k in islice(before, same_keys, None) if k not in now]
     return found

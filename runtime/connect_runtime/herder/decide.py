@@ -39,7 +39,7 @@ from connect_specs.states import TargetState
 def decide(view: View, now: float, names: Collection[str] | None = None) -> tuple[Effect, ...]:
     """Returns the next effects; empty if nothing is to do or everything is in progress. `names`:
     of these connectors only, because nothing is to do for the others (`changes.py`)."""
-    free = view.free
+    free: int | None = None
     effects: list[Effect] = []
     for name, ids in _by_connector(view, names).items():
         try:
@@ -51,6 +51,7 @@ def decide(view: View, now: float, names: Collection[str] | None = None) -> tupl
             wanted = [each for each in wanted if not isinstance(each, ConnectorStatusIs)]
         for effect in wanted:
             if isinstance(effect, Launch):
+                free = view.free if free is None else free
                 if free <= 0:
                     effects.extend(wait_for_slot(view, effect))
                     continue

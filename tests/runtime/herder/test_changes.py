@@ -80,10 +80,8 @@ CHANGES: dict[str, tuple[Any, frozenset[str] | None]] = {
         frozenset("ac"),
     ),
     "runs": ({"runs": {**VIEW.runs, TASK: replace(RUN, attempt=2)}}, A),
-    "runs-ended-and-begun": (
-        {"runs": {OTHER: VIEW.runs[OTHER], TaskId("a", 1): replace(RUN, id=TaskId("a", 1))}},
-        A,
-    ),
+    "runs-begun": ({"runs": {**VIEW.runs, TaskId("a", 1): replace(RUN, id=TaskId("a", 1))}}, A),
+    "runs-gone": ({"runs": _without(VIEW.runs)}, ALL),
     "runs-with-a-slot-more": (
         {"runs": {**VIEW.runs, TASK: replace(RUN, phase=RunPhase.ENDED)}},
         ALL,
