@@ -65,8 +65,20 @@ class Outbound:
         return [sending for sending in found if sending.messages.each]
 
     def _converted(self, polled: Polled) -> Iterator[Sending]:
-        batches = [polled] if isinstance(polled, SourceBatch) else batches_of(polled)
-        return (self._sending(batch, batch.records) for batch in batches)
+        if isinstance(polled, SourceBatch):
+            yield self._sending(polled, polled.records)
+        else:
+            yield from self._in_batches(polled, polled)
+
+    def _in_batches(
+        self, records: Sequence[SourceRecord], sources: Sequence[SourceRecord]
+    ) -> Iterator[Sending]:
+        """Converts records; `sources` are those that the task returned for them."""
+        begin = 0
+        for batch in batches_of(records):
+            run = sources[begin : begin + len(batch)]
+            begin += len(batch)
+            yield self._sending(batch, run.__iter__)
 
     def _sending(
         self, batch: SourceBatch, sources: Callable[[], Iterator[SourceRecord]]
@@ -96,11 +108,7 @@ class Outbound:
         before: list[SourceRecord] = []
 
         def convert() -> None:
-            begin = 0
-            for batch in batches_of(changed):
-                sources = before[begin : begin + len(batch)]
-                begin += len(batch)
-                found.append(self._sending(batch, sources.__iter__))
+            found.extend(self._in_batches(changed, before))
             changed.clear()
             before.clear()
 

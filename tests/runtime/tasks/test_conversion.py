@@ -236,6 +236,14 @@ def test_an_error_after_the_chain_is_told_with_the_record_of_the_task() -> None:
     assert noted.stages == [(Stage.TRANSFORMATION, "worse"), (Stage.VALUE_CONVERTER, "bad")]
 
 
+def test_an_error_without_a_chain_is_told_with_the_record_of_the_task() -> None:
+    noted = Noted()
+    polled = [record(value) for value in (1, object(), 2, object())]
+    Outbound(converters(value=json_()), NO_CHAIN, tolerant(noted)).sendings(polled)
+
+    assert [failure.record for failure in noted.failures] == polled[1::2]
+
+
 @pytest.mark.parametrize("tolerates", [True, False])
 def test_errors_of_the_chain_and_of_converters_are_in_the_order_of_the_records(
     tolerates: bool,
