@@ -241,11 +241,14 @@ class FileStreamSourceTask(SourceTask):
     def _open(self) -> BinaryIO | None:
         if self._file is None and self._name is not None:
             try:
-                self._file = Path(self._name).open("rb", buffering=0)  # noqa: SIM115
+                # a named pipe is not waited for, neither for who writes to it nor for its data
+                descriptor = os.open(self._name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             except FileNotFoundError:
                 return None
+            self._file = os.fdopen(descriptor, "rb", buffering=0)
             self._check_position(self._file)
-            self._file.seek(self._lines.position)
+            if self._file.seekable():
+                self._file.seek(self._lines.position)
         return self._file
 
     def _check_position(self, file: BinaryIO) -> None:

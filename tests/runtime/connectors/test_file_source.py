@@ -1,5 +1,6 @@
 """FileStreamSource: lines, positions, and what its connector says."""
 
+import os
 import re
 import tracemalloc
 from collections.abc import Sequence
@@ -248,6 +249,24 @@ def test_a_truncated_file_is_read_from_its_beginning(
         assert until_lines(task, rest) == [0]
     assert until_lines(task, "new") == [4]
     assert f"{file} was truncated: it is read from its beginning" in caplog.text
+    task.stop()
+
+
+def test_a_named_pipe_is_read_without_waiting_for_who_writes_to_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    task = started(pipe)
+    assert task.poll() is None
+    with pipe.open("w") as writer:
+        assert task.poll() is None
+        writer.write("one\ntw")
+        writer.flush()
+        assert until_lines(task, "one") == [4]
+        writer.write("o\n")
+    assert until_lines(task, "two") == [8]
+    assert task.poll() is None
+    pipe.write_text("three\n")
+    assert until_lines(task, "three") == [14]
     task.stop()
 
 
