@@ -89,9 +89,9 @@ class KafkaBackend(Backend):
         topics = self.project.topics
         with ExitStack() as stack:
             with at_once():
-                check_lease_rights(self.project, self.kafka)
                 logs = KafkaLogs(self.kafka)
                 stack.callback(logs.close)
+                check_lease_rights(self.project, self.kafka)
                 cluster = self._cluster_to_change(desired, logs, stack)
                 if lease is None:
                     lease = acquired(self.project, self.kafka, logs, by)

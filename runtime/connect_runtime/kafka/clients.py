@@ -11,11 +11,13 @@ it does not know are named there once, without their values.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -43,6 +45,10 @@ _QUOTED_VALUE = re.compile(r'Invalid value ".*" for', re.DOTALL)
 _already_named: set[str] = set()
 _cluster_logs: dict[str, ClusterLog] = {}
 _cluster_logs_lock = threading.Lock()
+_admins: WeakValueDictionary[frozenset[tuple[str, str]], AdminClient] = WeakValueDictionary()
+_admins_lock = threading.Lock()
+# A client's threads do not outlive a fork.
+os.register_at_fork(after_in_child=_admins.clear)
 # A cluster that takes longer is reported as failing.
 _ANSWER_S = 3.0
 _FIRST_TIMEOUT_S = 0.25
@@ -79,12 +85,25 @@ def _is_pythons(ident: int) -> bool:
 
 
 def admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> AdminClient:
-    """Creates an admin client. `settings` are librdkafka's own and override the properties.
+    """An admin client. Whoever asks with the same properties while it is in use shares it: each has
+    connections and logins of its own. `settings` are librdkafka's own and override the properties;
+    with them the client is not shared.
 
     Raises Invalid, as all three do, naming the invalid property.
     """
     _Admin.destroy_left()
-    client: AdminClient = _made(_Admin, properties, settings or {})
+    if settings is not None:
+        return _new_admin(properties, settings)
+    known = frozenset(properties.items())
+    with _admins_lock:
+        client = _admins.get(known)
+        if client is None:
+            client = _admins[known] = _new_admin(properties, {})
+        return client
+
+
+def _new_admin(properties: Mapping[str, str], settings: Mapping[str, Any]) -> AdminClient:
+    client: AdminClient = _made(_Admin, properties, settings)
     return client
 
 

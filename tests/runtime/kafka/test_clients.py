@@ -1,14 +1,16 @@
 """Client properties in Java's names, and clusters that cannot be reached."""
 
+import gc
 import logging
 import socket
 import subprocess
 import sys
 import time
+import weakref
 
 import pytest
 
-from connect_runtime.kafka.clients import check_reachable, client_config, consumer
+from connect_runtime.kafka.clients import admin, check_reachable, client_config, consumer
 from connect_specs.diagnostics import Invalid, Unreachable
 from support.broker import BrokerAddress
 from support.brokerless import brokerless
@@ -178,6 +180,35 @@ def test_a_client_that_its_own_thread_collects_does_not_abort(
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+
+
+def test_admin_clients_are_shared_while_they_are_used() -> None:
+    """Each would log in by itself."""
+    given = {"bootstrap.servers": "127.0.0.1:1"}
+    first = admin(given)
+    assert admin(dict(given)) is first
+    assert admin(given, {}) is not first
+    assert admin(given | {"client.id": "another"}) is not first
+    used = weakref.ref(first)
+    del first
+    gc.collect()
+    assert used() is None
+
+
+def test_a_forked_process_shares_none() -> None:
+    """A client's threads do not outlive a fork."""
+    code = """
+import os
+from connect_runtime.kafka.clients import admin
+given = {"bootstrap.servers": "127.0.0.1:1"}
+client = admin(given)
+pid = os.fork()
+if not pid:
+    os._exit(admin(given) is client)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "0\n", done.stderr
 
 
 def test_a_refused_connection_is_told_with_address_and_reason(
