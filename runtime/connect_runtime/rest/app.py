@@ -11,7 +11,7 @@ import ssl
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import unquote
 
 import anyio
@@ -62,6 +62,7 @@ _NOBODY: Final = Response(status_code=400)
 _BUSY_S: Final = "1"
 
 _Laned = tuple[Resource, Lane]
+T = TypeVar("T")
 
 
 class Served(Enum):
@@ -188,16 +189,15 @@ def _endpoint(
         )
         resource, lane = methods["GET" if request.method == "HEAD" else request.method]
 
-        async def asked() -> Response:
-            try:
-                found = await lane.run(lambda: _answer(resource, call))
-                if isinstance(found, NotLeader):
-                    return await forwarding.send(call, found.leader)
-                return found
-            except RequestError as error:
-                return response(_refused(error))
+        async def asked() -> Response | NotLeader:
+            return await lane.run(lambda: _answer(resource, call))
 
-        return await _unless_gone(request, asked)
+        # what has begun is not cancelled: only what waits is worth watching its client
+        found = await (asked() if lane.is_free else _unless_gone(request, asked))
+        if not isinstance(found, NotLeader):
+            return found
+        leader = found.leader
+        return await _unless_gone(request, lambda: forwarding.send(call, leader))
 
     return endpoint
 
@@ -221,10 +221,10 @@ def _not_negotiable(request: Request, path: str) -> Response | None:
     return None
 
 
-async def _unless_gone(request: Request, answer: Callable[[], Awaitable[Response]]) -> Response:
-    """Returns the answer; if the client disconnects while its request is queued, it never
-    starts."""
-    found = _NOBODY
+async def _unless_gone(request: Request, answer: Callable[[], Awaitable[T]]) -> T | Response:
+    """Returns the answer, or the refusal; if the client disconnects while its request is queued, it
+    never starts."""
+    found: T | Response = _NOBODY
     async with anyio.create_task_group() as group:
 
         async def watch() -> None:
@@ -233,7 +233,10 @@ async def _unless_gone(request: Request, answer: Callable[[], Awaitable[Response
             group.cancel_scope.cancel()
 
         group.start_soon(watch)
-        found = await answer()
+        try:
+            found = await answer()
+        except RequestError as error:
+            found = response(_refused(error))
         group.cancel_scope.cancel()
     return found
 

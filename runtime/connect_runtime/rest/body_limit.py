@@ -56,6 +56,8 @@ async def read_body(
     as it is known to be too large, 408 after `within_s`, what `grown_to` raises, and
     ClientDisconnect."""
     declared = request.headers.get("content-length", "")
+    if declared in ("", "0") and "transfer-encoding" not in request.headers:
+        return b""
     if declared.isdecimal() and int(declared) > max_bytes:
         raise _too_large(max_bytes)
     body = bytearray()

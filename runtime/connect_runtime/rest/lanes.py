@@ -38,22 +38,33 @@ class Lane:
         self._queued = queued
         self._queue_s = queue_s
 
+    @property
+    def is_free(self) -> bool:
+        """Whether `run` would start at once."""
+        return self._threads.available_tokens > 0
+
     async def run(self, what: Callable[[], T]) -> T:
         """Runs `what` on a thread. Raises Busy instead of queueing too many, or for too long. If it
         is cancelled while queued, it never starts; once started, it ends."""
+        turn = object()
+        try:
+            self._threads.acquire_on_behalf_of_nowait(turn)
+        except anyio.WouldBlock:
+            await self._queue(turn)
+        try:
+            return await to_thread.run_sync(what, limiter=anyio.CapacityLimiter(1))
+        finally:
+            self._threads.release_on_behalf_of(turn)
+
+    async def _queue(self, turn: object) -> None:
         now = self._threads.statistics()
         if now.borrowed_tokens >= now.total_tokens and now.tasks_waiting >= self._queued:
             raise Busy
-        turn = object()
         try:
             with anyio.fail_after(self._queue_s):
                 await self._threads.acquire_on_behalf_of(turn)
         except TimeoutError:
             raise Busy from None
-        try:
-            return await to_thread.run_sync(what, limiter=anyio.CapacityLimiter(1))
-        finally:
-            self._threads.release_on_behalf_of(turn)
 
 
 class Lanes:

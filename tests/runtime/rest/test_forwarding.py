@@ -24,7 +24,9 @@ from runtime.rest.client import SOURCE, Client, app_of, client_of, error, runnin
 from runtime.rest.fake_verbs import FakeVerbs
 from runtime.rest.serving import served
 from runtime.rest.test_exchanges import ANSWERS, UNREADABLE
+from support import http
 from support.losing import Way, losing
+from support.wait import wait_until
 
 NO_LEADER = (
     "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was"
@@ -357,3 +359,8 @@ def test_a_leader_that_hangs_stops_no_other_request() -> None:
                 assert standby.get(path, timeout_s=30).status_code == 200
             plugin = "/connector-plugins/FileStreamSource/config"
             assert standby.get(plugin, timeout_s=30).status_code == 200
+            # clients that have gone make room
+            held.pop_all().close()
+            verbs.leader = None
+            pause = f"http://{LOOPBACK}:{standby.port}/connectors/fs/pause"
+            wait_until(lambda: http.put(pause).status_code == 409, what="another answer than 503")
