@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, overload
 
-_JAVA: Final = "connect.java"
+# half of a surrogate pair: its first byte never continues a character
+_HALF: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def java_utf8(data: bytes) -> str:
@@ -14,24 +15,10 @@ def java_utf8(data: bytes) -> str:
 
     Half of a surrogate pair, in three bytes, is one replaced character in Java and three in Python.
     """
-    return data.decode("utf-8", _JAVA)
-
-
-def _replaced(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    data, begin = error.object, error.start
-    if data[begin] != 0xED or not _follows(data, begin + 1):
-        return "\ufffd", error.end
-    return "\ufffd", begin + (3 if _follows(data, begin + 2) else 2)
-
-
-def _follows(data: bytes, place: int) -> bool:
-    """Whether this byte continues a character."""
-    return place < len(data) and data[place] & 0xC0 == 0x80
-
-
-codecs.register_error(_JAVA, _replaced)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return _HALF.sub(b"\xff", data).decode("utf-8", "replace")
 
 
 class Utf8Column(Sequence[str]):
