@@ -7,7 +7,6 @@ record costs its payload only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
 from operator import itemgetter
@@ -37,6 +36,7 @@ from connect_runtime.data.json_text import Options, plain_json
 from connect_runtime.data.json_text_columns import EncodeMany, encoder_of_many
 from connect_runtime.data.json_values import Decode, DigitsNeeded, decoder
 from connect_runtime.data.unreadable import UnreadableRows, read_each
+from connect_runtime.errors.columns import pieces_of
 
 CONFIG = with_converter_type(
     ConfigDef()
@@ -270,18 +270,62 @@ class _EnvelopeReader:
     def __call__(
         self, topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
     ) -> Column:
-        present = [data for data in column if data is not None]
-        known = self._common(present)
-        if known is not None:
-            values = self._payloads(present)
-            if values is not None:
-                with suppress(DigitsNeeded, DataError):  # else they are read one by one
-                    return _with_tombstones(column, known.decode_many(values), known.schema)
-        return read_each(column, self._read, _column_of)
+        found = self._together(column)
+        if found is None and len(column) > 1:
+            found = self._without_unreadable(column)
+        return read_each(column, self._read, _column_of) if found is None else found
 
-    def _common(self, column: Sequence[bytes]) -> _Known | None:
-        """Returns the schema of the first envelope, if it is known."""
-        return self._known.get(_head(column[0])) if column else None
+    def _together(self, column: Sequence[bytes | None]) -> Column | None:
+        """Reads envelopes that have the schema of the first one; None if they have not, or it is
+        not known, or one of them cannot be read."""
+        present = [data for data in column if data is not None]
+        known = self._known.get(_head(present[0])) if present else None
+        values = None if known is None else self._payloads(present)
+        if known is None or values is None:
+            return None
+        try:
+            return _with_tombstones(column, known.decode_many(values), known.schema)
+        except (DigitsNeeded, DataError):
+            return None
+
+    def _without_unreadable(self, column: Sequence[bytes | None]) -> Column | None:
+        """Raises UnreadableRows if all that cannot be read together are errors, else returns
+        None."""
+        errors: dict[int, DataError] = {}
+        for row, data in self._odd(column):
+            try:
+                self._read(data)
+            except DataError as error:
+                errors[row] = error
+            else:
+                return None
+        others = self._together([data for row, data in enumerate(column) if row not in errors])
+        if others is None or not errors:
+            return None
+        try:
+            raise UnreadableRows(errors, others)
+        finally:
+            del errors
+
+    def _odd(self, column: Sequence[bytes | None]) -> list[tuple[int, bytes]]:
+        """Returns the envelopes that do not begin as most do, or whose payloads cannot be read."""
+        present = [(row, data) for row, data in enumerate(column) if data is not None]
+        heads = [head for _, data in present[:2] if (head := _head(data)) in self._known]
+        if not heads:
+            return []
+        known, start = self._known[heads[0]], heads[0] + _PAYLOAD
+        odd, alike, payloads = [], [], []
+        for row, data in present:
+            try:
+                if not data.startswith(start) or not data.endswith(b"}"):
+                    raise ValueError
+                payloads.append(orjson.loads(data[len(start) : -1]))
+                alike.append((row, data))
+            except ValueError:
+                odd.append((row, data))
+        pieces = pieces_of(0, len(payloads), lambda a, b: known.decode_many(payloads[a:b]))
+        odd += [alike[begin] for begin, read in pieces if read is None]
+        return sorted(odd)
 
     def _payloads(self, column: Sequence[bytes]) -> list[Any] | None:
         """Returns the parsed payloads, if all envelopes begin as the first one does."""
