@@ -7,6 +7,7 @@ few bad ones, nearly all are still converted together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final, TypeVar
 
 Converted = TypeVar("Converted")
@@ -15,14 +16,15 @@ _PIECES: Final = 16
 
 
 def pieces_of(
-    begin: int, end: int, convert: Callable[[int, int], Converted]
+    begin: int, end: int, convert: Callable[[int, int], Converted], *, failed: bool = False
 ) -> Iterator[tuple[int, Converted | None]]:
     """Yields what `convert(begin, end)` makes of the records in this range, in pieces, with the
-    index of each one's first record. None instead of a single record that cannot be converted."""
-    try:
-        converted: Converted | None = convert(begin, end)
-    except Exception:
-        converted = None
+    index of each one's first record. None instead of a single record that cannot be converted.
+    `failed`: all of them together are known to fail."""
+    converted: Converted | None = None
+    if not failed:
+        with suppress(Exception):
+            converted = convert(begin, end)
     if converted is not None or end - begin <= 1:
         yield begin, converted
         return

@@ -60,7 +60,7 @@ class Decoder:
         except _Unreadable as found:
             return self._without(messages, found)
         except Exception:
-            return _joined_batches(list(self._in_pieces(messages, ())))
+            return _joined_batches(list(self._run(messages, failed=True)))
         return batch if transformed else self._record_by_record(batch)
 
     def _without(self, messages: Sequence[Any], found: _Unreadable) -> SinkBatch:
@@ -158,16 +158,17 @@ class Decoder:
         return tuple(Header(key, value, schema) for key, schema, value in typed)
 
     def _in_pieces(self, messages: Sequence[Any], bad: Sequence[int]) -> Iterator[SinkBatch]:
-        """Yields what can be processed together, first what is between the `bad` ones; each message
-        that cannot be is one error. Errors are in the order of the messages, because each piece is
-        finished before the next."""
+        """Yields what can be processed together between the `bad` ones, and these, if they can."""
         bounds = sorted({0, *bad, *(row + 1 for row in bad), len(messages)})
         for begin, end in pairwise(bounds):
             yield from self._run(messages[begin:end])
 
-    def _run(self, messages: Sequence[Any]) -> Iterator[SinkBatch]:
+    def _run(self, messages: Sequence[Any], *, failed: bool = False) -> Iterator[SinkBatch]:
+        """Yields what can be processed together; each message that cannot be is one error. Errors
+        are in the order of the messages, because each piece is finished before the next. `failed`:
+        all of them together are known to fail."""
         for begin, piece in pieces_of(
-            0, len(messages), lambda begin, end: self._together(messages[begin:end])
+            0, len(messages), lambda a, b: self._together(messages[a:b]), failed=failed
         ):
             if piece is not None:
                 batch, transformed = piece

@@ -57,13 +57,14 @@ class Encoder:
         return _messages(batch, headers, keys, values, sources)
 
     def _in_pieces(self, batch: SourceBatch, sources: Sequence[SourceRecord]) -> Messages:
-        """Converts what can be; each record that cannot is one error."""
+        """Converts what can be, of a batch that cannot be converted together; each record that
+        cannot is one error."""
         parts: list[Messages] = []
 
         def convert(begin: int, end: int) -> Messages:
             return self._together(_slice(batch, begin, end), sources[begin:end].__iter__)
 
-        for begin, part in pieces_of(0, len(batch), convert):
+        for begin, part in pieces_of(0, len(batch), convert, failed=True):
             if part is None:
                 try:
                     part = self._singly(_slice(batch, begin, begin + 1), sources[begin])
