@@ -153,7 +153,10 @@ class SourceTask(ABC):
     def update_offsets(
         self, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> Sequence[tuple[SourcePartition, SourceOffset | None]] | None:
-        """Changes offsets that are about to be committed (KIP-910); None changes nothing."""
+        """Changes offsets that are about to be committed (KIP-910); None changes nothing.
+
+        Not called while a part of what `poll` returned could not be sent.
+        """
         return None
 
     @abstractmethod

@@ -299,6 +299,7 @@ class _Loop:
             if polled:
                 self._send(polled)
         except RetriesEnded:  # what was not sent is polled again by the next attempt
+            self._asks = False  # the task might move offsets past it (KIP-910)
             if isinstance(boundary, ConnectorBoundary):
                 boundary.after_batch()  # a transaction that lacks it does not end here
             return

@@ -34,6 +34,7 @@ class ModelWriter:
         self.open = False
         self.sent: list[bytes] = []
         self.committed: list[bytes] = []
+        self.offsets: dict[bytes, bytes | None] = {}
 
     def send(self, topic: str, messages: Messages, partition: int | None) -> None:
         self.open = True
@@ -41,6 +42,7 @@ class ModelWriter:
 
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
         self.committed += self.sent
+        self.offsets |= {offset.key: offset.value for offset in offsets}
         self.abort()
         return True
 
@@ -74,8 +76,8 @@ class Passing:
         return record
 
 
-def _run(task: SourceTask, orders: Orders, chain: Chain, **config: str) -> list[bytes]:
-    """Runs the loop until it is stopped. Returns what was committed."""
+def _run(task: SourceTask, orders: Orders, chain: Chain, **config: str) -> ModelWriter:
+    """Runs the loop until it is stopped. Returns its writer, with what was committed."""
     launch = TaskLaunch(
         TaskId("c", 0), 1, 0, 1, 0, "g", ClusterTopics.of("g"), "host:8083", {}, config, {}
     )
@@ -96,7 +98,7 @@ def _run(task: SourceTask, orders: Orders, chain: Chain, **config: str) -> list[
         metrics,
     )
     assert loop.run(orders, lambda: False) is Ended.STOPPED
-    return writer.committed
+    return writer
 
 
 class InTwoPolls(SourceTask):
@@ -116,12 +118,40 @@ class InTwoPolls(SourceTask):
 
 def test_a_stop_while_a_record_is_tried_again_splits_no_transaction_of_the_task() -> None:
     orders = Orders()
+    boundary = {"transaction.boundary": "connector"}
+    assert _run(InTwoPolls(), orders, _stopping_at("2", orders), **boundary).committed == []
 
-    def stop_at_2(value: str) -> None:
-        if value == "2":
+
+class MovingItsOffset(SourceTask):
+    """Commits where it has read to, with each commit (KIP-910)."""
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.at = 0
+
+    def poll(self) -> Any:
+        self.at += 1
+        return [SourceRecord({"p": 0}, {"n": self.at}, "t", str(self.at))]
+
+    def update_offsets(self, offsets: Any) -> Any:
+        return [({"p": 0}, {"n": self.at})]
+
+    def stop(self) -> None: ...
+
+
+def test_a_stop_while_a_record_is_tried_again_moves_no_offset_past_it() -> None:
+    orders = Orders()
+    interval = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "60000"}
+    writer = _run(MovingItsOffset(), orders, _stopping_at("2", orders), **interval)
+    assert writer.committed == [b"1"]
+    assert writer.offsets == {b'["c",{"p":0}]': b'{"n":1}'}
+
+
+def _stopping_at(value: str, orders: Orders) -> Chain:
+    """A chain that cannot transform `value` yet; the task is stopped while it tries."""
+
+    def call(found: str) -> None:
+        if found == value:
             orders.wanted_now = Wanted.STOP
             raise RetriableError("later")
 
-    chain = Chain((Step(Passing(stop_at_2), "Passing"),))  # type: ignore[arg-type]
-    boundary = {"transaction.boundary": "connector"}
-    assert _run(InTwoPolls(), orders, chain, **boundary) == []
+    return Chain((Step(Passing(call), "Passing"),))  # type: ignore[arg-type]
