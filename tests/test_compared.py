@@ -72,6 +72,7 @@ ROWS = {
         "who caused drift, without a state file",
         "consequences of each changed key",
         "a lock file of plugins' keys",
+        "records tested against a spec, offline",
     ),
     "What bkkt did better": (
         "the cluster is known before anything is written to it",
