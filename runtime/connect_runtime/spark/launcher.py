@@ -26,6 +26,7 @@ from connect_runtime.spark.keeper import SessionKeeper
 from connect_runtime.spark.lease import Lease, confirm_death
 from connect_runtime.spark.losses import failure_cause
 from connect_runtime.spark.messages import envelope_json, outcome_from_json
+from connect_runtime.spark.places import node_of, other_hosts, waits_again
 from connect_runtime.spark.readings import file_beside, read
 from connect_runtime.spark.session import SparkSession, is_local
 from connect_runtime.spark.unfit import Unfit, unfit_line, unfit_python, unfit_trace
@@ -46,7 +47,6 @@ _WITHOUT_SLOT_S = 1.0
 _AS_WANTED = (Ended.STOPPED, Ended.SUPERSEDED, Ended.ORPHANED)
 _KILLED_S = 3.0
 _RETURN_S = 5.0
-_UNKNOWN = "unknown"
 
 
 @dataclass(slots=True, eq=False)
@@ -271,14 +271,14 @@ class SparkLauncher:
         try:
             return self._run_once(attempt, session)
         except Unfit as unfit:
-            tried = [(_node_of(attempt, session), unfit)]
-        others = _other_hosts(session, tried[0][0])
+            tried = [(node_of(session, attempt.group), unfit)]
+        others = other_hosts(session, tried[0][0])
         if others:
             _log.warning("%s; trying another node", unfit_line(attempt.launch.id, *tried[0]))
             try:
                 return self._run_once(attempt, session, others)
             except Unfit as unfit:
-                tried.append((_node_of(attempt, session), unfit))
+                tried.append((node_of(session, attempt.group), unfit))
         trace = unfit_trace(attempt.launch.id, tried)
         return Outcome(attempt.launch.id, attempt.launch.attempt, Ended.FAILED, trace)
 
@@ -330,7 +330,7 @@ class SparkLauncher:
             if session is None or len(attempts) <= slots:
                 continue
             for each in attempts:
-                if not each.executor_lost and _waits_again(each, session):
+                if not each.executor_lost and waits_again(session, each.group):
                     each.executor_lost = True
                     _cancel(each, session)
 
@@ -356,30 +356,6 @@ class SparkLauncher:
             attempt.ended(outcome)
         except Exception:
             _log.exception("The outcome of %s could not be reported", attempt.launch.id)
-
-
-def _waits_again(attempt: _Attempt, session: SparkSession) -> bool:
-    try:
-        return session.waits_again(attempt.group)
-    except Exception:  # the JVM may be dying
-        _log.debug("It is not known whether %s runs", attempt.group, exc_info=True)
-        return False
-
-
-def _node_of(attempt: _Attempt, session: SparkSession) -> str:
-    try:
-        return session.host_of(attempt.group) or _UNKNOWN
-    except Exception:  # the JVM may be dying
-        _log.debug("It is not known where %s ran", attempt.group, exc_info=True)
-        return _UNKNOWN
-
-
-def _other_hosts(session: SparkSession, host: str) -> Collection[str]:
-    try:
-        return session.hosts() - {host} if host != _UNKNOWN else ()
-    except Exception:  # the JVM may be dying
-        _log.debug("It is not known which nodes there are", exc_info=True)
-        return ()
 
 
 def _cancel(attempt: _Attempt, session: SparkSession) -> None:

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from connect_runtime.kafka import java
 from connect_runtime.spark import jvm
 from connect_runtime.spark import launcher as launching
 from connect_runtime.spark.launcher import SparkLauncher
+from connect_runtime.spark.places import node_of
 from connect_runtime.spark.session import class_archive
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended, Outcome
@@ -262,3 +264,9 @@ def test_an_attempt_that_waits_for_another_executor_is_lost(
         watch.join()
     reason = launching._loss_reason(lost, session, RuntimeError("cancelled"))
     assert reason == "Its executor was lost, and no other one has a free slot"
+
+
+def test_the_node_of_a_failed_job_is_known_a_moment_later() -> None:
+    answers = iter([None, None, "node-1"])
+    session: Any = SimpleNamespace(host_of=lambda group: next(answers))
+    assert node_of(session, "c") == "node-1"
