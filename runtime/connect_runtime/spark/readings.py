@@ -35,13 +35,16 @@ class ReadingFile:
         self._reading = reading
         self._last = b""
 
-    def publish(self) -> None:
-        """Never raises for a full disk: the values stay what they were."""
+    def publish(self) -> bool:
+        """Returns whether the reading is a new one. Never raises for a full disk: the values stay
+        what they were."""
         found = self._reading()
-        if found != self._last:
-            with contextlib.suppress(OSError):
-                os.pwrite(self._descriptor, _HEAD.pack(len(found), zlib.crc32(found)) + found, 0)
-                self._last = found
+        if found == self._last:
+            return False
+        with contextlib.suppress(OSError):
+            os.pwrite(self._descriptor, _HEAD.pack(len(found), zlib.crc32(found)) + found, 0)
+            self._last = found
+        return True
 
     def close(self) -> None:
         """Writes the last reading."""

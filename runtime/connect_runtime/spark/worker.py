@@ -46,8 +46,9 @@ Body: TypeAlias = Callable[[TaskLaunch, Orphaned], Outcome]
 
 DRAIN_S = 5.0
 
-# Each time costs 0.1 ms of CPU, in each of hundreds of tasks
-_PUBLISH_S = 5.0
+# Each time costs 0.1 ms of CPU, in each of hundreds of tasks: those that count nothing publish less
+# often, up to the second time
+_PUBLISH_S = (5.0, 20.0)
 _DRAIN_POLL_S = 0.25
 # Where the end of a process cannot be waited for
 _WATCH_S = 0.25
@@ -58,10 +59,11 @@ _SIGNALS = (signal.SIGHUP, signal.SIGTERM)
 class OrphanWatch:
     """Detects that the process that launched this one is gone, and then sets a deadline.
 
-    Its thread calls `publish` every few seconds, so that metrics need no thread of their own.
+    Its thread calls `publish` every few seconds, so that metrics need no thread of their own. It
+    returns whether there was something new.
     """
 
-    def __init__(self, publish: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, publish: Callable[[], bool] = lambda: False) -> None:
         self._publish = publish
         self._parent = os.getppid()
         self._orphaned = False
@@ -103,13 +105,14 @@ class OrphanWatch:
         waiting = select.poll()
         for descriptor in filter(None, (self._woken, parent)):
             waiting.register(descriptor, select.POLLIN)
-        wait_s = _WATCH_S if parent is None else _PUBLISH_S
+        shortest_s, longest_s = (_WATCH_S, _WATCH_S) if parent is None else _PUBLISH_S
+        wait_s = shortest_s
         # Signals can be missed or handled late; a missing parent cannot.
         while not self._orphaned and os.getppid() == self._parent:
             waiting.poll(wait_s * 1000)
             if self._over:
                 return
-            self._publish_safely()
+            wait_s = shortest_s if self._publish_safely() else min(2 * wait_s, longest_s)
         self._orphaned = True
         deadline = time.monotonic() + DRAIN_S
         while time.monotonic() < deadline:
@@ -118,11 +121,12 @@ class OrphanWatch:
             time.sleep(_DRAIN_POLL_S)
         os._exit(1)
 
-    def _publish_safely(self) -> None:
+    def _publish_safely(self) -> bool:
         try:
-            self._publish()
+            return self._publish()
         except Exception:  # an orphan must be noticed whatever metrics do
             _log.debug("Metrics were not published", exc_info=True)
+            return False
 
 
 def _descriptor_of(pid: int) -> int | None:
@@ -174,7 +178,7 @@ def _run(launch: TaskLaunch, body: Body | None, lease: str | None) -> Outcome:
     process_is_about(connector=task.connector, task=task.task, worker=launch.worker_id)
     metrics = TaskMetrics()
     file = _reading_file(lease, metrics)
-    watch = OrphanWatch(file.publish if file else lambda: None)
+    watch = OrphanWatch(file.publish if file else lambda: False)
     watch.begin()
     try:
         if body is None:

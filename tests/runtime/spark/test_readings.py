@@ -22,9 +22,9 @@ def test_the_newest_reading_is_read(tmp_path: Path) -> None:
 def test_a_reading_that_did_not_change_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "lease.metrics"
     file = ReadingFile(path, lambda: b"{}")
-    file.publish()
+    assert file.publish()
     os.truncate(path, 0)
-    file.publish()
+    assert not file.publish()
     assert path.stat().st_size == 0
 
 

@@ -57,3 +57,25 @@ def test_a_launch_that_cannot_be_read_fails_with_the_reason(
     assert f"Neither {SECRET}" in str(found.trace)
     monkeypatch.setenv(SECRET, new_key())
     assert "another key" in str(_answer(envelope).trace)
+
+
+def test_a_task_that_counts_nothing_publishes_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    news = iter([True, False, False, False, True])
+
+    class Poll:
+        def register(self, descriptor: int, events: int) -> None: ...
+
+        def poll(self, wait_ms: float) -> None:
+            waits.append(wait_ms / 1000)
+
+    def publish() -> bool:
+        new = next(news, None)
+        watch._over = new is None
+        return bool(new)
+
+    monkeypatch.setattr(worker.select, "poll", Poll)
+    watch = worker.OrphanWatch(publish)
+    watch._watch()
+    assert waits[:6] == [5, 5, 10, 20, 20, 5]
+    assert not watch()
