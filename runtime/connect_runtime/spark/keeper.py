@@ -80,6 +80,7 @@ class SessionKeeper:
         self._wanted = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="spark-keeper", daemon=True)
         self._began = 0.0
+        self._released_at = 0.0
         self._current: SparkSession | None = None
         self._session: SparkSession | None = None
         self._slots = 0
@@ -98,9 +99,10 @@ class SessionKeeper:
         if self._thread.ident is None:
             self._thread.start()
 
-    def release(self) -> None:
-        """Wants no session until the next `start`, and returns at once; the executors go back to
-        the cluster."""
+    def release(self, after_s: float = 0.0) -> None:
+        """Wants no session until the next `start`, and returns at once. After this time, unless it
+        is wanted again, the executors go back to the cluster."""
+        self._released_at = time.monotonic() + after_s
         self._wanted.clear()
 
     @property
@@ -111,8 +113,9 @@ class SessionKeeper:
 
     @property
     def slots(self) -> int:
-        """Returns how many tasks can run at once; 0 while there is no session."""
-        return 0 if self.session is None else self._slots
+        """Returns how many tasks can run at once; 0 while there is no session, or none is
+        wanted."""
+        return self._slots if self._wanted.is_set() and self.session is not None else 0
 
     @property
     def jvm(self) -> JvmFigures | None:
@@ -220,7 +223,7 @@ class SessionKeeper:
             silent_s = 0.0 if answers.count != seen else silent_s + step
             seen = answers.count
             empty_s = 0.0 if answers.slots else empty_s + step
-            if not self._wanted.is_set():
+            if not self._wanted.is_set() and now >= self._released_at:
                 return ""
             if not session.alive:
                 return "Spark's JVM ended"

@@ -46,6 +46,8 @@ _HOLD_POLL_S = 1.0
 _WITHOUT_SLOT_S = 1.0
 _AS_WANTED = (Ended.STOPPED, Ended.SUPERSEDED, Ended.ORPHANED)
 _KILLED_S = 3.0
+# More than a broker takes to start, and than a member of a group takes to join again
+_LEADS_AGAIN_S = 20.0
 _RETURN_S = 5.0
 
 
@@ -106,12 +108,13 @@ class SparkLauncher:
         self._keeper.start()
 
     def follow(self) -> None:
-        """Gives executors of a cluster back, which the new leader needs. Running attempts notice
-        that they are orphans, and drain. Threads of this machine take nothing from anyone: Spark
-        stays, and a failover is faster."""
+        """Gives executors of a cluster back, which a new leader needs; not at once: while Kafka is
+        away nobody leads, and mostly the same runtime leads again. Running attempts go on, and
+        notice in the end that they are orphans, and drain. Threads of this machine take nothing
+        from anyone: Spark stays, and a failover is faster."""
         if not self._local:
             self._end_queued("another runtime leads")
-            self._keeper.release()
+            self._keeper.release(_LEADS_AGAIN_S)
 
     @property
     def context(self) -> Any:

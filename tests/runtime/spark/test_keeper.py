@@ -224,6 +224,23 @@ def test_a_released_session_ends_and_another_one_starts_when_it_is_wanted(
 
 
 @pytest.mark.usefixtures("fast")
+def test_a_session_that_is_wanted_again_in_time_stays(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, needs_executors=True, slots=2)
+    kept.keeper.start()
+    first = kept.started(0)
+    wait_until(lambda: kept.keeper.slots == 2, what="slots")
+    kept.keeper.release(after_s=600)
+    assert kept.keeper.slots == 0
+    assert first.alive
+    kept.keeper.start()
+    wait_until(lambda: kept.keeper.slots == 2, what="slots again")
+    kept.keeper.release(after_s=0.2)
+    wait_until(lambda: not first.alive, what="the session to end")
+    assert len(kept.sessions) == 1
+    kept.keeper.close(before=lambda: None)
+
+
+@pytest.mark.usefixtures("fast")
 def test_executors_that_start_slowly_are_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
