@@ -3,8 +3,8 @@
 python -m benchmarks [PART…] [--rounds N] [--scale X] [--connectors N] [--large N] [--offsets N]
                      [--no-write]
 
-A part is `records`, `profile`, `latency`, `lives`, `project`, `starts`, `idle` or `density`, or
-the name of one workload.
+A part is `records`, `profile`, `latency`, `rest`, `lives`, `project`, `starts`, `idle` or
+`density`, or the name of one workload.
 The page is written only if all of them run. Exits with 0 if every goal is reached.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import clusters, density, latency, page, stages, worker
+from benchmarks import clusters, density, latency, page, requests, stages, worker
 from benchmarks.comparison import compare
 from benchmarks.workloads import WORKLOADS, Workload
 from connect_runtime.kafka.embedded import EmbeddedBroker
@@ -97,6 +97,7 @@ _PARTS: dict[str, Part] = {
     "records": _records,
     "profile": _profile,
     "latency": _latency,
+    "rest": requests.requests,
     "lives": clusters.lives,
     "project": clusters.project,
     "starts": clusters.starts,
