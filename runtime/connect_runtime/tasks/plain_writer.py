@@ -35,6 +35,8 @@ from connect_runtime.tasks.worker_topics import open_offsets
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
+# An idempotent producer asks Kafka for a new epoch after each refused record.
+_SINGLY: Final = {"batch.num.messages": 1, "enable.idempotence": False, "linger.ms": 0}
 _ROOM_LIMIT_S: Final = 60.0
 _CLASS: Final = "org.apache.kafka.connect.runtime.WorkerSourceTask"
 
@@ -54,7 +56,7 @@ class PlainWriter:
         self._flush_limit_s = client_properties.flush_timeout_ms(launch) / 1000
         self._failures = SendFailures()
         properties = client_properties.plain_source_producer(launch)
-        singly = QUEUE | {"batch.num.messages": 1, "error_cb": self._failures.erred}
+        singly = QUEUE | _SINGLY | {"error_cb": self._failures.erred}
         self._refused = RefusedRecords(self._failures, lambda: clients.producer(properties, singly))
         delivered = self._refused.delivered if errors.tolerates_all else None
         self._delivered = delivered  # None: each refused record fails the task

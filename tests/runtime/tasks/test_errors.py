@@ -311,24 +311,29 @@ def test_records_that_are_too_large(
     ] * 2
 
 
-@pytest.mark.parametrize("timestamp", [None, 5], ids=["batch", "singly"])
-@pytest.mark.parametrize("support", ["enabled", "disabled"])
+@pytest.mark.parametrize(
+    ("support", "timestamp", "keyless"),
+    [("enabled", None, False), ("disabled", None, False), ("disabled", 5, False),
+     ("disabled", None, True)],
+    ids=["transaction", "batch", "singly", "without keys in a compacted topic"],
+)  # fmt: skip
 def test_records_that_kafka_refuses(
     cluster: Any,
     install: Any,
     caplog: pytest.LogCaptureFixture,
     support: str,
     timestamp: int | None,
+    keyless: bool,
 ) -> None:
     """Without transactions they are skipped if errors are tolerated, and no others with them; a
     transaction fails. Connect skips the others, too, or splits their batch without an end."""
-    limit = {"max.message.bytes": "2000"}
+    limit = {"cleanup.policy": "compact"} if keyless else {"max.message.bytes": "2000"}
     create_topic(cluster.bootstrap_servers, cluster.data, config=limit)
     headers = () if timestamp is None else (Header("h", "x", STRING),)
     records = [
         SourceRecord(
-            {"p": 1}, {"n": n}, cluster.data, f"{n}" * size, key=f"{n}", key_schema=STRING,
-            timestamp=timestamp, headers=headers,
+            {"p": 1}, {"n": n}, cluster.data, f"{n}" * size, key_schema=STRING,
+            key=None if keyless and size == 5000 else f"{n}", timestamp=timestamp, headers=headers,
         )
         for n, size in enumerate([1, 5000, 2, 5000, 3])
     ]  # fmt: skip
@@ -361,7 +366,8 @@ def test_records_that_kafka_refuses(
             "Error encountered in task c-0. Executing stage 'KAFKA_PRODUCE' with class"
             " 'org.apache.kafka.connect.runtime.WorkerSourceTask', where source record is ="
             " SourceRecord{sourcePartition={}, sourceOffset=null}"
-            f" ConnectRecord{{topic='{cluster.data}', kafkaPartition=null, key={number},"
+            f" ConnectRecord{{topic='{cluster.data}', kafkaPartition=null,"
+            f" key={'null' if keyless else number},"
             f" keySchema=null, value={number * 5000},"
         )
 
