@@ -30,6 +30,7 @@ from connect_runtime.logs.log_format import process_is_about
 from connect_runtime.metrics.page import Observed, page
 from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.rest.app import Served, create_app
+from connect_runtime.rest.listeners import Listener
 from connect_runtime.rest.password import ensure_password, read_password
 from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.rest.server import Bound, RestServer
@@ -136,8 +137,8 @@ class Runtime:
             closing.callback(bound[-1].close)
         url = config.url(bound[config.listeners.index(config.listener)].port)
         process_is_about(worker=urlsplit(url).netloc)
-        for at, (_, serves, _), tls in zip(bound, wanted, secure, strict=True):
-            rest = RestServer(self._app(serves), at, tls=tls)
+        for at, (listener, serves, _), tls in zip(bound, wanted, secure, strict=True):
+            rest = RestServer(self._app(listener, serves), at, tls=tls)
             rest.start()
             closing.callback(rest.stop)
         return url
@@ -218,13 +219,13 @@ class Runtime:
         for what in unresolved_references(texts, self._config.properties):
             _log.warning("Connector %s: %s", name, what, extra={"connector": name})
 
-    def _app(self, serves: Served) -> ASGIApp:
+    def _app(self, listener: Listener, serves: Served) -> ASGIApp:
         return create_app(
             lambda: self._connect.verbs if self._connect and self._serving else None,
             ConnectorPlugins(self._config, self._providers).routes(),
             cluster_id=self._known_cluster_id,
             commit=f"connect-reconciler-{version('connect-reconciler')}",
-            settings=self._config.rest,
+            settings=self._config.rest.at(listener),
             password=lambda: read_password(self._config.data_folder),
             metrics=self._metrics,
             serves=serves,

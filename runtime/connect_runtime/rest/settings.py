@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -30,12 +30,13 @@ _BASIC: Final = "basic"
 
 @dataclass(frozen=True, slots=True)
 class RestSettings:
-    """`loopback`: only this machine reaches the listener. `hosts`: names that clients may call it
-    by; none: any, but on a loopback listener. `origins`: of web pages that may use it, as regular
-    expressions or `*`. `methods`: those that browsers may use from there. `login`: whether clients
-    need the password. `metrics`: whether /metrics is served. `headers`: those of every answer.
-    `admin`: the listeners of /admin/loggers; none: it is not served; None: all other listeners.
-    `login_hosts`: those that logins are forwarded to."""
+    """`loopback`: only this machine reaches the listeners. `hosts`: names that clients may call
+    them by; none: any, but on a loopback listener. `own_name`: the one that is advertised.
+    `origins`: of web pages that may use it, as regular expressions or `*`. `methods`: those that
+    browsers may use from there. `login`: whether clients need the password. `metrics`: whether
+    /metrics is served. `headers`: those of every answer. `admin`: the listeners of /admin/loggers;
+    none: it is not served; None: all other listeners. `login_hosts`: those that logins are
+    forwarded to."""
 
     loopback: bool = False
     hosts: frozenset[str] = frozenset()
@@ -47,6 +48,14 @@ class RestSettings:
     headers: tuple[HeaderRule, ...] = ()
     admin: tuple[Listener, ...] | None = None
     login_hosts: frozenset[str] = frozenset()
+    own_name: str = ""
+
+    def at(self, listener: Listener) -> RestSettings:
+        """Returns the settings of one of several listeners: one on loopback checks names, also if
+        others do not."""
+        if self.loopback or not is_loopback(listener.host):
+            return self
+        return replace(self, loopback=True, hosts=self.hosts | {self.own_name})
 
 
 def define_rest_keys(keys: ConfigDef) -> None:
@@ -117,7 +126,7 @@ def rest_settings(values: Mapping[str, Any]) -> RestSettings:
     admin = values["admin.listeners"]
     admins = None if admin is None else parse_listeners("admin.listeners", admin)
     told = advertised(listeners, values["rest.advertised.listener"])
-    own_name = values["rest.advertised.host.name"] or urlsplit(told.url(0)).hostname
+    own_name = values["rest.advertised.host.name"] or urlsplit(told.url(0)).hostname or ""
     allowed = values["rest.allowed.hosts"]
     loopback = all(is_loopback(each.host) for each in (*listeners, *(admins or ())))
     hosts = {*allowed, own_name} if allowed or loopback else set()
@@ -132,6 +141,7 @@ def rest_settings(values: Mapping[str, Any]) -> RestSettings:
         headers=parse_rules(values["response.http.headers.config"]),
         admin=admins,
         login_hosts=frozenset(each.lower() for each in values["rest.forward.login.hosts"] if each),
+        own_name=own_name.lower(),
     )
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.rest.access import refusal
-from connect_runtime.rest.app import create_app
+from connect_runtime.rest.app import Served, create_app
 from connect_runtime.rest.password import ensure_password, read_password, replace_password
 from connect_runtime.rest.settings import RestSettings
+from connect_runtime.server import Runtime
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_specs.diagnostics import Invalid
 from runtime.rest.client import SOURCE, WORKER, Client, error, running_source
@@ -222,7 +223,8 @@ def test_the_password_is_a_file_of_its_owner(tmp_path: Path) -> None:
 
 def test_worker_properties_say_who_may_ask() -> None:
     found = config(listeners="http://127.0.0.1:8083").rest
-    assert found == RestSettings(loopback=True, hosts=frozenset({"127.0.0.1"}))
+    own = "127.0.0.1"
+    assert found == RestSettings(loopback=True, hosts=frozenset({own}), own_name=own)
     found = config(listeners="http://:8083", rest_authentication="basic").rest
     assert (found.loopback, found.login) == (False, True)
     found = config(
@@ -235,6 +237,28 @@ def test_worker_properties_say_who_may_ask() -> None:
     assert found.hosts == {"me.example", "a.example", "b.example"}
     assert found.max_body_bytes == 2048
     assert config(listeners="http://:8083", rest_advertised_host_name="x").rest.hosts == set()
+
+
+def test_a_loopback_listener_beside_others_answers_no_foreign_page() -> None:
+    """A page whose name was made to resolve to this machine (DNS rebinding), where another listener
+    answers to any name."""
+    worker = config(
+        listeners="http://0.0.0.0:0,http://127.0.0.1:0",
+        admin_listeners="http://[::1]:0",
+        rest_advertised_host_name="Me.example",
+    )
+    everywhere, here = worker.listeners
+    assert worker.rest.admin is not None
+    for listener, name, status in (
+        (everywhere, "evil.example:8083", 503),
+        (here, "evil.example:8083", 403),
+        (*worker.rest.admin, "evil.example:8083", 403),
+        (here, "localhost:8083", 503),
+        (here, "me.example", 503),
+    ):
+        ask = Client(Runtime(worker)._app(listener, Served.ALL))
+        same = {"host": name, "origin": f"http://{name}"}
+        assert ask("GET", "/connectors", None, same).status_code == status, (listener, name)
 
 
 REQUIRED = {"ssl.client.auth": "required", "ssl.truststore.location": "/trust.p12"}
