@@ -59,8 +59,8 @@ RECORD_REFUSED = frozenset(
         KafkaError.POLICY_VIOLATION,
     }
 )
-# Or it would have, if not for another record of the same batch.
-REFUSED_WITH_OTHERS = RECORD_REFUSED | {KafkaError._INVALID_DIFFERENT_RECORD}  # noqa: SLF001
+# The broker does not take this record because of another one in its batch.
+OTHER_REFUSED = KafkaError._INVALID_DIFFERENT_RECORD  # noqa: SLF001
 REFUSED = frozenset(
     {
         KafkaError._AUTHENTICATION,  # noqa: SLF001

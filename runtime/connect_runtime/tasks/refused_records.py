@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from connect_runtime.kafka.errors import RECORD_REFUSED, REFUSED_WITH_OTHERS
+from connect_runtime.kafka.errors import OTHER_REFUSED, RECORD_REFUSED
 from connect_runtime.tasks.send_failures import SendFailures
 
 
@@ -34,7 +34,7 @@ class RefusedRecords:
     ) -> None:
         """Handles a delivery report. `given` is what was sent, if that is more than key and value:
         reports have neither headers nor timestamps."""
-        if error is None or error.code() not in REFUSED_WITH_OTHERS:
+        if error is None or error.code() not in RECORD_REFUSED | {OTHER_REFUSED}:
             self._failures.delivered(error, message)
             return
         sent = given or {"key": message.key(), "value": message.value()}

@@ -15,6 +15,7 @@ from connect_runtime.kafka.errors import (
     AUTHENTICATION,
     FENCED,
     NO_SUCH_TOPIC,
+    OTHER_REFUSED,
     PURGED,
     SILENT,
     error_of,
@@ -40,7 +41,11 @@ class SendFailures:
     def delivered(self, error: KafkaError | None, message: Any) -> None:
         """Handles a delivery report."""
         # purged records failed because of another record
-        if error is not None and error.code() not in PURGED and len(self._found) < _KEPT:
+        if error is None or error.code() in PURGED:
+            return
+        if error.code() == OTHER_REFUSED and self._found:
+            return
+        if len(self._found) < _KEPT:
             self._found.append((error, message.topic()))
 
     def erred(self, error: KafkaError) -> None:
@@ -70,7 +75,7 @@ class SendFailures:
         if any(each.code() in FENCED for each, _ in found):
             return fenced()
         # lasting errors come before temporary ones: a lasting failure makes others time out
-        found.sort(key=lambda each: is_interruption(each[0]))
+        found.sort(key=lambda each: (is_interruption(each[0]), each[0].code() == OTHER_REFUSED))
         telling, topic = found[0]
         if topic is not None and telling.code() in _MAY_BE_DELETED and _is_gone(topic, producer):
             return ConnectorError(

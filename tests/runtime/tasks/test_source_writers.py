@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -14,6 +16,7 @@ from connect_runtime.storage.log import Fenced
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.plain_writer import PlainWriter
+from connect_runtime.tasks.send_failures import SendFailures
 from connect_runtime.tasks.source_writer import SourceWriter
 from connect_runtime.tasks.transactions import Transactions
 from connect_specs.names import ClusterTopics
@@ -63,3 +66,17 @@ def test_a_producer_that_was_replaced_is_fenced(
     writer = make()
     with pytest.raises(Fenced):
         writer.serve()
+
+
+def test_the_record_that_kafka_refuses_is_the_reason_not_the_others_of_its_batch() -> None:
+    failures = SendFailures()
+    message: Any = SimpleNamespace(topic=lambda: "t")
+    other = KafkaError(KafkaError._INVALID_DIFFERENT_RECORD)
+    for error in (*[other] * 50, KafkaError(KafkaError.INVALID_RECORD, "no key"), other):
+        failures.delivered(error, message)
+    producer: Any = Replaced()
+    producer.poll = lambda timeout_s: 0
+
+    assert str(failures.failure(None, producer)) == (
+        "Unrecoverable exception trying to send: no key"
+    )
