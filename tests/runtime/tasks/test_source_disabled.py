@@ -26,11 +26,11 @@ class Counting(SourceTask):
     """Sends numbers, ten a poll, from where its offset is, up to `last`; then it throws if it has
     an `error`."""
 
-    last = 100
     error: Exception | None = None
 
     def start(self, props: Any) -> None:
         self.topic = props["topic"]
+        self.last = int(props.get("last", 100))
         found = self.context.offset_storage_reader.offset({"p": 1})
         self.next = int((found or {"n": 0})["n"])  # type: ignore[arg-type]
         assert self.context.transaction_context is None
@@ -97,6 +97,18 @@ def records_of(bootstrap_servers: str, topic: str) -> list[Any]:
         return read_to_end(bootstrap_servers, topic)
     except KafkaException:  # not made yet
         return []
+
+
+def test_a_source_continues_when_exactly_once_support_changes(cluster: Any, run: Any) -> None:
+    for attempt, support in enumerate(("enabled", "disabled", "enabled"), start=1):
+        cluster.worker["exactly.once.source.support"] = support
+        last = attempt * 30
+        running = run(attempt, config={"last": str(last)})
+        wait_until(lambda last=last: len(cluster.values()) == last, what="its records")
+        cluster.assign(TASK, None)
+        assert running.outcome().ended is Ended.STOPPED
+        assert position(cluster) == last
+    assert cluster.values() == [str(number) for number in range(90)]
 
 
 def test_no_offset_before_its_interval_and_all_at_the_stop(cluster: Any, run: Any) -> None:
