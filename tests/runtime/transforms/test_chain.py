@@ -26,6 +26,8 @@ from connect_runtime.plugins import modules, registry
 from connect_runtime.transforms.chain import Step, chain_of
 from connect_runtime.transforms.filter import Filter
 
+JAVA = "org.apache.kafka.connect.transforms"
+
 
 class Configured:
     """What both kinds of plugins need; `closed` counts."""
@@ -127,6 +129,45 @@ def test_a_predicate_chooses_records(negate: str, value: str, changed: str) -> N
     more = {"transforms.a.predicate": "p"} | ({"transforms.a.negate": negate} if negate else {})
 
     assert applied(AB | PREDICATES | more, value) == changed
+
+
+# --- the examples of Connect's manual, 8.2 ---
+
+
+@pytest.mark.parametrize("line", ["foo", "bar", "hello world"])
+def test_a_line_becomes_a_map_with_its_source(line: str) -> None:
+    given = {
+        "transforms": "MakeMap, InsertSource",
+        "transforms.MakeMap.type": f"{JAVA}.HoistField$Value",
+        "transforms.MakeMap.field": "line",
+        "transforms.InsertSource.type": f"{JAVA}.InsertField$Value",
+        "transforms.InsertSource.static.field": "data_source",
+        "transforms.InsertSource.static.value": "test-file-source",
+    }
+    assert applied(given, line) == {"line": line, "data_source": "test-file-source"}
+
+
+@pytest.mark.parametrize(
+    ("topic", "expected"), [("foo", None), ("bar", {"other_field": 7}), ("another", 7)]
+)
+def test_one_topic_is_dropped_and_another_one_is_left_as_it_is(topic: str, expected: Any) -> None:
+    given = {
+        "transforms": "Filter,Extract",
+        "transforms.Filter.type": f"{JAVA}.Filter",
+        "transforms.Filter.predicate": "IsFoo",
+        "transforms.Extract.type": f"{JAVA}.ExtractField$Key",
+        "transforms.Extract.field": "other_field",
+        "transforms.Extract.predicate": "IsBar",
+        "transforms.Extract.negate": "true",
+        "predicates": "IsFoo,IsBar",
+        "predicates.IsFoo.type": f"{JAVA}.predicates.TopicNameMatches",
+        "predicates.IsFoo.pattern": "foo",
+        "predicates.IsBar.type": f"{JAVA}.predicates.TopicNameMatches",
+        "predicates.IsBar.pattern": "bar",
+    }
+    record = SourceRecord({}, None, topic, "v", key={"other_field": 7})
+    changed = chain_of(given).apply(record, record, ErrorHandler(None))
+    assert (changed and changed.key) == expected
 
 
 def test_after_a_drop_nothing_runs() -> None:
