@@ -248,7 +248,10 @@ class FileStreamSourceTask(SourceTask):
             self._file = os.fdopen(descriptor, "rb", buffering=0)
             self._check_position(self._file)
             if self._file.seekable():
-                self._file.seek(self._lines.position)
+                position = self._file.seek(self._lines.position)
+                # an earlier task may have read these
+                known = min(position, _KNOWN_BYTES)
+                self._known = os.pread(descriptor, known, position - known)
         return self._file
 
     def _check_position(self, file: BinaryIO) -> None:

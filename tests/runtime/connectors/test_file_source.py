@@ -270,18 +270,24 @@ def test_a_named_pipe_is_read_without_waiting_for_who_writes_to_it(tmp_path: Pat
     task.stop()
 
 
+@pytest.mark.parametrize("resumed", [False, True])
 @pytest.mark.parametrize("more", [0, 1, 300])
 @pytest.mark.parametrize("rest", ["", "unfinished"])
 def test_a_truncated_file_that_has_grown_again_is_read_from_its_beginning(
-    tmp_path: Path, more: int, rest: str
+    tmp_path: Path, more: int, rest: str, resumed: bool
 ) -> None:
-    """The trap: it is longer than before when it is looked at again."""
+    """The trap: it is longer than before when it is looked at again. `resumed`: an earlier task
+    read what is before the position."""
     file = tmp_path / "in.txt"
     old = [f"old {n}" for n in range(more + 2)]
     file.write_text("\n".join([*old, rest]))
     task = started(file)
-    until_lines(task, *old)
+    position = until_lines(task, *old)[-1]
     assert task.poll() is None
+    if resumed:
+        task.stop()
+        task = started(file, {"position": position})
+        assert task.poll() is None
     new = [f"new {n}" for n in range(more + 5)]
     file.write_text("\n".join([*new, ""]))
 
