@@ -45,7 +45,7 @@ _QUOTED_VALUE = re.compile(r'Invalid value ".*" for', re.DOTALL)
 _already_named: set[str] = set()
 _cluster_logs: dict[str, ClusterLog] = {}
 _cluster_logs_lock = threading.Lock()
-_admins: WeakValueDictionary[frozenset[tuple[str, str]], AdminClient] = WeakValueDictionary()
+_admins: WeakValueDictionary[frozenset[tuple[str, str]], _Admin] = WeakValueDictionary()
 _admins_lock = threading.Lock()
 # A client's threads do not outlive a fork.
 os.register_at_fork(after_in_child=_admins.clear)
@@ -65,8 +65,10 @@ class _Admin(AdminClient):
     """
 
     _left: ClassVar[list[_Admin]] = []
+    over = False  # Python calls `__del__` once: whoever got it afterwards would not be protected
 
     def __del__(self) -> None:
+        self.over = True
         if not _is_pythons(threading.get_ident()):
             self._left.append(self)
 
@@ -97,13 +99,13 @@ def admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None = No
     known = frozenset(properties.items())
     with _admins_lock:
         client = _admins.get(known)
-        if client is None:
+        if client is None or client.over:
             client = _admins[known] = _new_admin(properties, {})
         return client
 
 
-def _new_admin(properties: Mapping[str, str], settings: Mapping[str, Any]) -> AdminClient:
-    client: AdminClient = _made(_Admin, properties, settings)
+def _new_admin(properties: Mapping[str, str], settings: Mapping[str, Any]) -> _Admin:
+    client: _Admin = _made(_Admin, properties, settings)
     return client
 
 

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 import weakref
+from typing import Any
 
 import pytest
 
+from connect_runtime.kafka import clients
 from connect_runtime.kafka.clients import admin, check_reachable, client_config, consumer
 from connect_specs.diagnostics import Invalid, Unreachable
 from support.broker import BrokerAddress
@@ -193,6 +195,25 @@ def test_admin_clients_are_shared_while_they_are_used() -> None:
     del first
     gc.collect()
     assert used() is None
+
+
+def test_an_admin_client_that_is_being_destroyed_is_not_shared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who got it could not keep its own threads from destroying it: Python finalizes it once."""
+    given = {"bootstrap.servers": "127.0.0.1:1"}
+    asked: list[Any] = []
+
+    def asks_meanwhile(ident: int) -> bool:
+        asked.append(admin(given))
+        return True
+
+    client = admin(given)
+    monkeypatch.setattr(clients, "_is_pythons", asks_meanwhile)
+    del client
+    monkeypatch.undo()
+    (found,) = asked
+    assert not gc.is_finalized(found)
 
 
 def test_a_forked_process_shares_none() -> None:
