@@ -61,6 +61,7 @@ def test_a_killed_jvm_is_replaced_and_health_says_so(rig: Rig, unique: str) -> N
     assert rig.running == up
 
 
+@pytest.mark.long
 def test_a_killed_python_worker_is_replaced_and_its_sibling_stays(rig: Rig, unique: str) -> None:
     rig.no_specs()
     up = rig.running or rig.up()

@@ -69,7 +69,10 @@ def test_a_file_whose_name_is_no_text(on_kafka: Command) -> None:
     assert "internal" not in on_kafka("validate").stderr
 
 
-@pytest.mark.parametrize("encoding", ["latin1", "ascii", "utf-8:strict"])
+@pytest.mark.parametrize(
+    "encoding",
+    ["ascii", *(pytest.param(each, marks=pytest.mark.long) for each in ("latin1", "utf-8:strict"))],
+)
 def test_a_terminal_that_cannot_show_all(
     on_kafka: Command, monkeypatch: pytest.MonkeyPatch, encoding: str
 ) -> None:

@@ -14,7 +14,7 @@ from support.command import Command
 from support.oracle import Oracle
 from support.wait import wait_until
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.long]
 
 CONFIG = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",

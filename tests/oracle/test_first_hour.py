@@ -22,7 +22,7 @@ from support.oracle import Oracle
 from support.pages import Page, holds
 from support.wait import wait_until
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.long]
 
 PAGE = Path(__file__).parents[2] / "docs" / "first-hour.md"
 STRING = "org.apache.kafka.connect.storage.StringConverter"

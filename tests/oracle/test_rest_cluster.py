@@ -133,6 +133,7 @@ def test_a_rename_carries_the_offsets(project: RestProject, topic: str, tmp_path
     assert lines(again) == []
 
 
+@pytest.mark.long
 def test_what_was_changed_by_hand(
     project: RestProject, worker: list[Oracle], topic: str, tmp_path: Path
 ) -> None:

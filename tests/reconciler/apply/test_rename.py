@@ -147,7 +147,13 @@ def test_one_apply_moves_it(name: str) -> None:
     check_end(world, case)
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["before its effect", "after its effect"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(True, id="before its effect", marks=pytest.mark.long),
+        pytest.param(False, id="after its effect"),
+    ],
+)
 @pytest.mark.parametrize("name", CASES)
 def test_killed_at_any_call_it_converges(name: str, before: bool) -> None:
     case = CASES[name]

@@ -68,6 +68,7 @@ def test_a_changed_jar_is_named_removed_and_fetched_again(one_jar: Path) -> None
     assert hashlib.sha256(jar.read_bytes()).hexdigest() == _sum_of_small()
 
 
+@pytest.mark.long
 def test_two_processes_at_once_fetch_once(one_jar: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from connect_runtime.kafka import jars;"

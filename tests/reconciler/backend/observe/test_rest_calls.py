@@ -129,6 +129,7 @@ def variants() -> Iterator[tuple[str, Stored, DesiredConnector]]:
     yield "nobody's", Stored(dict(base.config), TargetState.RUNNING), base
 
 
+@pytest.mark.long
 def test_what_is_not_read_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same plan and the same drift as with the offsets of all connectors."""
     unread = 0
