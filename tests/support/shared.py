@@ -18,8 +18,10 @@ from tempfile import mkdtemp
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from xdist.scheduler import LoadFileScheduling
 
+from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.embedded import EmbeddedBroker
 from support.broker import BrokerAddress
 
@@ -65,7 +67,17 @@ def folder(config: pytest.Config, name: str) -> Path:
 def broker(config: pytest.Config, name: str) -> BrokerAddress:
     """The run's broker of that name, started if nobody asked for it yet."""
     found = EmbeddedBroker.start(config.stash[FOLDER] / name)
+    if not found.adopted:
+        _keep_old_records(found.bootstrap_servers)
     return BrokerAddress(found.bootstrap_servers, found.cluster_id)
+
+
+def _keep_old_records(bootstrap_servers: str) -> None:
+    """Records of tests have any time, and Kafka looks every five minutes for those of last week."""
+    keep = ConfigEntry("log.retention.ms", "-1", incremental_operation=AlterConfigOpType.SET)
+    node = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[keep])
+    client = admin({"bootstrap.servers": bootstrap_servers})
+    client.incremental_alter_configs([node])[node].result(30)
 
 
 def order(config: pytest.Config, items: list[pytest.Item]) -> None:
