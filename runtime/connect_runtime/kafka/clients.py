@@ -47,8 +47,6 @@ _cluster_logs: dict[str, ClusterLog] = {}
 _cluster_logs_lock = threading.Lock()
 _admins: WeakValueDictionary[frozenset[tuple[str, str]], _Admin] = WeakValueDictionary()
 _admins_lock = threading.Lock()
-# A client's threads do not outlive a fork.
-os.register_at_fork(after_in_child=_admins.clear)
 # A cluster that takes longer is reported as failing.
 _ANSWER_S = 3.0
 _FIRST_TIMEOUT_S = 0.25
@@ -78,6 +76,16 @@ class _Admin(AdminClient):
         cls._left.clear()
 
 
+def _begin_anew() -> None:
+    """A client's threads do not outlive a fork, nor does whoever holds the lock."""
+    global _admins_lock
+    _admins_lock = threading.Lock()
+    _admins.clear()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
 def _is_pythons(ident: int) -> bool:
     """Whether Python started the thread. Others have no Thread, or a dummy if they once logged."""
     return any(
@@ -87,9 +95,9 @@ def _is_pythons(ident: int) -> bool:
 
 
 def admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> AdminClient:
-    """An admin client. Whoever asks with the same properties while it is in use shares it: each has
-    connections and logins of its own. `settings` are librdkafka's own and override the properties;
-    with them the client is not shared.
+    """An admin client. Whoever asks with the same properties while it is in use gets the same one,
+    because each client connects and logs in anew. `settings` are librdkafka's own and override the
+    properties; with them the client is not shared.
 
     Raises Invalid, as all three do, naming the invalid property.
     """
