@@ -13,22 +13,13 @@ from typing import Any
 
 import httpx
 
+from connect_runtime.kafka.embedded_settings import LOGGING
 from connect_runtime.kafka.jars import classpath
 from connect_runtime.kafka.java import find_java
 from connect_runtime.kafka.ports import LOOPBACK, free_port
 
 _START_S = 120.0
 _RETRIES_S = 60.0
-_LOGGING = """\
-rootLogger.level=WARN
-rootLogger.appenderRef.out.ref=out
-appender.out.type=Console
-appender.out.name=out
-appender.out.layout.type=PatternLayout
-appender.out.layout.pattern=%d %p %m (%c)%n
-"""
-
-
 _master: str | None = None
 
 
@@ -153,7 +144,7 @@ def _apache(folder: Path, file: Path) -> Sequence[str]:
     if java is None:
         raise RuntimeError("Java not found")
     logging = folder / "log4j2.properties"
-    logging.write_text(_LOGGING)
+    logging.write_text(LOGGING)
     return [
         str(java),
         "-Xmx2g",

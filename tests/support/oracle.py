@@ -15,6 +15,7 @@ import httpx
 
 from connect_runtime.class_archives import ClassArchive
 from connect_runtime.kafka.embedded import EmbeddedBroker
+from connect_runtime.kafka.embedded_settings import LOGGING
 from connect_runtime.kafka.jars import KAFKA_VERSION, jars_folder
 from connect_runtime.kafka.java import find_java
 from connect_runtime.kafka.ports import LOOPBACK, free_port
@@ -23,17 +24,6 @@ from support.connect_jars import worker_classpath
 from support.wait import wait_until
 
 _JVM_FLAGS = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-
-# Log4j 2, as workers since 4.0 have it
-_LOGGING = """\
-rootLogger.level=WARN
-rootLogger.appenderRef.out.ref=out
-appender.out.type=Console
-appender.out.name=out
-appender.out.layout.type=PatternLayout
-appender.out.layout.pattern=%d %p %m (%c)%n
-"""
-
 
 # Log4j 1, as workers had it before
 _OLD_LOGGING = """\
@@ -205,7 +195,7 @@ def make_class_archive() -> None:
 def _logging(folder: Path, version: str) -> tuple[str, ...]:
     new = int(version.split(".")[0]) >= 4
     file = folder / ("log4j2.properties" if new else "log4j.properties")
-    file.write_text(_LOGGING if new else _OLD_LOGGING)
+    file.write_text(LOGGING if new else _OLD_LOGGING)
     if new:
         return (f"-Dlog4j2.configurationFile={file}",)
     return (f"-Dlog4j.configuration=file:{file}",)

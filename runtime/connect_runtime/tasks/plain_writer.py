@@ -156,8 +156,8 @@ class PlainWriter:
 
     def _flush(self, limit_s: float) -> bool:
         """Whether everything sent is acknowledged. Raises for what cannot be delivered."""
-        left = self._call(lambda left_s: self._producer.flush(left_s), limit_s)
-        left = left or self._call(lambda left_s: self._refused.flush(left_s), limit_s)
+        left = self._call(self._producer.flush, limit_s)
+        left = left or self._call(self._refused.flush, limit_s)
         self._send_again()
         if left == 0:
             self._unacknowledged = 0
