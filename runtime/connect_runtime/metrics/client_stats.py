@@ -6,7 +6,7 @@ client is polled. Fields: STATISTICS.md of librdkafka.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypedDict
 
 import orjson
@@ -39,9 +39,20 @@ def client_reading(kind: Literal["producer", "consumer"], statistics: str) -> Cl
     )
 
 
-def _lags(topics: Mapping[str, Any]) -> Any:
+def _lags(topics: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
+    """As Java's consumers count: from the position, which passes transaction markers. librdkafka's
+    own lag begins at the committed offset."""
     for topic, found in topics.items():
         for number, partition in found["partitions"].items():
-            # -1 stands for unknown, and for librdkafka's own queue
-            if int(number) >= 0 and partition["consumer_lag"] >= 0:
-                yield topic, int(number), partition["consumer_lag"]
+            position = _position(partition)
+            # librdkafka's own queue has a negative number, and so has what is not known yet
+            if int(number) >= 0 and position >= 0 and partition["ls_offset"] >= 0:
+                yield topic, int(number), max(0, partition["ls_offset"] - position)
+
+
+def _position(partition: Mapping[str, Any]) -> int:
+    """Returns the offset of the record that the application gets next."""
+    if partition["fetchq_cnt"] == 0:
+        return int(partition["next_offset"])
+    reached = int(partition["app_offset"])
+    return reached if reached >= 0 else int(partition["committed_offset"])

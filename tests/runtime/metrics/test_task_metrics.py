@@ -119,7 +119,17 @@ def test_time_in_states_is_a_ratio(metrics: TaskMetrics, clock: Clock) -> None:
 
 def test_statistics_of_a_client_give_bytes_connections_and_lag(metrics: TaskMetrics) -> None:
     broker = {"state": "UP"}
-    partitions = {"0": {"consumer_lag": 5}, "1": {"consumer_lag": -1}, "-1": {"consumer_lag": 9}}
+    unknown = -1001
+    waiting = {"ls_offset": 9, "next_offset": 9, "fetchq_cnt": 3, "app_offset": 4}
+    partitions = {
+        # its offsets were moved back
+        "0": {**waiting, "committed_offset": 7},
+        # all that is left of it is a transaction's marker
+        "1": {**waiting, "committed_offset": 8, "fetchq_cnt": 0, "app_offset": unknown},
+        "2": {**waiting, "committed_offset": unknown, "app_offset": unknown},
+        "3": {**waiting, "committed_offset": unknown, "ls_offset": -1},
+        "-1": {**waiting, "committed_offset": unknown},
+    }
     statistics = {
         "client_id": "connector-consumer-c-0",
         "rx_bytes": 70,
@@ -134,7 +144,7 @@ def test_statistics_of_a_client_give_bytes_connections_and_lag(metrics: TaskMetr
             "client_id": "connector-consumer-c-0",
             "connections": 2,
             "bytes": 70,
-            "lags": [["t", 0, 5]],
+            "lags": [["t", 0, 5], ["t", 1, 0]],
         }
     ]
 
