@@ -17,7 +17,7 @@ from benchmarks.worker import Worker
 _RUNNING_S: Final = 60.0
 _CPU_PER_CENT: Final = 20.0
 _TASK_MB: Final = 10.0
-# sources that are silent for 90 s end their producers
+# sources that are silent for 30 s end their producers
 _SETTLED_S: Final = 150.0
 _MEASURED_S: Final = 60.0
 _DAEMON: Final = "connect_runtime.spark.daemon"

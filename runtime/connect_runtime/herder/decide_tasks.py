@@ -70,7 +70,7 @@ def tasks_of(
             return
         if kind != "sink":
             if not any(view.runs[task].active for task in ids if task in view.runs):
-                yield from _fencing(view, state)
+                yield from _fencing(view, state, wanted)
             return
     yield from wanted
 
@@ -215,14 +215,15 @@ def _startable(view: View, state: ConnectorState) -> bool:
     return instance is not None and instance.phase is InstancePhase.FAILED
 
 
-def _fencing(view: View, state: ConnectorState) -> Iterator[Effect]:
-    """Applies KIP-618's rule: a single task fences its single predecessor by itself."""
+def _fencing(view: View, state: ConnectorState, wanted: Iterable[Effect]) -> Iterator[Effect]:
+    """Applies KIP-618's rule: a single task fences its single predecessor by itself. The record and
+    the assignments that follow it share a transaction."""
     count = len(state.task_configs)
     old = state.task_count_record
     fencing = view.fencings.get(state.name)
     if old is None or old == 0 or (old == 1 and count == 1):
-        yield RecordFencing(state.name, count)
+        yield from (RecordFencing(state.name, count), *wanted)
     elif fencing is None or fencing.generation != state.generation:
         yield Fence(state.name, old, state.generation)
     elif fencing.done:
-        yield RecordFencing(state.name, count)
+        yield from (RecordFencing(state.name, count), *wanted)

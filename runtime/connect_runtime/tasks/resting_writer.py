@@ -18,7 +18,7 @@ from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks.control import Wanted
 from connect_runtime.tasks.source_writer import Messages, SourceWriter
 
-_REST_AFTER_S: Final = 90.0
+_REST_AFTER_S: Final = 30.0
 
 
 class NotWanted(Exception):

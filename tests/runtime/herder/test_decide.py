@@ -150,17 +150,17 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         view(NEW, started(phase=InstancePhase.STARTING)),
         (),
     ),
-    "the first tasks of a source need only the record": (
+    "the first tasks of a source need only the record, in the transaction of their launch": (
         view(
             connector(task_count_record=None, pending_fencing=True),
             started(),
             connector_status=UP,
         ),
-        (RecordFencing("c", 1),),
+        (RecordFencing("c", 1), Launch(T0, 3, RUNNING)),
     ),
     "one task after one task fences by itself": (
         view(connector(pending_fencing=True), started(), connector_status=UP),
-        (RecordFencing("c", 1),),
+        (RecordFencing("c", 1), Launch(T0, 3, RUNNING)),
     ),
     "more predecessors are fenced": (
         view(
@@ -176,7 +176,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
             started(),
             connector_status=UP,
         ),
-        (RecordFencing("c", 1),),
+        (RecordFencing("c", 1), Launch(T0, 3, RUNNING)),
     ),
     "fencing waits for attempts of the old generation": (
         view(
@@ -251,7 +251,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
             ),
             fencings={"c": Fencing(1, 3, {}, done=True)},
         ),
-        (RecordFencing("c", 1),),
+        (RecordFencing("c", 1), Launch(T0, 3, RUNNING)),
     ),
     "a round for older task configs does not count": (
         replace(
