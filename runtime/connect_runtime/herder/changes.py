@@ -7,10 +7,11 @@ some connectors is what it would have given for all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from connect_runtime.herder.effects import Effect, Launch, connector_of
 from connect_runtime.herder.view import View
 
 # What may matter to any connector
@@ -42,6 +43,15 @@ def changed(view: View, before: View) -> frozenset[str] | None:
         tasks.update(_differing(getattr(view, each), getattr(before, each)))
     tasks.update(view.status.outdated ^ before.status.outdated)
     return frozenset(names.union(task.connector for task in tasks))
+
+
+def changed_by(effects: Sequence[Effect], view: View, before: View) -> frozenset[str] | None:
+    """As `changed`, after these effects, which `before` needed."""
+    since = changed(view, before)
+    launched = (view.runs.get(each.task) for each in effects if isinstance(each, Launch))
+    if since is None or not all(run is not None and run.active for run in launched):
+        return None  # others did not get the slot that was kept for a launch, which has failed
+    return since.union(map(connector_of, effects))
 
 
 def _frees_a_slot(view: View, before: View) -> bool:

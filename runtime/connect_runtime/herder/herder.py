@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
-from connect_runtime.herder.changes import changed
+from connect_runtime.herder.changes import changed, changed_by
 from connect_runtime.herder.cluster_log import ClusterLog
 from connect_runtime.herder.decide import decide, next_look
 from connect_runtime.herder.effects import Effect, StopRun, connector_of
@@ -333,8 +333,7 @@ class Herder:
                 _log.warning("A write failed and will be retried: %s", error)
                 self._not_before = now + _WRITE_RETRY_S
                 return
-            since = changed(self.view, decided)
-            due = None if since is None else since.union(map(connector_of, effects))
+            due = changed_by(effects, self.view, decided)
 
     def perform(self, effects: Sequence[Effect], now: float) -> None:
         """Writes all records of `effects` at once, then carries the effects out. An effect that

@@ -432,3 +432,17 @@ def test_a_config_of_apache_that_is_no_text_fails_its_connector_alone() -> None:
     runtime.verbs.put_config("bad", good("bad"))
     cluster.settle()
     is_well(runtime, "bad")
+
+
+def test_a_slot_goes_to_the_next_connector_if_the_first_one_cannot_take_it() -> None:
+    logs = RefusingLogs()
+    cluster = cluster_of(logs)
+    runtime = cluster.leader(slots=1)
+    for config in (good("a", tasks="1"), bad(answer="no value in it"), good("z", tasks="1")):
+        runtime.verbs.create(config["name"], config, None)
+        cluster.settle()
+    refuse(logs, "assignments")
+    runtime.verbs.stop("a")
+    cluster.settle()
+    trace_of(runtime)
+    is_well(runtime, "z", 1)
