@@ -357,10 +357,12 @@ class _EnvelopeReader:
         if not isinstance(found, dict) or found.keys() != {"schema", "payload"}:
             raise DataError(_ENVELOPE)
         head = _head(data)
-        known = self._known.get(head)
+        # another "schema" may follow, and the last one counts
+        is_head = bool(head) and _is_head(head, found["schema"])
+        known = self._known.get(head) if is_head else None
         if known is None:
             known = self._compile(found["schema"])
-            if head and _is_head(head, found["schema"]):
+            if is_head:
                 if len(self._known) >= max(1, self._cache_size):
                     self._known.pop(next(iter(self._known)))
                 self._known[head] = known

@@ -420,6 +420,17 @@ def test_a_schema_in_the_config_is_that_of_all_messages() -> None:
     assert plain([b'{"a":1}']).values == [{"a": 1}]
 
 
+def test_of_two_schemas_of_one_envelope_the_last_counts_also_if_the_first_is_known() -> None:
+    """As in Java, whose parser keeps the last of two fields of one name."""
+    read = reading(converter())
+    first = b'{"schema":{"type":"int32","optional":true},"payload":'
+    assert read([first + b"1}"]).values == [1]
+
+    twice = first + b'"x","schema":{"type":"string","optional":true}}'
+    assert read([twice]).values == ["x"]
+    assert read([first + b"2}", twice]).values == [2, "x"]
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text()
     | st.floats(allow_nan=False, allow_infinity=False),
